@@ -1,0 +1,132 @@
+"""Every touch of a private, version-dependent or buggy TVM API: one function each, naming the reason.
+
+Written against TVM 0.19, the last TVM with Relay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+# TVM downloads schedule tables from the network when this is not NONE, and may fail the build.
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")
+
+import tvm
+from tvm import tir
+
+# TVM's configuration of a build through our lowering; see `build_config`.
+TIR_CONVERTER_NAME = "fusionx"
+
+# AlterOpLayout packs weights inside the kernel on every run; MetaScheduleLayoutRewrite triggers
+# DefuseOps, which unwraps every block.
+PASSES_THAT_UNDO_BLOCKS = ("AlterOpLayout", "MetaScheduleLayoutRewrite")
+
+_let_cure_lock = threading.RLock()
+_let_cure_depth = 0
+
+
+def build_config() -> dict[str, Any]:
+    """Return the ``PassContext`` configuration under which TVM asks us for kernels.
+
+    ``tir.disable_cse_tir`` avoids most of the float ``Let`` nodes that LLVM 22's verifier rejects.
+    """
+    return {
+        "relay.backend.use_meta_schedule": True,
+        "relay.backend.tir_converter": TIR_CONVERTER_NAME,
+        "tir.disable_cse_tir": True,
+        "tir.add_lower_pass": [(3, drop_lets())],
+    }
+
+
+def _is_rejected_by_llvm(dtype: str) -> bool:
+    """Tell whether LLVM 22 rejects the debug record of a let-bound value of `dtype`."""
+    data_type = tvm.DataType(dtype)
+    return data_type.lanes > 1 or "float" in str(data_type)
+
+
+def _drop_let(node: Any) -> Any:
+    if isinstance(node, (tir.FloorDiv, tir.FloorMod)):
+        return _floor_without_let(node)
+    if _is_rejected_by_llvm(node.value.dtype):
+        return tir.stmt_functor.substitute(node.body, {node.var: node.value})
+    return None
+
+
+def _floor_without_let(node: Any) -> Any:
+    """Spell a floor division or modulo through the truncating one; TVM's own lowering binds a Let."""
+    a, b = node.a, node.b
+    is_constant = isinstance(b, tir.IntImm) or (
+        isinstance(b, tir.Broadcast) and isinstance(b.value, tir.IntImm)
+    )
+    if is_constant:
+        return None
+    zero = tir.const(0, node.dtype)
+    remainder = tir.Mod(a, b)
+    signs_differ = tir.Or(
+        tir.And(tir.GT(remainder, zero), tir.LT(b, zero)),
+        tir.And(tir.LT(remainder, zero), tir.GT(b, zero)),
+    )
+    if isinstance(node, tir.FloorMod):
+        return tir.Add(remainder, tir.Select(signs_differ, b, zero))
+    return tir.Sub(tir.Div(a, b), tir.Select(signs_differ, tir.const(1, node.dtype), zero))
+
+
+def drop_lets() -> Any:
+    """Return the TIR pass that replaces every let-bound float or vector by its value.
+
+    LLVM 22's verifier fails with "location of #dbg_declare must be a pointer or int" on them.
+    """
+
+    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.DropLets")
+    def run(func: Any, mod: Any, ctx: Any) -> Any:
+        body = tir.stmt_functor.ir_transform(
+            func.body,
+            None,
+            _drop_let,
+            ["tir.FloorDiv", "tir.FloorMod", "tir.Let", "tir.LetStmt"],
+        )
+        return func.with_body(body)
+
+    return run
+
+
+@contextlib.contextmanager
+def let_cure() -> Iterator[None]:
+    """Apply :func:`drop_lets` to everything built in this scope; undone at the end.
+
+    ``tir.add_lower_pass`` alone is not enough: FoldConstant builds its functions with a fresh
+    configuration, so ``relay.backend.build`` is wrapped as well. Scopes nest, from any thread.
+    """
+    global _let_cure_depth
+    with _let_cure_lock:
+        if _let_cure_depth == 0:
+            _wrap_backend_build()
+        _let_cure_depth += 1
+    try:
+        yield
+    finally:
+        with _let_cure_lock:
+            _let_cure_depth -= 1
+            if _let_cure_depth == 0:
+                tvm.register_func("relay.backend.build", _original_backend_build, override=True)
+
+
+_original_backend_build = tvm.get_global_func("relay.backend.build")
+
+
+def _wrap_backend_build() -> None:
+    cure = drop_lets()
+
+    def build(mod: Any, target: Any, target_host: Any = None) -> Any:
+        return _original_backend_build(cure(mod), target, target_host)
+
+    tvm.register_func("relay.backend.build", build, override=True)
+
+
+def pass_prefix() -> list[Any]:
+    """Return the passes that ``relay.build`` itself runs before fusion, for graph-executor builds."""
+    prefix = tvm.get_global_func("relay.backend.GetPassPrefixSeq")
+    return list(prefix(True, False).passes)

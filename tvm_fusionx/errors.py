@@ -1,0 +1,88 @@
+"""Every error a user can meet, and the exit code that goes with it.
+
+Each error is one sentence of four parts: the thing, what was expected of it, what was found, and the
+next step. :func:`explain_problem` builds that sentence, so that no message forgets a part.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+EXIT_OK = 0
+EXIT_WRONG_RESULT = 1
+EXIT_USAGE = 2
+EXIT_ENVIRONMENT = 3
+
+
+def explain_problem(thing: str, expected: str, found: str, next_step: str) -> str:
+    """Return the one message form of this package: thing, expected, found, next step."""
+    return f"{thing}: expected {expected}; found {found}. {next_step}"
+
+
+class FusionXError(Exception):
+    """Base of the errors a user can act on.
+
+    Parameters
+    ----------
+    thing
+        What the error is about: a file, an input, an operator, a target.
+    expected, found
+        What was needed, and what was there instead.
+    next_step
+        One sentence that says what to do about it.
+    """
+
+    exit_code: ClassVar[int] = EXIT_USAGE
+
+    def __init__(self, thing: str, *, expected: str, found: str, next_step: str) -> None:
+        super().__init__(explain_problem(thing, expected, found, next_step))
+        self.thing = thing
+        self.expected = expected
+        self.found = found
+        self.next_step = next_step
+
+
+class ModelError(FusionXError, ValueError):
+    """The model file cannot be read, or is not a valid model."""
+
+
+class UnsupportedOperatorError(ModelError):
+    """The model uses operators (or attribute combinations) that cannot be translated."""
+
+
+class ShapeError(FusionXError, ValueError):
+    """A shape is dynamic where it must be static, or differs from the model's."""
+
+
+class InputError(FusionXError, ValueError):
+    """An input's name, shape or dtype differs from what the model takes."""
+
+
+class TargetError(FusionXError, ValueError):
+    """The target string is unknown or cannot be used here."""
+
+
+class RecordError(FusionXError, ValueError):
+    """Tuning records are damaged or belong to another target."""
+
+
+class LibraryFileError(FusionXError, ValueError):
+    """A compiled library file is damaged, or of another format."""
+
+
+class OutputFileError(FusionXError, OSError):
+    """A result cannot be written where it was asked for."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
+class MissingDependencyError(FusionXError, ImportError):
+    """A package or tool that this call needs is not installed, or has the wrong version."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
+class WrongResultError(FusionXError, ArithmeticError):
+    """A compiled model's numbers differ from the reference beyond the tolerance."""
+
+    exit_code = EXIT_WRONG_RESULT
