@@ -1,0 +1,25 @@
+"""tvm_fusionx: operator fusion beyond TVM's own, for TVM 0.19's Relay.
+
+``import tvm_fusionx as fx``; then ``fx.from_onnx``, ``fx.build``, ``fx.verify``, ``fx.explain``, or the
+passes of ``fx.passes`` in a ``tvm.transform.Sequential`` of your own. Importing changes nothing in TVM.
+"""
+
+from tvm_fusionx import errors
+from tvm_fusionx.relay_presence import is_the_command, require_relay
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "__version__",
+    "errors",
+    "threads",
+]
+
+# The command must start where TVM is missing or broken: telling so is the doctor's work. It loads
+# what a subcommand needs when that subcommand runs.
+if not is_the_command():
+    require_relay()
+
+    # A function that bears its module's name is imported eagerly on purpose: importing such a module
+    # later would put the module in the function's place.
+    from tvm_fusionx.threads import threads
