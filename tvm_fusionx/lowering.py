@@ -1,0 +1,323 @@
+"""The scope in which ``relay.build`` asks us for kernels.
+
+TVM asks two questions for each block. The TIR converter turns the block's tensor expressions into
+a PrimFunc: ours returns it already scheduled. The MetaSchedule database then must answer with a
+schedule: ours answers with an empty trace. So a template may do anything to the TIR, not only
+what a trace can express.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.meta_schedule.database import PyDatabase, TuningRecord, Workload
+from tvm.meta_schedule.utils import derived_object
+from tvm.tir.schedule import Trace
+
+from tvm_fusionx._tvm import (
+    PASSES_THAT_UNDO_BLOCKS,
+    TIR_CONVERTER_NAME,
+    build_config,
+    let_cure,
+)
+from tvm_fusionx.errors import RecordError
+from tvm_fusionx.schedules import Scheduled, resolve_target, schedule, target_key
+from tvm_fusionx.schedules.indices import simplify_indices
+
+logger = logging.getLogger(__name__)
+
+# FoldConstant cannot evaluate everything below this level, and TVM's own users build at it.
+OPT_LEVEL = 3
+
+ADD_LOWER_PASS = "tir.add_lower_pass"
+RECORD_FILES = "*.jsonl"
+RECORD_FIELDS = ("target", "hash", "template", "knobs")
+
+# Reported as the template of blocks with extern operators, which TVM's own schedule serves.
+TOPI_TEMPLATE = "topi"
+
+
+@dataclass(frozen=True)
+class LoweredBlock:
+    """What was decided for one kernel."""
+
+    name: str
+    """Name of the kernel in the compiled library, without TVM's prefix."""
+
+    template: str
+    """Template used; "topi" where TVM's own schedule serves the block."""
+
+    knobs: dict[str, int] = field(default_factory=dict)
+    """Value of each knob of the template."""
+
+    fallback_reason: str | None = None
+    """Why a more specialised template was not used."""
+
+
+@dataclass
+class LoweringLog:
+    """What was decided in one lowering scope."""
+
+    entries: list[LoweredBlock] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A tuned choice for one block."""
+
+    template: str
+    knobs: dict[str, int]
+
+
+class _Session:
+    """The state of one scope: its target, records, log, and the blocks scheduled so far."""
+
+    def __init__(self, target: tvm.target.Target, records: dict[str, Record]) -> None:
+        self.target = target
+        self.records = records
+        self.log = LoweringLog()
+        self.pending: Scheduled | None = None
+        self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
+
+    def schedule(self, func: Any) -> Scheduled:
+        """Schedule `func`, once for every structurally equal block."""
+        digest = tvm.ir.structural_hash(func)
+        for known, scheduled in self._done.get(digest, []):
+            if tvm.ir.structural_equal(known, func):
+                return scheduled
+        record = self.records.get(str(digest))
+        if record is None:
+            scheduled = schedule(func, self.target)
+        else:
+            scheduled = schedule(func, self.target, record.knobs, record.template)
+        self._done.setdefault(digest, []).append((func, scheduled))
+        return scheduled
+
+
+_scopes = threading.local()
+
+
+def _sessions() -> list[_Session]:
+    if not hasattr(_scopes, "stack"):
+        _scopes.stack = []
+    stack: list[_Session] = _scopes.stack
+    return stack
+
+
+_default_converter = tvm.get_global_func("relay.backend.tir_converter.default")
+
+
+def _convert(args: Any, constants: Any) -> Any:
+    """Turn a block's tensor expressions into a scheduled PrimFunc, or None for extern operators."""
+    func = _default_converter(args, constants)
+    sessions = _sessions()
+    if not sessions:
+        return func
+    session = sessions[-1]
+    session.pending = None
+    if func is None:
+        name = str(args[-1].op.name)
+        reason = "it contains an extern operator or a dynamic shape"
+        session.log.entries.append(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
+        return None
+    session.pending = session.schedule(simplify_indices(func))
+    return session.pending.func
+
+
+def register() -> None:
+    """Register the TIR converter under the name that our build configuration asks for; idempotent."""
+    tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
+
+
+@derived_object
+class _EmptyTraces(PyDatabase):  # type: ignore[misc]
+    """Answers every query with a trace that changes nothing: the kernel is scheduled already.
+
+    FoldConstant asks too, for functions that the default converter made: unscheduled, but right.
+    Answering None instead gave wrong numbers for blocks with tuple outputs.
+    """
+
+    def __init__(self, session: _Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def has_workload(self, mod: Any) -> bool:
+        """Claim to know every block."""
+        return True
+
+    def commit_workload(self, mod: Any) -> Any:
+        """Accept and forget a block."""
+        return Workload(mod)
+
+    def commit_tuning_record(self, record: Any) -> None:
+        """Accept and forget a record."""
+
+    def get_top_k(self, workload: Any, top_k: int) -> list[Any]:
+        """Return no records: nothing is kept."""
+        return []
+
+    def get_all_tuning_records(self) -> list[Any]:
+        """Return no records: nothing is kept."""
+        return []
+
+    def query_tuning_record(self, mod: Any, target: Any, workload_name: Any = None) -> Any:
+        """Answer with the empty trace, and log the decision that was made by the converter."""
+        scheduled, self.session.pending = self.session.pending, None
+        if scheduled is not None:
+            self.session.log.entries.append(
+                LoweredBlock(
+                    str(workload_name or ""),
+                    scheduled.template,
+                    scheduled.knobs,
+                    scheduled.fallback_reason,
+                )
+            )
+        return TuningRecord(Trace([], {}), Workload(mod), None, target, None)
+
+    def query_schedule(self, mod: Any, target: Any, workload_name: Any = None) -> Any:
+        """Answer nothing: only records are asked for in a build."""
+        return None
+
+    def query_ir_module(self, mod: Any, target: Any, workload_name: Any = None) -> Any:
+        """Answer nothing: only records are asked for in a build."""
+        return None
+
+    def __len__(self) -> int:
+        return 0
+
+
+@contextlib.contextmanager
+def lowering(
+    target: str | tvm.target.Target, records: str | Path | None = None
+) -> Iterator[LoweringLog]:
+    """Schedule every block that ``relay.build`` meets in this scope with our templates.
+
+    Enters its own ``PassContext`` at level 3, keeping the configuration, instruments and disabled
+    passes of the one outside. Everything is undone when the scope ends. Scopes nest; each thread
+    has its own.
+
+    Parameters
+    ----------
+    target
+        What is built for; give ``relay.build`` the same.
+    records
+        File of tuned records, or a folder of such files (``*.jsonl``).
+
+    Yields
+    ------
+    LoweringLog
+        Its `entries` say which template served each kernel, filled while building.
+
+    Raises
+    ------
+    TargetError
+        When TVM does not know the target.
+    RecordError
+        When the records cannot be read or are all of other targets.
+    """
+    resolved = resolve_target(target)
+    session = _Session(resolved, load_records(records, resolved))
+    register()
+    with contextlib.ExitStack() as scope:
+        scope.enter_context(let_cure())
+        scope.enter_context(_EmptyTraces(session))
+        scope.enter_context(_pass_context())
+        _sessions().append(session)
+        scope.callback(_sessions().pop)
+        yield session.log
+
+
+def _pass_context() -> Any:
+    outer = tvm.transform.PassContext.current()
+    config = dict(outer.config.items())
+    ours = build_config()
+    ours[ADD_LOWER_PASS] = [*config.get(ADD_LOWER_PASS, []), *ours.get(ADD_LOWER_PASS, [])]
+    disabled = [*map(str, outer.disabled_pass), *PASSES_THAT_UNDO_BLOCKS]
+    return tvm.transform.PassContext(
+        opt_level=OPT_LEVEL,
+        required_pass=list(map(str, outer.required_pass)),
+        disabled_pass=list(dict.fromkeys(disabled)),
+        instruments=list(outer.instruments),
+        config={**config, **ours},
+    )
+
+
+def load_records(path: str | Path | None, target: tvm.target.Target) -> dict[str, Record]:
+    """Return the tuned records for `target` under `path`, by structural hash of their block.
+
+    Each line of a record file is a JSON object with `target` (see ``target_key``), `hash` (of the
+    unscheduled PrimFunc), `template` and `knobs`. Later lines replace earlier ones.
+
+    Raises
+    ------
+    RecordError
+        When nothing can be read at `path`, a line is damaged, or every record is of another target.
+    """
+    if path is None:
+        return {}
+    root = Path(path)
+    files = sorted(root.glob(RECORD_FILES)) if root.is_dir() else [root]
+    found: dict[str, Record] = {}
+    others: set[str] = set()
+    key = target_key(target)
+    for file in files:
+        for record_key, digest, record in _read_records(file):
+            if record_key == key:
+                found[digest] = record
+            else:
+                others.add(record_key)
+    if others and not found:
+        raise RecordError(
+            f"tuning records {root}",
+            expected=f"records for target {key!r}",
+            found=f"only records for {sorted(others)}",
+            next_step="Tune for this target, or build for the target the records are for.",
+        )
+    return found
+
+
+def _read_records(file: Path) -> Iterator[tuple[str, str, Record]]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(
+            f"tuning records {file}",
+            expected="a readable JSON-lines file or a folder of *.jsonl files",
+            found=f"{type(error).__name__}: {error}",
+            next_step="Check the path given as records.",
+        ) from error
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _parse_record(file, number, line)
+
+
+def _parse_record(file: Path, number: int, line: str) -> tuple[str, str, Record]:
+    try:
+        row = json.loads(line)
+        knobs = {str(name): int(value) for name, value in row["knobs"].items()}
+        return str(row["target"]), str(row["hash"]), Record(str(row["template"]), knobs)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordError(
+            f"tuning records {file}, line {number}",
+            expected=f"a JSON object with {', '.join(RECORD_FIELDS)}",
+            found=f"{line[:80]!r} ({type(error).__name__}: {error})",
+            next_step="Remove the damaged line, or tune again.",
+        ) from error
+
+
+__all__ = [
+    "LoweredBlock",
+    "LoweringLog",
+    "Record",
+    "load_records",
+    "lowering",
+    "register",
+]

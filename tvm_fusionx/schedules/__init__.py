@@ -1,0 +1,116 @@
+"""Schedules: one fused block in, one scheduled kernel out.
+
+:func:`schedule` tries an ordered list of templates; the first that serves a block and does not
+fail on it wins. `docs/design/templates.md` tells how they work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
+from tvm_fusionx.schedules.default import DEFAULT
+from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
+
+__all__ = [
+    "ALL_TEMPLATES",
+    "BlockInfo",
+    "Knob",
+    "Scheduled",
+    "Template",
+    "UnschedulableError",
+    "describe_block",
+    "describe_cpu",
+    "resolve_target",
+    "schedule",
+    "target_key",
+    "template_named",
+]
+
+logger = logging.getLogger(__name__)
+
+# Tried in this order: the most specialised first, the one that serves everything last.
+ALL_TEMPLATES: tuple[Template, ...] = (DEFAULT,)
+
+UNSCHEDULED = "unscheduled"
+
+
+def template_named(name: str) -> Template:
+    """Return the template called `name`; `ValueError` when there is none."""
+    for template in ALL_TEMPLATES:
+        if template.name == name:
+            return template
+    raise ValueError(
+        f"template: expected one of {[each.name for each in ALL_TEMPLATES]}; found {name!r}."
+    )
+
+
+def schedule(
+    func: tir.PrimFunc,
+    target: tvm.target.Target,
+    knobs: Mapping[str, int] | None = None,
+    template: str | None = None,
+) -> Scheduled:
+    """Schedule a block for a target.
+
+    Parameters
+    ----------
+    func
+        The block as unscheduled TensorIR, indices simplified.
+    target
+        What the kernel is compiled for.
+    knobs
+        Values for knobs of the template that is used; the others keep their defaults.
+    template
+        Name of the template to try first, in front of the usual order.
+
+    Returns
+    -------
+    Scheduled
+        Never fails: a block that no template can schedule comes back as it was, with the reason.
+    """
+    if not is_cpu(target):
+        return Scheduled(
+            func, UNSCHEDULED, {}, f"no template serves target kind {target.kind.name}"
+        )
+    cpu = describe_cpu(target)
+    info = describe_block(func, cpu)
+    candidates = ALL_TEMPLATES
+    if template is not None:
+        candidates = (template_named(template), *ALL_TEMPLATES)
+    failures: list[str] = []
+    for candidate in candidates:
+        if candidate.why_not(info) is not None:
+            continue
+        try:
+            return _apply(candidate, func, info, dict(knobs or {}), failures)
+        except (tvm.TVMError, UnschedulableError) as error:
+            reason = f"{candidate.name}: {_first_line(error)}"
+            logger.debug("template failed: %s", reason)
+            failures.append(reason)
+    return Scheduled(func, UNSCHEDULED, {}, "; ".join(failures))
+
+
+def _apply(
+    template: Template,
+    func: tir.PrimFunc,
+    info: BlockInfo,
+    wanted: dict[str, int],
+    failures: list[str],
+) -> Scheduled:
+    sch = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+    values = {name: knob.default for name, knob in template.knobs(info, info.cpu).items()}
+    values |= {name: value for name, value in wanted.items() if name in values}
+    result = template.apply(sch, info, values)
+    scheduled = sch.mod["main"] if result is None else result
+    return Scheduled(scheduled, template.name, values, "; ".join(failures) or None)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,231 @@
+"""What a fused block's PrimFunc consists of: its stages, who reads whom, and which one dominates."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.cpu import Cpu
+
+# Operators whose scalar evaluation costs tens of multiplications (libm calls or long polynomials).
+TRANSCENDENTALS = frozenset(
+    "tir." + name
+    for name in (
+        "exp exp2 exp10 log log2 log10 log1p erf tanh sigmoid pow sin cos tan atan atan2 asin acos sinh "
+        "cosh asinh acosh atanh"
+    ).split()
+)
+CHEAPER_TRANSCENDENTALS = frozenset({"tir.sqrt", "tir.rsqrt"})
+
+# A dot product's stage needs two spatial axes and a reduction, reading two different buffers.
+DOT_OPERANDS = 2
+
+ROOT_BLOCK = "root"
+
+
+@dataclass(frozen=True)
+class Iter:
+    """One loop of a stage."""
+
+    var: Any
+    extent: int
+    is_reduction: bool
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One TensorIR block of a fused block: one loop nest that writes one tensor (or a tuple)."""
+
+    name: str
+    block: Any
+    iters: tuple[Iter, ...]
+    reads: tuple[Any, ...]
+    """Buffers read, each once, without the ones the stage writes."""
+    writes: tuple[Any, ...]
+    read_counts: Counter[Any]
+    """How many loads the body makes from each buffer's data variable."""
+    transcendentals: int
+    """Calls of expensive functions in the body."""
+    nodes: int
+    """Expression nodes of the body, a measure of its size."""
+
+    @property
+    def is_reduction(self) -> bool:
+        """Tell whether any loop accumulates."""
+        return any(it.is_reduction for it in self.iters)
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """Extents of the loops that do not accumulate."""
+        return tuple(it.extent for it in self.iters if not it.is_reduction)
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """Extents of the loops that accumulate."""
+        return tuple(it.extent for it in self.iters if it.is_reduction)
+
+    @property
+    def points(self) -> int:
+        """Number of executions of the body."""
+        return math.prod(it.extent for it in self.iters)
+
+    @cached_property
+    def is_dot(self) -> bool:
+        """Tell whether the stage sums products of elements of two different tensors."""
+        if not self.is_reduction or not isinstance(self.block.body, tir.BufferStore):
+            return False
+        value = self.block.body.value
+        if not isinstance(value, tir.Add):
+            return False
+        own = self.writes[0]
+        term = value.b if _is_load_of(value.a, own) else value.a
+        product = _strip_cast(term)
+        if not isinstance(product, tir.Mul):
+            return False
+        left, right = _loads(product.a), _loads(product.b)
+        return (
+            len(left) > 0
+            and len(right) > 0
+            and {load.buffer.data for load in left}.isdisjoint(load.buffer.data for load in right)
+        )
+
+
+def _strip_cast(expr: Any) -> Any:
+    while isinstance(expr, tir.Cast):
+        expr = expr.value
+    return expr
+
+
+def _is_load_of(expr: Any, buffer: Any) -> bool:
+    return isinstance(expr, tir.BufferLoad) and expr.buffer.data.same_as(buffer.data)
+
+
+def _loads(expr: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad):
+            found.append(node)
+
+    tir.stmt_functor.post_order_visit(expr, visit)
+    return found
+
+
+@dataclass(frozen=True)
+class BlockInfo:
+    """A fused block: its stages in program order and how they are connected."""
+
+    func: Any
+    cpu: Cpu
+    stages: dict[str, Stage]
+    consumers: dict[str, tuple[str, ...]]
+    """Names of the stages that read what a stage writes."""
+    producers: dict[str, tuple[str, ...]]
+    outputs: tuple[str, ...]
+    """Names of the stages that write a parameter of the function."""
+
+    @property
+    def reductions(self) -> tuple[Stage, ...]:
+        """The stages that accumulate, in program order."""
+        return tuple(stage for stage in self.stages.values() if stage.is_reduction)
+
+    @property
+    def dots(self) -> tuple[Stage, ...]:
+        """The stages that sum products of two tensors (dense, batch_matmul, conv)."""
+        return tuple(stage for stage in self.stages.values() if stage.is_dot)
+
+    @property
+    def anchor(self) -> Stage | None:
+        """The dot with the most work, or None."""
+        return max(self.dots, key=lambda stage: stage.points, default=None)
+
+    def upstream(self, name: str) -> set[str]:
+        """Return the stages whose values reach stage `name`."""
+        return _reachable(name, self.producers)
+
+    def downstream(self, name: str) -> set[str]:
+        """Return the stages that stage `name`'s value reaches."""
+        return _reachable(name, self.consumers)
+
+
+def _reachable(start: str, edges: dict[str, tuple[str, ...]]) -> set[str]:
+    seen: set[str] = set()
+    stack = list(edges[start])
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack.extend(edges[name])
+    return seen
+
+
+def collect_blocks(func: Any) -> list[Any]:
+    """Return the ``tir.Block``s of `func` in program order, without the root."""
+    blocks: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if node.name_hint != ROOT_BLOCK:
+            blocks.append(node)
+
+    # ir_transform calls back for the listed kinds only: far cheaper than visiting every node.
+    tir.stmt_functor.ir_transform(func.body, visit, None, ["tir.Block"])
+    return blocks
+
+
+def describe_stage(block: Any) -> Stage:
+    """Return what one ``tir.Block`` does."""
+    iters = tuple(
+        Iter(it.var, int(it.dom.extent), it.iter_type == tir.IterVar.CommReduce)
+        for it in block.iter_vars
+    )
+    counts: Counter[Any] = Counter()
+    buffers: dict[Any, Any] = {}
+    expensive = nodes = 0
+
+    def visit(node: Any) -> None:
+        nonlocal expensive, nodes
+        nodes += 1
+        if isinstance(node, tir.BufferLoad):
+            counts[node.buffer.data] += 1
+            buffers[node.buffer.data] = node.buffer
+        elif isinstance(node, tir.Call) and getattr(node.op, "name", "") in TRANSCENDENTALS:
+            expensive += 1
+
+    tir.stmt_functor.post_order_visit(block.body, visit)
+    writes = tuple(region.buffer for region in block.writes)
+    written = {buffer.data for buffer in writes}
+    reads = tuple(buffer for data, buffer in buffers.items() if data not in written)
+    return Stage(block.name_hint, block, iters, reads, writes, counts, expensive, nodes)
+
+
+def describe_block(func: Any, cpu: Cpu) -> BlockInfo:
+    """Return the stages of `func` (an unscheduled ``tir.PrimFunc``) and how they are connected."""
+    stages = {block.name_hint: describe_stage(block) for block in collect_blocks(func)}
+    writer = {buffer.data: name for name, stage in stages.items() for buffer in stage.writes}
+    params = {buffer.data for buffer in func.buffer_map.values()}
+    producers = {
+        name: tuple(writer[buffer.data] for buffer in stage.reads if buffer.data in writer)
+        for name, stage in stages.items()
+    }
+    consumers: dict[str, list[str]] = {name: [] for name in stages}
+    for name, sources in producers.items():
+        for source in sources:
+            consumers[source].append(name)
+    outputs = tuple(
+        name
+        for name, stage in stages.items()
+        if any(buffer.data in params for buffer in stage.writes)
+    )
+    return BlockInfo(
+        func,
+        cpu,
+        stages,
+        {name: tuple(names) for name, names in consumers.items()},
+        producers,
+        outputs,
+    )

@@ -1,0 +1,127 @@
+"""What a CPU target offers to a schedule: vector lanes, registers, caches, cores.
+
+The facts come from the target string, through LLVM's own feature table, so that a cross-compiled
+target (aarch64 on an x86 host) is described by what it is and not by the machine that compiles.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+
+import tvm
+from tvm.target import codegen
+
+from tvm_fusionx.errors import TargetError
+
+# What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
+NATIVE_CPU = "native"
+
+FLOAT32_BITS = 32
+VECTOR_BITS_AVX512 = 512
+VECTOR_BITS_AVX = 256
+VECTOR_BITS_BASE = 128
+
+# Architectural vector registers (Intel SDM vol. 1 table 10-1 and 15.1; Arm ARM, section B1.2.1).
+REGISTERS_AVX512 = 32
+REGISTERS_X86 = 16
+REGISTERS_AARCH64 = 32
+
+# Smallest caches of the CPUs in use today (Zen, Skylake, Cortex-A7x): a tile that fits these fits all.
+L1_BYTES = 32 * 1024
+L2_BYTES = 512 * 1024
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A CPU as a schedule sees it."""
+
+    lanes: int
+    """float32 lanes of one native vector."""
+
+    registers: int
+    """Architectural vector registers."""
+
+    cores: int
+    """Threads that run a parallel loop."""
+
+    l1_bytes: int = L1_BYTES
+    """Data cache of one core."""
+
+    l2_bytes: int = L2_BYTES
+    """Second-level cache of one core."""
+
+
+def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
+    """Return `target` as TVM understands it: ``-mcpu=native`` becomes the host CPU's LLVM name.
+
+    Raises
+    ------
+    TargetError
+        When TVM does not know the target.
+    """
+    if isinstance(target, tvm.target.Target):
+        if str(target.attrs.get("mcpu", "")) != NATIVE_CPU:
+            return target
+        target = str(target)
+    words = [
+        f"-mcpu={codegen.llvm_get_system_cpu()}" if word == f"-mcpu={NATIVE_CPU}" else word
+        for word in target.split()
+    ]
+    try:
+        return tvm.target.Target(" ".join(words))
+    except (ValueError, tvm.TVMError) as error:
+        raise TargetError(
+            "target",
+            expected='a TVM target such as "llvm -mcpu=native"',
+            found=repr(target),
+            next_step="Correct the target string; `tvm.target.Target.list_kinds()` lists the kinds.",
+        ) from error
+
+
+def is_cpu(target: tvm.target.Target) -> bool:
+    """Tell whether `target` is compiled by LLVM for a CPU."""
+    return str(target.kind.name) == "llvm"
+
+
+def target_key(target: tvm.target.Target) -> str:
+    """Return the part of `target` that a tuned record depends on: kind, CPU and features."""
+    features = sorted(str(feature) for feature in target.attrs.get("mattr", []))
+    cpu = str(target.attrs.get("mcpu", ""))
+    triple = str(target.attrs.get("mtriple", ""))
+    device = str(target.attrs.get("device", ""))
+    return " ".join(
+        part for part in (str(target.kind.name), device, triple, cpu, *features) if part
+    )
+
+
+def describe_cpu(target: tvm.target.Target) -> Cpu:
+    """Return what `target` offers; `cores` is the target's ``-num-cores`` or this process's cores."""
+    return _describe_cpu(str(target), _cores(target))
+
+
+def _cores(target: tvm.target.Target) -> int:
+    declared = int(target.attrs.get("num-cores", 0))
+    if declared > 0:
+        return declared
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.lru_cache(maxsize=64)
+def _describe_cpu(target_text: str, cores: int) -> Cpu:
+    target = tvm.target.Target(target_text)
+    if not is_cpu(target):
+        return Cpu(VECTOR_BITS_BASE // FLOAT32_BITS, REGISTERS_X86, cores)
+    features = {str(feature) for feature in codegen.llvm_get_cpu_features(target)}
+    if "avx512f" in features:
+        bits, registers = VECTOR_BITS_AVX512, REGISTERS_AVX512
+    elif "avx" in features:
+        bits, registers = VECTOR_BITS_AVX, REGISTERS_X86
+    elif "neon" in features:
+        bits, registers = VECTOR_BITS_BASE, REGISTERS_AARCH64
+    else:
+        bits, registers = VECTOR_BITS_BASE, REGISTERS_X86
+    return Cpu(bits // FLOAT32_BITS, registers, cores)

@@ -1,0 +1,70 @@
+"""Inline what is cheap to recompute, and keep what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_block
+
+# Expression nodes after which an inlined body is cut into stages: bounds compile time, which grows
+# with the product of the number of times each stage is read along a chain.
+MAX_INLINED_NODES = 400
+
+
+def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
+    """Inline every spatial stage whose recomputation is cheap; return the block as it is then.
+
+    A stage is kept when it writes an output, when its readers would evaluate its transcendental
+    functions more often than it does itself, or when the inlined expression would grow too large.
+    """
+    sizes: dict[str, int] = {}
+    expensive: dict[str, int] = {}
+    reads: dict[str, dict[str, int]] = {}
+    kept: set[str] = set()
+    for name, stage in info.stages.items():
+        sizes[name], expensive[name] = stage.nodes, stage.transcendentals
+        reads[name] = _reads_by_producer(info, stage)
+        for producer, count in reads[name].items():
+            if producer not in kept:
+                sizes[name] += count * sizes[producer]
+                expensive[name] += count * expensive[producer]
+        if why_not_inline(info, stage, expensive[name], sizes[name]) is not None:
+            kept.add(name)
+            sizes[name] = expensive[name] = 0
+            continue
+        try:
+            sch.compute_inline(sch.get_block(name))
+        except tir.ScheduleError:
+            kept.add(name)
+            sizes[name] = expensive[name] = 0
+    return describe_block(sch.mod["main"], info.cpu)
+
+
+def _reads_by_producer(info: BlockInfo, stage: Stage) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for producer in info.producers[stage.name]:
+        for buffer in info.stages[producer].writes:
+            counts[producer] = counts.get(producer, 0) + stage.read_counts[buffer.data]
+    return counts
+
+
+def why_not_inline(info: BlockInfo, stage: Stage, transcendentals: int, nodes: int) -> str | None:
+    """Return why `stage` should keep its own loop nest, or None when it should be inlined."""
+    if stage.is_reduction:
+        return "it accumulates"
+    if stage.name in info.outputs:
+        return "it writes an output"
+    readers = [info.stages[name] for name in info.consumers[stage.name]]
+    if len(stage.writes) != 1 or not readers:
+        return "it does not write exactly one tensor that is read"
+    evaluations = sum(
+        reader.points * reader.read_counts[stage.writes[0].data] for reader in readers
+    )
+    loads = sum(reader.read_counts[stage.writes[0].data] for reader in readers)
+    if transcendentals and evaluations > stage.points:
+        return "its transcendental functions would be evaluated more than once a point"
+    if nodes * loads > MAX_INLINED_NODES and loads > 1:
+        return "the inlined expression would be too large"
+    return None
