@@ -1,0 +1,407 @@
+"""The extended computational graph (ECG) of DNNFusion, section 3.1: hash-consed operator calls.
+
+The graph knows nothing of Relay. An operator is a name, an attribute mapping of plain Python values
+and operand values; what types a call returns is asked of a function handed to the graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.ecg.types import TensorType
+
+INPUT = "input"
+CONSTANT = "constant"
+
+# How a call's flat operands are grouped into arguments: None is one tensor, n is a tuple of n.
+Grouping = tuple["int | None", ...]
+
+
+class Attributes(Mapping[str, Any]):
+    """A frozen, hashable mapping of attribute names to plain values.
+
+    Parameters
+    ----------
+    values
+        Attribute values: numbers, strings, None, and (nested) tuples of them.
+    origin
+        The front end's own object for the same values, kept so that an untouched call goes back
+        exactly as it came; not part of equality.
+    """
+
+    __slots__ = ("_hash", "_values", "origin")
+
+    def __init__(self, values: Mapping[str, Any] | None = None, origin: Any = None) -> None:
+        self._values = dict(values or {})
+        self.origin = origin
+        self._hash = hash(tuple(sorted(self._values.items(), key=lambda item: item[0])))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Attributes):
+            return NotImplemented
+        return self._hash == other._hash and self._values == other._values
+
+    def __repr__(self) -> str:
+        return f"Attributes({self._values})"
+
+    def replace(self, **changes: Any) -> Attributes:
+        """Return the same attributes with `changes` made."""
+        return Attributes({**self._values, **changes})
+
+
+NO_ATTRIBUTES = Attributes()
+
+
+@dataclass(eq=False)
+class Node:
+    """One operator call, input or constant.
+
+    Parameters
+    ----------
+    number
+        Creation number, unique in its graph; not a topological index.
+    op
+        Operator name, or ``input`` or ``constant``.
+    operands
+        Values read, flat.
+    grouping
+        How the operands form the call's arguments.
+    outputs
+        Type of each result.
+    returns_tuple
+        Whether the operator returns a tuple (even of one).
+    payload
+        A constant's array, or the front end's object for a call that is not a plain operator.
+    name
+        Name of the node in the model the graph came from; empty when unknown.
+    """
+
+    number: int
+    op: str
+    attrs: Attributes
+    operands: tuple[Value, ...]
+    grouping: Grouping
+    outputs: tuple[TensorType, ...]
+    returns_tuple: bool = False
+    payload: Any = None
+    name: str = ""
+    _values: tuple[Value, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._values = tuple(Value(self, index) for index in range(len(self.outputs)))
+
+    def __getitem__(self, index: int) -> Value:
+        return self._values[index]
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._values)
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the node computes something."""
+        return self.op not in (INPUT, CONSTANT)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of all results: DNNFusion's *intermediate result size*."""
+        return sum(output.bytes for output in self.outputs)
+
+    def __repr__(self) -> str:
+        reads = ", ".join(f"%{value.node.number}" for value in self.operands)
+        types = ", ".join(str(output) for output in self.outputs)
+        return f"%{self.number} = {self.op}({reads}) : {types}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Value:
+    """One result of a node."""
+
+    node: Node
+    index: int
+
+    @property
+    def type(self) -> TensorType:
+        """Shape and dtype."""
+        return self.node.outputs[self.index]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, outermost first."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        """Element type."""
+        return self.type.dtype
+
+    @property
+    def op(self) -> str:
+        """Name of the operator that makes this value."""
+        return self.node.op
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known at compile time."""
+        return self.node.op == CONSTANT
+
+    @property
+    def array(self) -> np.ndarray:
+        """The constant's array; only for constants."""
+        assert self.is_constant, self
+        array: np.ndarray = self.node.payload
+        return array
+
+    def __repr__(self) -> str:
+        suffix = f".{self.index}" if self.node.returns_tuple else ""
+        return f"%{self.node.number}{suffix}"
+
+
+InferTypes = Callable[
+    [str, Attributes, Sequence[TensorType], Grouping], "tuple[tuple[TensorType, ...], bool]"
+]
+"""``(op, attrs, operand types, grouping) -> (result types, returns a tuple)``."""
+
+
+class Graph:
+    """Operator calls over inputs and constants, each distinct call once.
+
+    Equal calls are one node (hash-consing), so common sub-expressions never exist twice. Rewriting
+    goes through :meth:`replace`; nodes that nothing reads any more are dropped by :meth:`prune`.
+
+    Parameters
+    ----------
+    infer_types
+        Tells the result types of a call.
+    """
+
+    def __init__(self, infer_types: InferTypes) -> None:
+        self._infer_types = infer_types
+        self._next_number = 0
+        self._by_key: dict[Any, Node] = {}
+        self._key_of: dict[Node, Any] = {}
+        self._users: dict[Node, dict[Node, None]] = {}
+        self.inputs: list[Node] = []
+        self.outputs: tuple[Value, ...] = ()
+        self.returns_tuple = False
+        self.payload: Any = None
+        """The front end's object this graph came from (attributes of the function, its name)."""
+
+    # ---- building ---------------------------------------------------------------------------
+
+    def input(self, name: str, type_: TensorType, payload: Any = None) -> Value:
+        """Add a graph input."""
+        node = self._add(Node(self._number(), INPUT, NO_ATTRIBUTES, (), (), (type_,), name=name))
+        node.payload = payload
+        self.inputs.append(node)
+        return node[0]
+
+    def constant(self, array: np.ndarray | float | int, dtype: str | None = None) -> Value:
+        """Add a constant; equal constants are one node.
+
+        Parameters
+        ----------
+        array
+            Its elements, any shape.
+        dtype
+            Element type; the array's own when None.
+        """
+        data = np.asarray(array, dtype=dtype)
+        # `ascontiguousarray` would turn a scalar into a vector of one.
+        data = data if data.flags.c_contiguous else np.ascontiguousarray(data)
+        digest = hashlib.sha1(data.data if data.size else b"", usedforsecurity=False).digest()
+        key = (CONSTANT, data.shape, str(data.dtype), digest)
+        known = self._by_key.get(key)
+        if known is not None:
+            return known[0]
+        type_ = TensorType(tuple(data.shape), str(data.dtype))
+        node = Node(self._number(), CONSTANT, NO_ATTRIBUTES, (), (), (type_,), payload=data)
+        return self._add(node, key)[0]
+
+    def call(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        grouping: Grouping | None = None,
+        name: str = "",
+    ) -> Value:
+        """Add an operator call and return its first result."""
+        return self.call_node(op, operands, attrs, grouping=grouping, name=name)[0]
+
+    def call_node(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        grouping: Grouping | None = None,
+        outputs: tuple[TensorType, ...] | None = None,
+        returns_tuple: bool = False,
+        payload: Any = None,
+        name: str = "",
+    ) -> Node:
+        """Add an operator call, or return the equal one that exists.
+
+        Parameters
+        ----------
+        op
+            Operator name.
+        operands
+            Values read, flat.
+        attrs
+            Attributes as plain values.
+        grouping
+            How the operands form arguments; every operand its own argument when None.
+        outputs
+            Result types; inferred when None.
+        returns_tuple
+            Whether the operator returns a tuple; only read together with `outputs`.
+        payload
+            The front end's object for a call that is not a plain operator.
+        name
+            Name of the node in the model.
+        """
+        frozen = attrs if isinstance(attrs, Attributes) else Attributes(attrs)
+        groups = (None,) * len(operands) if grouping is None else grouping
+        key = _call_key(op, frozen, operands, groups, payload)
+        known = self._by_key.get(key)
+        if known is not None:
+            known.name = known.name or name
+            return known
+        if outputs is None:
+            types = [value.type for value in operands]
+            outputs, returns_tuple = self._infer_types(op, frozen, types, groups)
+        node = Node(
+            self._number(),
+            op,
+            frozen,
+            tuple(operands),
+            groups,
+            outputs,
+            returns_tuple=returns_tuple,
+            payload=payload,
+            name=name,
+        )
+        return self._add(node, key)
+
+    # ---- looking ----------------------------------------------------------------------------
+
+    def users(self, node: Node) -> tuple[Node, ...]:
+        """Return the calls that read any result of `node`, in the order they were added."""
+        return tuple(self._users.get(node, ()))
+
+    def is_output(self, node: Node) -> bool:
+        """Tell whether the graph returns a result of `node`."""
+        return any(value.node is node for value in self.outputs)
+
+    def has_single_user(self, value: Value) -> bool:
+        """Tell whether exactly one call reads `value`'s node and the graph does not return it."""
+        return len(self._users.get(value.node, ())) == 1 and not self.is_output(value.node)
+
+    def topological(self) -> list[Node]:
+        """Return the nodes that the outputs need, operands before users."""
+        order: list[Node] = []
+        state: dict[Node, bool] = {}
+        stack = [value.node for value in reversed(self.outputs)]
+        while stack:
+            node = stack[-1]
+            if node in state:
+                stack.pop()
+                if not state[node]:
+                    state[node] = True
+                    order.append(node)
+                continue
+            state[node] = False
+            stack.extend(
+                value.node for value in reversed(node.operands) if value.node not in state
+            )
+        return order
+
+    def calls(self) -> list[Node]:
+        """Return the operator calls that the outputs need, operands before users."""
+        return [node for node in self.topological() if node.is_call]
+
+    # ---- changing ---------------------------------------------------------------------------
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Make every reader of `old` read `new` instead.
+
+        A reader that becomes equal to an existing call is merged with it, and so on upwards.
+        """
+        pending = [(old, new)]
+        while pending:
+            before, after = pending.pop()
+            if before is after:
+                continue
+            self.outputs = tuple(after if value is before else value for value in self.outputs)
+            for user in self.users(before.node):
+                if before in user.operands:
+                    pending.extend(self._change_operand(user, before, after))
+
+    def prune(self) -> None:
+        """Drop the nodes that no output needs; inputs stay."""
+        live = set(self.topological()) | set(self.inputs)
+        for node in [node for node in self._key_of if node not in live]:
+            self._forget_key(node)
+            self._users.pop(node, None)
+        for node, users in self._users.items():
+            self._users[node] = {user: None for user in users if user in live}
+
+    def _change_operand(
+        self, user: Node, before: Value, after: Value
+    ) -> Iterable[tuple[Value, Value]]:
+        self._forget_key(user)
+        user.operands = tuple(after if value is before else value for value in user.operands)
+        if all(value.node is not before.node for value in user.operands):
+            self._users[before.node].pop(user, None)
+        self._users.setdefault(after.node, {})[user] = None
+        key = _call_key(user.op, user.attrs, user.operands, user.grouping, user.payload)
+        twin = self._by_key.get(key)
+        if twin is None or twin is user:
+            self._by_key[key] = user
+            self._key_of[user] = key
+            return ()
+        self._key_of[user] = None
+        return list(zip(user, twin, strict=True))
+
+    def _add(self, node: Node, key: Any = None) -> Node:
+        self._key_of[node] = key
+        if key is not None:
+            self._by_key[key] = node
+        self._users.setdefault(node, {})
+        for value in node.operands:
+            self._users[value.node][node] = None
+        return node
+
+    def _forget_key(self, node: Node) -> None:
+        key = self._key_of.pop(node, None)
+        if key is not None and self._by_key.get(key) is node:
+            del self._by_key[key]
+
+    def _number(self) -> int:
+        self._next_number += 1
+        return self._next_number
+
+
+def _call_key(
+    op: str, attrs: Attributes, operands: Sequence[Value], grouping: Grouping, payload: Any
+) -> tuple[Any, ...]:
+    return (op, attrs, tuple(operands), grouping, payload)

@@ -1,0 +1,61 @@
+"""Relay attribute objects to plain Python values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import relay
+
+from tvm_fusionx.ecg.graph import NO_ATTRIBUTES, Attributes
+
+# Function-valued calls keep their Relay operator as the node's payload; the name says so.
+FUNCTION = "function"
+
+
+def plain(value: Any) -> Any:
+    """Return the plain, hashable form of one Relay attribute value."""
+    if isinstance(value, (tvm.tir.IntImm, tvm.tir.FloatImm)):
+        return value.value
+    if isinstance(value, (tvm.ir.Array, list, tuple)):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, tvm.ir.Map):
+        return tuple(sorted((str(key), plain(item)) for key, item in value.items()))
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, tvm.tir.StringImm):
+        return value.value
+    return value
+
+
+def from_attrs(attrs: Any) -> Attributes:
+    """Return a call's attributes as a frozen mapping that remembers where it came from."""
+    if attrs is None:
+        return NO_ATTRIBUTES
+    if isinstance(attrs, tvm.ir.DictAttrs):
+        return Attributes({key: plain(attrs[key]) for key in attrs.keys()}, origin=attrs)  # noqa: SIM118
+    return Attributes({key: plain(attrs[key]) for key in attrs.keys()}, origin=attrs)  # noqa: SIM118
+
+
+def to_attrs(op: str, attrs: Attributes) -> Any:
+    """Return the Relay attribute object of a call to `op`."""
+    if attrs.origin is not None:
+        return attrs.origin
+    type_key = relay.op.get(op).attrs_type_key
+    if not type_key:
+        return None
+    return tvm.ir.make_node(type_key, **{name: _tvm_value(value) for name, value in attrs.items()})
+
+
+def _tvm_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_tvm_value(item) for item in value]
+    return value
+
+
+def default_attributes(op: str, **changes: Any) -> Attributes:
+    """Return the attributes of `op` with TVM's defaults, and `changes` made to them."""
+    type_key = relay.op.get(op).attrs_type_key
+    made: Mapping[str, Any] = from_attrs(tvm.ir.make_node(type_key, **changes))
+    return Attributes(made)
