@@ -70,7 +70,7 @@ EXTRAS = {
 setup(
     name="tvm-fusionx",
     version="0.1.0",
-    description="Operator fusion beyond TVM's own: DNNFusion for TVM 0.19's Relay, on CPUs and phones",
+    description="Operator fusion beyond TVM's own for TVM 0.19's Relay, after DNNFusion",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",

@@ -1,7 +1,7 @@
 """Write constraints.txt: the one version of every package, for each Python that is supported.
 
-Asks pip of each interpreter to resolve the whole set of extras without installing anything, and joins
-the answers; a package whose version depends on the Python gets one line per range, with a marker.
+Asks pip of each interpreter to resolve the whole set of extras without installing anything, and
+joins the answers; a package whose version depends on the Python gets one line per range, with a marker.
 
     python requirements/lock.py python3.10 python3.11 python3.12 python3.13
 """
@@ -37,7 +37,7 @@ def resolve(interpreter: str) -> tuple[str, dict[str, str]]:
         subprocess.run(command, check=True)
         items = json.loads(report.read_text())["install"]
     metadata = [item["metadata"] for item in items]
-    # A local label such as 2.13.0+cpu names one index's build; the constraint holds for all of them.
+    # A local label such as 2.13.0+cpu names one index's build; the constraint holds for all.
     versions = {
         re.sub(r"[-_.]+", "-", entry["name"]).lower(): entry["version"].split("+")[0]
         for entry in metadata

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, settings
 # Read by TVM when it is imported, so it must be set before any test module is.
 os.environ["TOPHUB_LOCATION"] = "NONE"
 
-# Compiling one example takes as long as the machine needs, and a failure must come back on the next run.
+# Compiling one example takes as long as the machine needs, and a failure must come back on the
+# next run.
 settings.register_profile(
     "fusionx",
     deadline=None,

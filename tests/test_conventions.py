@@ -210,16 +210,8 @@ def test_root_links_show_the_rooms(link: str) -> None:
 def test_every_make_target_is_in_the_help() -> None:
     text = (ROOT / "Makefile").read_text()
     documented = set(re.findall(r"^([a-z-]+):.*##", text, flags=re.MULTILINE))
-    assert documented >= {
-        "help",
-        "demo",
-        "test",
-        "test-fast",
-        "check",
-        "bench",
-        "tutorials",
-        "clean",
-    }
+    promised = "help demo test test-fast check bench tutorials clean"
+    assert documented >= set(promised.split())
 
 
 def test_ci_runs_make_test_and_nothing_else() -> None:
