@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = [
     "__version__",
     "errors",
+    "lowering",
     "threads",
 ]
 
@@ -22,4 +23,5 @@ if not is_the_command():
 
     # A function that bears its module's name is imported eagerly on purpose: importing such a module
     # later would put the module in the function's place.
+    from tvm_fusionx.lowering import lowering
     from tvm_fusionx.threads import threads

@@ -13,9 +13,7 @@ import sys
 
 from tvm_fusionx.errors import MissingDependencyError
 
-INSTALL_ADVICE = (
-    'Install it with: pip install "tvm-fusionx[tvm]", or put a TVM up to 0.19 of your own on the path.'
-)
+INSTALL_ADVICE = 'Install it with: pip install "tvm-fusionx[tvm]", or put a TVM up to 0.19 of your own on the path.'
 
 COMMAND_NAME = "fusionx"
 

@@ -48,7 +48,9 @@ def threads(n: int | None = None) -> int:
     cores = usable_cores()
     count = len(cores) if n is None else n
     if count < 1:
-        raise ValueError(f"threads: expected a number of at least 1; found {n}. Leave it out for all cores.")
+        raise ValueError(
+            f"threads: expected a number of at least 1; found {n}. Leave it out for all cores."
+        )
     # The pool is made as large as the core list, so all cores are listed even for a smaller number:
     # this number can then be raised again, and the calling thread keeps its affinity.
     listed = list(itertools.islice(itertools.cycle(cores), max(count, len(cores))))

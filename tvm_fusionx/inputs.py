@@ -1,0 +1,134 @@
+"""The inputs a model takes: described, checked, read from a file, made up."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.errors import InputError
+
+# Integer inputs are most often indices, into a table at least this long in every model we know: a
+# token type, the shortest, has two rows.
+RANDOM_INTEGER_END = 2
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """Name, shape and dtype of one input."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        """Return the form of the flag ``--input-shapes``, with the dtype."""
+        return f"{self.name}:[{','.join(map(str, self.shape))}] {self.dtype}"
+
+
+def inputs_of(mod: Any, params: Mapping[str, Any] | None = None) -> tuple[InputSpec, ...]:
+    """Return what ``main`` of a typed Relay module takes, without the parameters in `params`."""
+    return tuple(
+        InputSpec(
+            str(var.name_hint),
+            tuple(int(extent) for extent in var.checked_type.shape),
+            str(var.checked_type.dtype),
+        )
+        for var in mod["main"].params
+        if str(var.name_hint) not in (params or {})
+    )
+
+
+def random_inputs(specs: tuple[InputSpec, ...], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return inputs drawn from a seeded generator.
+
+    Parameters
+    ----------
+    seed
+        Equal seeds give equal inputs on every machine.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        Normal for floating point, 0 or 1 for integers and booleans. An input whose name says that it
+        masks, an attention mask, is all ones: a row masked out entirely is NaN in some models.
+    """
+    generator = np.random.default_rng(seed)
+    values = {}
+    for spec in specs:
+        dtype = np.dtype(spec.dtype)
+        if np.issubdtype(dtype, np.inexact):
+            value = generator.standard_normal(spec.shape)
+        elif "mask" in spec.name:
+            value = np.ones(spec.shape)
+        else:
+            value = generator.integers(0, RANDOM_INTEGER_END, spec.shape)
+        values[spec.name] = np.asarray(value).astype(dtype)
+    return values
+
+
+def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dict[str, np.ndarray]:
+    """Return `inputs` as arrays in the order of `specs`.
+
+    Raises
+    ------
+    InputError
+        A name, a shape or a dtype differs. Nothing is converted: a cast that loses values would be a
+        wrong answer without a word.
+    """
+    wanted = {spec.name: spec for spec in specs}
+    unknown = [name for name in inputs if name not in wanted]
+    missing = [name for name in wanted if name not in inputs]
+    if unknown or missing:
+        raise InputError(
+            f"input {(unknown or missing)[0]!r}",
+            expected=f"the inputs {', '.join(map(str, specs)) or '(none)'}",
+            found=f"{', '.join(map(repr, inputs)) or 'none'}"
+            + (f" (missing: {', '.join(map(repr, missing))})" if missing else ""),
+            next_step="Name the arrays as the model names its inputs.",
+        )
+    arrays = {}
+    for name, spec in wanted.items():
+        value = np.asarray(inputs[name])
+        if value.shape != spec.shape:
+            raise InputError(
+                f"input {name!r}",
+                expected=f"shape {spec.shape}",
+                found=f"shape {value.shape}",
+                next_step="Give an array of that shape, or compile the model for yours with --input-shapes.",
+            )
+        if str(value.dtype) != spec.dtype:
+            raise InputError(
+                f"input {name!r}",
+                expected=f"dtype {spec.dtype}",
+                found=f"dtype {value.dtype}",
+                next_step=f"Convert it with numpy: array.astype({spec.dtype!r}).",
+            )
+        arrays[name] = value
+    return arrays
+
+
+def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an ``.npz`` file by name; nothing in it is unpickled.
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, not an ``.npz`` file, or holds Python objects.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("a single array without a name (.npy)")
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise InputError(
+            f"inputs file {path}",
+            expected="an .npz file of named numeric arrays",
+            found=f"{type(error).__name__}: {error}",
+            next_step="Write one with numpy.savez(path, name=array, ...).",
+        ) from error

@@ -1,0 +1,85 @@
+"""Write results so that a reader sees the old file or the whole new one, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tvm_fusionx.errors import OutputFileError
+
+# What open() would have used before the umask: temporary files are private, results are not.
+DEFAULT_FILE_MODE = 0o666
+DEFAULT_FOLDER_MODE = 0o777
+
+
+@contextlib.contextmanager
+def new_file(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, which takes its place when the scope ends without error.
+
+    Raises
+    ------
+    OutputFileError
+        The folder does not exist or cannot be written, or the disk is full.
+    """
+    final = Path(path)
+    with _reported(final), _scratch_folder(final) as folder:
+        scratch = folder / final.name
+        yield scratch
+        scratch.chmod(_after_umask(DEFAULT_FILE_MODE))
+        os.replace(scratch, final)
+
+
+@contextlib.contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`, which takes its place when the scope ends without error.
+
+    An older folder at `path` is replaced.
+
+    Raises
+    ------
+    OutputFileError
+        The parent folder does not exist or cannot be written, or the disk is full.
+    """
+    final = Path(path)
+    with _reported(final), _scratch_folder(final) as folder:
+        scratch = folder / "new"
+        scratch.mkdir()
+        yield scratch
+        scratch.chmod(_after_umask(DEFAULT_FOLDER_MODE))
+        if final.exists():
+            os.replace(final, folder / "old")
+        os.replace(scratch, final)
+
+
+@contextlib.contextmanager
+def _scratch_folder(final: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _reported(final: Path) -> Iterator[None]:
+    try:
+        yield
+    except OutputFileError:
+        raise
+    except OSError as error:
+        raise OutputFileError(
+            f"output {final}",
+            expected="a path in an existing folder that can be written",
+            found=f"{error.strerror or error}",
+            next_step="Give another path, or make the folder and its permissions right.",
+        ) from error
+
+
+def _after_umask(mode: int) -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mode & ~mask

@@ -1,0 +1,1 @@
+"""What a person looks at: verification, benchmarks, profiles and explanations."""

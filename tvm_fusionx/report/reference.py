@@ -1,0 +1,100 @@
+"""The answer that a whole model is held to: plain TVM, ONNX Runtime, given arrays, or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm_fusionx.errors import InputError, MissingDependencyError
+from tvm_fusionx.report.plain_tvm import build_plain, run_once
+
+Reference = (
+    str
+    | Path
+    | Mapping[str, np.ndarray]
+    | Sequence[np.ndarray]
+    | Callable[[dict[str, np.ndarray]], Sequence[np.ndarray]]
+    | Any
+    | None
+)
+
+
+def reference_outputs(
+    reference: Reference,
+    mod: tvm.IRModule,
+    params: Mapping[str, Any] | None,
+    inputs: dict[str, np.ndarray],
+    target: Any,
+) -> tuple[str, list[np.ndarray]]:
+    """Return who gave the reference, and its outputs in the model's order.
+
+    Parameters
+    ----------
+    reference
+        None for plain TVM on `mod` without any optimisation; an ONNX file or ``ModelProto`` for ONNX
+        Runtime; a dictionary (in output order) or sequence of arrays; or a function from the inputs to
+        a sequence of arrays.
+
+    Raises
+    ------
+    MissingDependencyError
+        ONNX Runtime is asked for and not installed.
+    """
+    if reference is None:
+        library = build_plain(mod, target, params, opt_level=0)
+        return "TVM at level 0", run_once(library, inputs)
+    if isinstance(reference, (str, Path)):
+        return "ONNX Runtime", run_onnxruntime(str(reference), inputs)
+    if hasattr(reference, "SerializeToString"):
+        return "ONNX Runtime", run_onnxruntime(reference.SerializeToString(), inputs)
+    if isinstance(reference, Mapping):
+        return "the given arrays", [np.asarray(value) for value in reference.values()]
+    if callable(reference):
+        answer = reference(inputs)
+        values = answer.values() if isinstance(answer, Mapping) else answer
+        return "the given function", [np.asarray(value) for value in values]
+    return "the given arrays", [np.asarray(value) for value in reference]
+
+
+def run_onnxruntime(model: str | bytes, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Run `model`, a path or the bytes of one, through ONNX Runtime without graph optimisation.
+
+    Raises
+    ------
+    MissingDependencyError
+        ONNX Runtime is not installed.
+    InputError
+        ONNX Runtime takes other inputs than these, or rejects the model.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingDependencyError(
+            "onnxruntime",
+            expected="an installed package to compare with",
+            found=str(error),
+            next_step='Install it with: pip install "tvm-fusionx[peers]", or verify against TVM.',
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = ERRORS_ONLY
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        names = {node.name for node in session.get_inputs()}
+        fed = {name: value for name, value in inputs.items() if name in names}
+        return [np.asarray(value) for value in session.run(None, fed)]
+    except Exception as error:  # its exceptions derive from nothing of their own but Exception
+        raise InputError(
+            "reference by ONNX Runtime",
+            expected=f"a model that takes {', '.join(inputs)}",
+            found=str(error).strip().splitlines()[0],
+            next_step="Check the ONNX file with onnx.checker, or leave the reference out for plain TVM.",
+        ) from error
+
+
+# ONNX Runtime's own scale: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+ERRORS_ONLY = 3

@@ -1,0 +1,318 @@
+"""Check a model's numbers block by block and end to end, and name the first block that is wrong.
+
+Each block's kernel, from the very library that ``fx.build`` makes, runs on its *true* inputs: what the
+blocks before it should have given. So a block answers for its own error only, and the first wrong one in
+execution order is the culprit. What no block explains was done before fusion (import or rewriting), or
+by the executor, and shows in the end-to-end row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm_fusionx.errors import WrongResultError
+from tvm_fusionx.fused_build import FusedBuild, build_fused
+from tvm_fusionx.inputs import check_inputs, inputs_of
+from tvm_fusionx.kernels import GraphNode
+from tvm_fusionx.report.defuse import ExposedModule, expose_blocks
+from tvm_fusionx.report.difference import (
+    DEFAULT_TOLERANCE,
+    Difference,
+    measure_difference,
+    worst,
+)
+from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.reference import Reference, reference_outputs
+from tvm_fusionx.report.reproduction import write_reproduction
+from tvm_fusionx.report.stepwise import StepwiseExecutor
+
+DEFAULT_REPRODUCTION_FOLDER = "fusionx-reproduction"
+
+
+@dataclass(frozen=True)
+class BlockVerdict:
+    """One block beside the same arithmetic in plain TVM, on the block's true inputs.
+
+    Attributes
+    ----------
+    name
+        The block's name.
+    operators
+        Names of the model's nodes in it.
+    difference
+        The worst of its outputs.
+    ok
+        Whether the difference is within the tolerance.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    difference: Difference
+    ok: bool
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What :func:`verify` found.
+
+    Attributes
+    ----------
+    ok
+        Whether every block and every output of the model is within the tolerance.
+    tolerance
+        Bound on :attr:`Difference.max_rel`; integers must be equal.
+    reference
+        Who gave the end-to-end reference.
+    end_to_end
+        One difference for each output of the model.
+    blocks
+        One verdict a block, in execution order.
+    reproduction
+        Folder of the standalone reproduction of the first wrong block, or None.
+    """
+
+    ok: bool
+    tolerance: float
+    reference: str
+    end_to_end: tuple[Difference, ...]
+    blocks: tuple[BlockVerdict, ...]
+    reproduction: Path | None = None
+    outputs: tuple[np.ndarray, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def first_wrong(self) -> BlockVerdict | None:
+        """Return the first block in execution order that is wrong on its true inputs, or None."""
+        return next((block for block in self.blocks if not block.ok), None)
+
+    @property
+    def worst_end_to_end(self) -> Difference:
+        """Return the difference of the output that is furthest from its reference."""
+        return worst(list(self.end_to_end))
+
+    def summary(self) -> str:
+        """Return the verdict in one sentence."""
+        whole = self.worst_end_to_end
+        numbers = (
+            whole.problem
+            or f"max abs {whole.max_abs:.3g}, max rel {whole.max_rel:.3g}, "
+            f"cosine {whole.cosine:.9f}, {whole.nans} NaN, {whole.infs} Inf"
+        )
+        if self.ok:
+            return (
+                f"All {len(self.blocks)} blocks and {len(self.end_to_end)} outputs are within "
+                f"{self.tolerance:g} of {self.reference} ({numbers})."
+            )
+        if self.first_wrong is not None:
+            return (
+                f"Block {self.first_wrong.name} is the first wrong one (max rel "
+                f"{self.first_wrong.difference.max_rel:.3g} on its true inputs); "
+                f"end to end: {numbers}."
+            )
+        return (
+            f"The outputs differ from {self.reference} ({numbers}), though each block is right on its "
+            "true inputs: the difference was made by import or rewriting, before fusion."
+        )
+
+    def text(self) -> str:
+        """Return the report as plain text: the verdict, then one line a block, worst first."""
+        rows = sorted(self.blocks, key=lambda block: (block.ok, -block.difference.max_rel))
+        lines = [self.summary()]
+        for block in rows:
+            d = block.difference
+            verdict = "ok   " if block.ok else "WRONG"
+            lines.append(
+                f"{verdict} {block.name}: max abs {d.max_abs:.3g}, max rel {d.max_rel:.3g}, "
+                f"cosine {d.cosine:.9f}, {d.nans} NaN, {d.infs} Inf{' ' + d.problem if d.problem else ''}"
+            )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """Return :meth:`text`."""
+        return self.text()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a dictionary that ``json.dumps`` takes."""
+        return {
+            "ok": self.ok,
+            "tolerance": self.tolerance,
+            "reference": self.reference,
+            "end_to_end": [difference.to_json() for difference in self.end_to_end],
+            "blocks": [
+                {
+                    "name": block.name,
+                    "operators": list(block.operators),
+                    "ok": block.ok,
+                    **block.difference.to_json(),
+                }
+                for block in self.blocks
+            ],
+            "first_wrong": self.first_wrong.name if self.first_wrong else None,
+            "reproduction": str(self.reproduction) if self.reproduction else None,
+        }
+
+    def save_json(self, path: str | Path) -> None:
+        """Write :meth:`to_json` to `path`."""
+        Path(path).write_text(json.dumps(self.to_json(), indent=2), encoding="utf-8")
+
+    def raise_if_wrong(self) -> None:
+        """Raise when something is outside the tolerance.
+
+        Raises
+        ------
+        WrongResultError
+            With :meth:`summary` as the finding.
+        """
+        if not self.ok:
+            raise WrongResultError(
+                "verification",
+                expected=f"every block and output within {self.tolerance:g}",
+                found=self.summary(),
+                next_step="Run `fusionx verify --bisect` for a standalone reproduction.",
+            )
+
+
+def verify(
+    mod: tvm.IRModule,
+    params: Mapping[str, Any] | None,
+    inputs: Mapping[str, Any],
+    target: str | tvm.target.Target,
+    reference: Reference = None,
+    bisect: bool = False,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+    records: str | Path | None = None,
+    reproduction: str | Path | None = None,
+) -> VerifyReport:
+    """Compile `mod`, run it, and compare every block and every output with a reference.
+
+    Parameters
+    ----------
+    mod, params
+        The imported module, before fusion, as :func:`fx.from_onnx` returns it.
+    inputs
+        One array for each input, by name.
+    target
+        What to compile for; it must run on this machine.
+    reference
+        The end-to-end reference: None for plain TVM on `mod` at level 0, an ONNX file or
+        ``ModelProto`` for ONNX Runtime, arrays by output, or a function from the inputs to the outputs.
+    bisect
+        Also write a standalone reproduction of the first wrong block, when there is one.
+    tolerance
+        Bound on the largest difference relative to the largest output; integers must be equal.
+    records
+        Tuning records, as for :func:`fx.build`.
+    reproduction
+        Folder for the reproduction; ``fusionx-reproduction`` in the working directory by default.
+
+    Returns
+    -------
+    VerifyReport
+
+    Raises
+    ------
+    InputError
+        An input's name, shape or dtype is wrong.
+    """
+    arrays = check_inputs(inputs, inputs_of(mod, params))
+    build = build_fused(mod, target, params=params, records=records)
+    exposed = expose_blocks(build.module)
+    true_values = _true_values(exposed, target, arrays)
+    ran = list(_run_blocks(build, exposed, true_values, arrays))
+    verdicts = tuple(_verdict(run, tolerance) for run in ran)
+    outputs = run_once(build.library, arrays)
+    name, wanted = reference_outputs(reference, mod, params, arrays, target)
+    end_to_end = _compare_outputs(outputs, wanted)
+    ok = all(v.ok for v in verdicts) and all(d.is_within(tolerance) for d in end_to_end)
+    folder = None
+    wrong = next((run for run, verdict in zip(ran, verdicts, strict=True) if not verdict.ok), None)
+    if bisect and wrong is not None:
+        folder = write_reproduction(
+            Path(reproduction or DEFAULT_REPRODUCTION_FOLDER),
+            block=next(block for block in exposed.blocks if block.name == wrong.node.name),
+            operands=wrong.operands,
+            expected=wrong.expected,
+            target=target,
+            records=records,
+            tolerance=tolerance,
+        )
+    return VerifyReport(ok, tolerance, name, end_to_end, verdicts, folder, tuple(outputs))
+
+
+@dataclass(frozen=True)
+class _BlockRun:
+    """One block's kernel, what it was given, what it gave, and what it should have given."""
+
+    node: GraphNode
+    operands: list[np.ndarray]
+    outputs: list[np.ndarray]
+    expected: list[np.ndarray]
+
+
+def _true_values(
+    exposed: ExposedModule, target: Any, inputs: dict[str, np.ndarray]
+) -> dict[str, list[np.ndarray]]:
+    """Return every block's right outputs, by block name, from plain TVM without optimisation."""
+    values = run_once(build_plain(exposed.module, target, opt_level=0), inputs)
+    return {
+        block.name: values[block.first_output : block.first_output + block.number_of_outputs]
+        for block in exposed.blocks
+    }
+
+
+def _run_blocks(
+    build: FusedBuild,
+    exposed: ExposedModule,
+    true_values: dict[str, list[np.ndarray]],
+    inputs: dict[str, np.ndarray],
+) -> Iterator[_BlockRun]:
+    """Run every kernel on its true inputs, in execution order, and yield those that are blocks."""
+    executor = StepwiseExecutor(build.library)
+    values: dict[tuple[int, int], Any] = {}
+    for node in executor.graph.nodes:
+        if not node.is_call:
+            constant = executor.parameter(node)
+            values[node.index, 0] = (
+                executor.to_device(inputs[node.name]) if constant is None else constant
+            )
+            continue
+        operands = [values[entry] for entry in node.inputs]
+        outputs = executor.outputs_of(node, operands)
+        expected = true_values.get(node.name)
+        if expected is not None:
+            # An output that is a reshape may leave the kernel under the reshape's own shape.
+            yield _BlockRun(
+                node, [v.numpy() for v in operands], [v.numpy() for v in outputs], expected
+            )
+            outputs = [
+                executor.to_device(value) if value.shape == tuple(output.shape) else output
+                for value, output in zip(expected, outputs, strict=False)
+            ]
+        for position, output in enumerate(outputs):
+            values[node.index, position] = output
+
+
+def _verdict(run: _BlockRun, tolerance: float) -> BlockVerdict:
+    difference = worst(list(_compare_outputs(run.outputs, run.expected)))
+    return BlockVerdict(
+        run.node.name, run.node.operators, difference, difference.is_within(tolerance)
+    )
+
+
+def _compare_outputs(
+    computed: list[np.ndarray], wanted: list[np.ndarray]
+) -> tuple[Difference, ...]:
+    """Compare output by output; an output too many or too few is a difference of its own."""
+    if len(computed) != len(wanted):
+        problem = f"{len(computed)} outputs instead of {len(wanted)}"
+        return (Difference(float("inf"), float("inf"), 0.0, 0, 0, 0, problem=problem),)
+    return tuple(
+        measure_difference(ours, theirs) for ours, theirs in zip(computed, wanted, strict=True)
+    )
