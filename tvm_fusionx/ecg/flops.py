@@ -1,0 +1,55 @@
+"""Arithmetic operations of one call; a multiply and an add are two."""
+
+from __future__ import annotations
+
+import math
+
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.operators import (
+    AXIS_NORMALIZATIONS,
+    CONTRACTIONS,
+    MOVEMENTS,
+    MappingType,
+    mapping_type_of,
+)
+
+# Maximum, subtraction, exponential, sum, division.
+_NORMALIZATION_PASSES = 5
+
+
+def flops(node: Node) -> int:
+    """Return the arithmetic operations of a call, counted from its shapes.
+
+    Elementwise operators count one for each result element whatever they compute; reductions one
+    for each input element; contractions two for each product.
+    """
+    if not node.is_call or node.op in MOVEMENTS or not node.outputs:
+        return 0
+    elements = sum(output.elements for output in node.outputs)
+    if node.op in CONTRACTIONS:
+        return 2 * elements * _products_per_element(node)
+    if node.op in AXIS_NORMALIZATIONS:
+        return _NORMALIZATION_PASSES * elements
+    if mapping_type_of(node.op) is MappingType.MANY_TO_MANY and node.operands:
+        return max(elements, node.operands[0].type.elements)
+    return elements
+
+
+def _products_per_element(node: Node) -> int:
+    data, weight = node.operands[0].shape, node.operands[1].shape
+    if node.op == "nn.batch_matmul":
+        return data[-2] if node.attrs.get("transpose_a") else data[-1]
+    if node.op == "nn.matmul":
+        return data[0] if node.attrs.get("transpose_a") else data[-1]
+    if node.op in ("nn.dense", "nn.contrib_dense_pack"):
+        return data[-1]
+    if node.op == "nn.contrib_conv2d_NCHWc":
+        return math.prod(weight[1:-1])
+    if node.op == "nn.contrib_depthwise_conv2d_NCHWc":
+        return math.prod(weight[2:4])
+    if "transpose" in node.op:
+        # Each input element meets every weight of its channel once.
+        return max(1, node.operands[0].type.elements * math.prod(weight[1:]) // node.outputs[0].elements)
+    channels_last = str(node.attrs.get("kernel_layout", "OIHW")).endswith("IO")
+    kernel = weight[:-1] if channels_last else weight[1:]
+    return math.prod(kernel)

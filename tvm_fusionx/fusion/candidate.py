@@ -1,0 +1,68 @@
+"""Two neighbouring units, looked at as one block."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.classify import mapping_type
+from tvm_fusionx.fusion.geometry import is_contraction
+from tvm_fusionx.fusion.partition import Partition, Unit
+from tvm_fusionx.operators import MappingType
+
+
+class Candidate:
+    """A producer unit and a consumer unit that might be merged."""
+
+    def __init__(self, partition: Partition, producer: Unit, consumer: Unit) -> None:
+        self.partition = partition
+        self.producer = producer
+        self.consumer = consumer
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Calls of both, operands before users."""
+        index = self.partition.index
+        return tuple(sorted(self.producer.nodes + self.consumer.nodes, key=index.__getitem__))
+
+    @cached_property
+    def many_to_many(self) -> list[Node]:
+        """The Many-to-Many calls of both."""
+        return [node for node in self.nodes if mapping_type(node) is MappingType.MANY_TO_MANY]
+
+    def below(self, roots: list[Node]) -> set[Node]:
+        """Return the calls of the candidate that read `roots`, directly or not."""
+        found: set[Node] = set()
+        sources = set(roots)
+        for node in self.nodes:
+            if any(value.node in sources or value.node in found for value in node.operands):
+                found.add(node)
+        return found
+
+    def below_heavy(self) -> list[Node]:
+        """Return the calls after the first Many-to-Many one, in order."""
+        found = self.below(self.many_to_many)
+        return [node for node in self.nodes if node in found]
+
+    def is_below_reduction(self, node: Node) -> bool:
+        """Tell whether a call reads a Many-to-Many result of the candidate that is no product."""
+        reductions = [other for other in self.many_to_many if not is_contraction(other)]
+        return node in self.below(reductions)
+
+    def above(self, sinks: list[Node]) -> list[Node]:
+        """Return the calls of the candidate whose results `sinks` need, in order."""
+        found: set[Node] = set()
+        for node in reversed(self.nodes):
+            if any(user in sinks or user in found for user in self.partition.users(node)):
+                found.add(node)
+        return [node for node in self.nodes if node in found]
+
+    def edges(self) -> list[tuple[Node, Node]]:
+        """Return the (producer call, consumer call) pairs between the two."""
+        inside = set(self.producer.nodes)
+        return [
+            (value.node, node)
+            for node in self.consumer.nodes
+            for value in node.operands
+            if value.node in inside
+        ]

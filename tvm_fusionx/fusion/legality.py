@@ -1,0 +1,137 @@
+"""Can two units be one kernel? One short function per fact, each answering with a refusal or None."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.ecg.to_relay import block_outputs, is_inline_constant
+from tvm_fusionx.fusion.candidate import Candidate
+from tvm_fusionx.fusion.classify import mapping_type
+from tvm_fusionx.fusion.geometry import (
+    MATRIX_PRODUCTS,
+    Rows,
+    is_contraction,
+    keeps_rows,
+    row_reduction,
+)
+from tvm_fusionx.fusion.partition import Partition
+from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.operators import MappingType
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Upper bounds on one kernel."""
+
+    operators: int = 64
+    """Calls in one block; bounds compile time and register pressure."""
+
+    arguments: int = 64
+    """Tensors a kernel takes, results included; Adreno's OpenCL allows 128."""
+
+    outputs: int = 1
+    """Results of one block that are read outside of it."""
+
+    contractions: int = 1
+    """Matrix products and convolutions in one block."""
+
+
+def why_not_fusible(partition: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
+    """Say why producer and consumer cannot be one kernel, or None if they can."""
+    for check in (_why_not_known, _why_not_small, _why_not_one_nest, _why_not_whole):
+        refusal = check(partition, candidate, limits)
+        if refusal is not None:
+            return refusal
+    if not partition.is_convex(candidate.producer, candidate.consumer):
+        return Refusal(Reason.NOT_CONVEX)
+    return None
+
+
+def _why_not_known(_: Partition, candidate: Candidate, __: Limits) -> Refusal | None:
+    for node in candidate.nodes:
+        if mapping_type(node) is MappingType.OPAQUE:
+            return Refusal(Reason.OPAQUE_OPERATOR, node.op)
+    return None
+
+
+def _why_not_small(partition: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
+    if len(candidate.nodes) > limits.operators:
+        detail = f"{len(candidate.nodes)} operators, at most {limits.operators}"
+        return Refusal(Reason.TOO_MANY_OPERATORS, detail)
+    arguments = count_arguments(partition, candidate.nodes)
+    if arguments > limits.arguments:
+        detail = f"{arguments} arguments, at most {limits.arguments}"
+        return Refusal(Reason.TOO_MANY_ARGUMENTS, detail)
+    return None
+
+
+def count_arguments(partition: Partition, nodes: Sequence[Node]) -> int:
+    """Return how many tensors a kernel of `nodes` takes, results included."""
+    members = set(nodes)
+    read = {
+        value
+        for node in nodes
+        for value in node.operands
+        if value.node not in members and not is_inline_constant(value)
+    }
+    return len(read) + len(block_outputs(partition.graph, nodes))
+
+
+def _why_not_whole(partition: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
+    outputs = block_outputs(partition.graph, candidate.nodes)
+    if len(outputs) > limits.outputs:
+        names = ", ".join(value.op for value in outputs)
+        return Refusal(Reason.TOO_MANY_OUTPUTS, f"{len(outputs)} outputs ({names})")
+    return None
+
+
+def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
+    """Say why the Many-to-Many operators of a candidate do not share one loop nest."""
+    heavy = candidate.many_to_many
+    if not heavy:
+        return None
+    contractions = [node for node in heavy if is_contraction(node)]
+    if len(contractions) > limits.contractions:
+        return Refusal(Reason.SECOND_CONTRACTION, ", ".join(node.op for node in contractions))
+    rows = [row_reduction(node) for node in heavy if not is_contraction(node)]
+    if rows and rows[0] is not None:
+        return _why_not_rows(candidate, contractions, rows)
+    if len(heavy) > 1:
+        return Refusal(Reason.ROWS_DIFFER, ", ".join(node.op for node in heavy))
+    return _why_not_same_domain(candidate, heavy[0])
+
+
+def _why_not_rows(
+    candidate: Candidate, contractions: list[Node], all_rows: list[Rows | None]
+) -> Refusal | None:
+    rows = all_rows[0]
+    assert rows is not None
+    for other in all_rows[1:]:
+        if other != rows:
+            return Refusal(Reason.ROWS_DIFFER, f"{rows} and {other}")
+    for node in contractions:
+        if node.op not in MATRIX_PRODUCTS or not keeps_rows_of_product(node, rows):
+            return Refusal(Reason.ROWS_DIFFER, f"{rows} and the rows of {node.op}")
+        if candidate.is_below_reduction(node):
+            return Refusal(Reason.SECOND_CONTRACTION, f"{node.op} reads a reduction")
+    for node in candidate.below_heavy():
+        if row_reduction(node) is None and not keeps_rows(node, rows):
+            return Refusal(Reason.ROW_IS_TORN, f"{node.op} to {node.outputs[0]}")
+    return None
+
+
+def keeps_rows_of_product(node: Node, rows: Rows) -> bool:
+    """Tell whether a matrix product's rows are the rows of a reduction after it."""
+    shape = node.outputs[0].shape
+    return shape[-1] == rows.length and node.outputs[0].elements == rows.count * rows.length
+
+
+def _why_not_same_domain(candidate: Candidate, heavy: Node) -> Refusal | None:
+    elements = heavy.outputs[0].elements
+    for node in candidate.below_heavy():
+        if node.outputs[0].elements != elements:
+            detail = f"{heavy.op} has {elements} elements, {node.op} {node.outputs[0].elements}"
+            return Refusal(Reason.DOMAIN_CHANGES, detail)
+    return None

@@ -1,0 +1,92 @@
+"""Is it worth making two units one kernel? Answered without a device, from shapes alone."""
+
+from __future__ import annotations
+
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.candidate import Candidate
+from tvm_fusionx.fusion.classify import mapping_type
+from tvm_fusionx.fusion.geometry import (
+    MATRIX_PRODUCTS,
+    is_contraction,
+    is_movement,
+    reduces_each_element_once,
+    row_reduction,
+)
+from tvm_fusionx.fusion.mapping import Verdict, combine
+from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS, MappingType
+
+# A chain of at most this many cheap operators may be computed again for every reader: it costs less
+# than a kernel launch or a pass over memory.
+CHEAP_OPERATORS = 4
+
+# Movements that a matrix product's operand load can do by index arithmetic.
+_PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}
+
+
+def why_not_profitable(candidate: Candidate) -> Refusal | None:
+    """Say why fusing producer and consumer does not pay, or None if it does."""
+    for check in (_why_not_by_table, _why_not_into_windows, _why_not_expanded):
+        refusal = check(candidate)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _why_not_by_table(candidate: Candidate) -> Refusal | None:
+    """Apply the mapping-type table, to the pairs of calls that the edge joins.
+
+    Reductions over one set of rows are one loop nest, which the table's authors never fuse; that is
+    our extension, and legality has proved it where a candidate reaches this check.
+    """
+    if candidate.many_to_many and all(
+        row_reduction(node) is not None for node in candidate.many_to_many if not is_contraction(node)
+    ):
+        return None
+    for producer, consumer in candidate.edges():
+        first, second = mapping_type(producer), mapping_type(consumer)
+        if reduces_each_element_once(consumer) and first is MappingType.ONE_TO_MANY:
+            continue
+        verdict, _ = combine(first, second)
+        if verdict is Verdict.BREAK:
+            return Refusal(Reason.MAPPING_TYPES, f"{first.value} then {second.value}")
+    return None
+
+
+def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
+    """Refuse work before an operator that reads each of its inputs many times."""
+    for heavy in candidate.many_to_many:
+        if reduces_each_element_once(heavy):
+            continue
+        for node in candidate.above([heavy]):
+            if not _is_free_before(node, heavy):
+                return Refusal(Reason.RECOMPUTED, f"{node.op} before {heavy.op}")
+    return None
+
+
+def _is_free_before(node: Node, heavy: Node) -> bool:
+    if heavy.op in MATRIX_PRODUCTS:
+        return node.op in _PRODUCT_PROLOGUES
+    return node.op in REORGANIZE
+
+
+def _why_not_expanded(candidate: Candidate) -> Refusal | None:
+    """Refuse a producer whose values are broadcast, unless they are cheap or one a row."""
+    work = [node for node in candidate.producer.nodes if not is_movement(node)]
+    if not work:
+        return None
+    rows = {row_reduction(node) for node in candidate.many_to_many} - {None}
+    for producer, consumer in candidate.edges():
+        factor = consumer.outputs[0].elements / max(1, producer.outputs[0].elements)
+        if factor <= 1 or consumer in candidate.many_to_many:
+            continue
+        if any(row is not None and producer.outputs[0].elements == row.count for row in rows):
+            continue
+        if len(work) <= CHEAP_OPERATORS and not any(_is_expensive(node) for node in work):
+            continue
+        return Refusal(Reason.RECOMPUTED, f"{producer.op} is read {factor:.0f} times an element")
+    return None
+
+
+def _is_expensive(node: Node) -> bool:
+    return node.op in TRANSCENDENTALS or mapping_type(node) is MappingType.MANY_TO_MANY
