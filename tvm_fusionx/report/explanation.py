@@ -1,0 +1,281 @@
+"""What the planner decided about a model, as plain data: blocks, edges, rewrites and findings."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.html import Section, save_page
+from tvm_fusionx.report.layered_drawing import folded, layered_positions
+
+SCHEMA = "tvm_fusionx.explain/1"
+
+# A table of this many reasons or findings still fits on a screen.
+ROWS_IN_TEXT = 12
+BLOCKS_IN_TEXT = 20
+
+# A block is drawn 214 pixels wide and 74 high, in a window about as wide as it is high.
+ROWS_PER_COLUMN = 214 / 74
+
+KIBI = 1024
+BYTE_UNITS = ("B", "KiB", "MiB", "GiB")
+
+
+@dataclass(frozen=True)
+class BlockEntry:
+    """One block of the plan: what becomes one kernel.
+
+    Attributes
+    ----------
+    name
+        Unique name, the same as in the compiled library's graph.
+    operators
+        Relay operators in the order they are computed.
+    nodes
+        Names of the model's own nodes that the block computes.
+    mapping_type
+        DNNFusion's mapping type of the whole block, such as ``"Many-to-Many"``.
+    bytes_in, bytes_out
+        Bytes read from and written to memory.
+    bytes_saved
+        Bytes of results that stay inside the block.
+    flops
+        Floating point operations.
+    is_reshape_only
+        Whether the block launches no kernel.
+    template, fallback_reason
+        What schedules the block and why nothing more specialised does, where known.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    nodes: tuple[str, ...]
+    mapping_type: str
+    bytes_in: int
+    bytes_out: int
+    bytes_saved: int
+    flops: int
+    is_reshape_only: bool = False
+    template: str | None = None
+    fallback_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class EdgeEntry:
+    """One value passed between two operators, and why it does or does not reach memory.
+
+    Attributes
+    ----------
+    producer, consumer
+        Names of the operators' nodes.
+    producer_block, consumer_block
+        Names of their blocks.
+    fused
+        Whether both are in one block.
+    reason, detail
+        The reason code of a refusal and its particulars; empty on a fused edge.
+    bytes
+        Size of the value.
+    """
+
+    producer: str
+    consumer: str
+    producer_block: str
+    consumer_block: str
+    fused: bool
+    reason: str
+    detail: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something in the plan that a person should look at.
+
+    Attributes
+    ----------
+    kind
+        Stable code, such as ``"transpose-between-blocks"``.
+    message
+        One sentence.
+    blocks
+        Names of the blocks concerned.
+    """
+
+    kind: str
+    message: str
+    blocks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The plan in numbers.
+
+    Attributes
+    ----------
+    operators
+        Operator calls after rewriting.
+    kernels_unfused, kernels
+        Launches that do work: with every operator by itself, and with the plan's blocks.
+    intermediate_bytes_unfused, intermediate_bytes
+        Bytes of values that one kernel writes and another reads, in both cases.
+    flops
+        Floating point operations of the model.
+    """
+
+    operators: int
+    kernels_unfused: int
+    kernels: int
+    intermediate_bytes_unfused: int
+    intermediate_bytes: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Why a model was fused the way it was: returned by :func:`tvm_fusionx.explain`."""
+
+    target: str
+    summary: Summary
+    blocks: tuple[BlockEntry, ...]
+    edges: tuple[EdgeEntry, ...] = ()
+    rewrites: tuple[tuple[str, int], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    title: str = "Fusion report"
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def reasons(self) -> list[dict[str, Any]]:
+        """Return every reason an edge was refused for, most bytes first.
+
+        Returns
+        -------
+        list of dict
+            With ``reason``, ``edges`` (how many), ``bytes`` (of their values) and ``example``.
+        """
+        edges = Counter[str]()
+        sizes = Counter[str]()
+        examples: dict[str, str] = {}
+        for edge in self.edges:
+            if edge.fused:
+                continue
+            edges[edge.reason] += 1
+            sizes[edge.reason] += edge.bytes
+            examples.setdefault(edge.reason, f"{edge.producer} -> {edge.consumer}: {edge.detail}")
+        return [
+            {"reason": reason, "edges": edges[reason], "bytes": size, "example": examples[reason]}
+            for reason, size in sizes.most_common()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain data; the keys are those of the dataclasses of this module."""
+        return {
+            "schema": SCHEMA,
+            "title": self.title,
+            "target": self.target,
+            "versions": dict(self.versions),
+            "summary": asdict(self.summary),
+            "blocks": [_plain(block) for block in self.blocks],
+            "edges": [_plain(edge) for edge in self.edges],
+            "reasons": self.reasons(),
+            "rewrites": [{"rule": rule, "times": times} for rule, times in self.rewrites],
+            "findings": [_plain(finding) for finding in self.findings],
+        }
+
+    def with_title(self, title: str) -> Report:
+        """Return the same report under another title, such as the model's name."""
+        return replace(self, title=title)
+
+    def text(self) -> str:
+        """Return the report as plain text: numbers, reasons, findings and the largest blocks."""
+        summary = self.summary
+        lines = [
+            f"{self.title} for {self.target}",
+            f"  operators           {summary.operators}",
+            f"  kernels             {summary.kernels} (unfused {summary.kernels_unfused})",
+            f"  intermediate bytes  {readable_bytes(summary.intermediate_bytes)}"
+            f" (unfused {readable_bytes(summary.intermediate_bytes_unfused)})",
+        ]
+        if self.rewrites:
+            lines += ["", "Rewritten"]
+            lines += [f"  {times:5}  {rule}" for rule, times in self.rewrites]
+        reasons = self.reasons()
+        if reasons:
+            lines += ["", "Edges not fused, by reason"]
+            lines += [
+                f"  {row['edges']:5}  {readable_bytes(row['bytes']):>10}  {row['reason']}"
+                for row in reasons[:ROWS_IN_TEXT]
+            ]
+        if self.findings:
+            lines += ["", "Findings"]
+            lines += [f"  {finding.kind}: {finding.message}" for finding in self.findings]
+        largest = sorted(self.blocks, key=lambda block: -len(block.operators))[:BLOCKS_IN_TEXT]
+        lines += ["", f"Largest blocks ({len(largest)} of {len(self.blocks)})"]
+        lines += [
+            f"  {len(block.operators):4} ops  {block.mapping_type:13}  {block.name}"
+            for block in largest
+        ]
+        return "\n".join(lines)
+
+    def save_json(self, path: str | Path) -> None:
+        """Write :meth:`to_json` to a file.
+
+        Raises
+        ------
+        OutputFileError
+            The file cannot be written.
+        """
+        with new_file(path) as scratch:
+            scratch.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
+
+    def save_html(self, path: str | Path, sections: tuple[Section, ...] = ()) -> None:
+        """Write the report as one page that needs no network and no other file.
+
+        Parameters
+        ----------
+        path
+            The page.
+        sections
+            Tables and pictures to show between the numbers and the blocks.
+
+        Raises
+        ------
+        OutputFileError
+            The file cannot be written.
+        """
+        save_page(path, self.to_json(), self._drawing(), sections)
+
+    def _drawing(self) -> dict[str, Any]:
+        """Return where each block is drawn, and which blocks are linked, by index."""
+        index = {block.name: position for position, block in enumerate(self.blocks)}
+        links = sorted(
+            {
+                (index[edge.producer_block], index[edge.consumer_block])
+                for edge in self.edges
+                if edge.producer_block != edge.consumer_block
+                and edge.producer_block in index
+                and edge.consumer_block in index
+            }
+        )
+        positions = folded(layered_positions(len(self.blocks), links), ROWS_PER_COLUMN)
+        return {"positions": positions, "links": links}
+
+
+def readable_bytes(size: int) -> str:
+    """Return a size such as ``"1.5 MiB"``."""
+    value = float(size)
+    for unit in BYTE_UNITS[:-1]:
+        if value < KIBI:
+            return f"{value:.0f} {unit}" if unit == BYTE_UNITS[0] else f"{value:.1f} {unit}"
+        value /= KIBI
+    return f"{value:.1f} {BYTE_UNITS[-1]}"
+
+
+def _plain(entry: BlockEntry | EdgeEntry | Finding) -> dict[str, Any]:
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(entry).items()
+    }
