@@ -1,0 +1,95 @@
+"""Dense convolution over NCHWc data: sums in registers, input gathered once a task.
+
+Loop order, outermost first: tasks (image, part of the channels, part of the rows, in parallel);
+gather the task's input; channel chunks of a tile; row; columns of a tile; then the reduction
+(input channels, window) over a tile of ``chunks x columns`` sums in vector registers; then bias,
+activation and residual on the registers. The weights of a channel tile stream through once for
+each row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.schedules.conv_isolate import isolate_window
+from tvm_fusionx.schedules.conv_loops import LoopNest, open_schedule, schedule_others
+from tvm_fusionx.schedules.conv_structure import Window, find_window
+from tvm_fusionx.schedules.conv_tiling import best_tasks, divisors, register_tiles
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.parallelism import should_parallelise
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+
+# Input channels of a chunk whose multiply-adds are written out one after the other. One keeps LLVM
+# from holding broadcast inputs in registers across steps, which spills the sums.
+DEFAULT_UNROLL = 1
+
+
+def _dense_window(info: BlockInfo) -> Window | str:
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if not window.stage.is_dot:
+        return "its reduction is not a sum of products"
+    if not window.sums_channels:
+        return "its channels are not summed"
+    return window
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    window = _dense_window(info)
+    return window if isinstance(window, str) else None
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    window = _dense_window(info)
+    assert isinstance(window, Window)
+    tiles = register_tiles(window, cpu)
+    tile = tiles[0]
+    gathers = bool(info.producers[window.stage.name])
+    groups = window.chunks // tile.chunks
+    tasks = best_tasks(window, cpu, groups, gathers=gathers)
+    return {
+        "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
+        "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
+        "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
+        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(groups))),
+        "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.in_block))),
+    }
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    window = _dense_window(info)
+    assert isinstance(window, Window)
+    stages = isolate_window(sch, info, window)
+    sch, columns = open_schedule(sch, stages, window, values["tile_columns"])
+    nest = LoopNest.tile(
+        sch,
+        stages,
+        chunks=values["tile_chunks"],
+        columns=columns,
+        rows=values["task_rows"],
+        channel_tasks=values["channel_tasks"],
+    )
+    channel, row, column = nest.reductions
+    chunk_of_channels, channel = sch.split(channel, [None, window.in_block])
+    channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])
+    sch.reorder(
+        chunk_of_channels,
+        row,
+        column,
+        channel,
+        unrolled,
+        nest.sum_columns,
+        nest.sum_chunks,
+        nest.sum_lanes,
+    )
+    sch.unroll(unrolled)
+    nest.finish(
+        chunk_of_channels, parallel=should_parallelise(info.stages.values(), info.cpu.cores)
+    )
+    schedule_others(sch, stages, info.cpu)
+    return sch.mod["main"]
+
+
+CONV2D = Template("conv2d", _why_not, _knobs, _apply)

@@ -1,0 +1,147 @@
+"""What a blocked convolution or pooling looks like inside a fused block.
+
+Blocked means NCHWc: channels are cut into chunks of ``c``, and the ``c`` channels of a chunk are
+the innermost axis, so that a vector register holds them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+
+# Axes of every NCHWc tensor: batch, channel chunk, row, column, channel within the chunk.
+BLOCKED_AXES = 5
+
+# Axes of the weights of NCHWc convolutions: OIHWio.
+WEIGHT_AXES = 6
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stage that reduces a moving window over NCHWc data: a convolution or a pooling."""
+
+    stage: Stage
+    out_shape: tuple[int, ...]
+    """Extents n, channel chunks, rows, columns, channels of a chunk."""
+    kernel: tuple[int, int]
+    """Rows and columns of the window."""
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    in_channels: int
+    """Channels summed over; 1 when each output channel reads only its own."""
+    in_block: int
+    """Channels in a chunk of the data."""
+    sums_channels: bool
+    """Whether an output channel sums over input channels."""
+    data: Any
+    """The buffer the window moves over."""
+
+    @property
+    def rows(self) -> int:
+        """Output rows."""
+        return self.out_shape[2]
+
+    @property
+    def columns(self) -> int:
+        """Output columns."""
+        return self.out_shape[3]
+
+    @property
+    def chunks(self) -> int:
+        """Output channel chunks."""
+        return self.out_shape[1]
+
+    @property
+    def lanes(self) -> int:
+        """Channels of one output chunk."""
+        return self.out_shape[4]
+
+    @property
+    def batch(self) -> int:
+        """Images."""
+        return self.out_shape[0]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the whole stage."""
+        return math.prod(self.out_shape) * self.in_channels * self.kernel[0] * self.kernel[1]
+
+    def rows_read(self, rows: int) -> int:
+        """Return the input rows under `rows` consecutive output rows."""
+        return (rows - 1) * self.stride[0] + (self.kernel[0] - 1) * self.dilation[0] + 1
+
+
+def find_window(info: BlockInfo) -> Window | str:
+    """Return the block's only reduction as a window over NCHWc data, or why it is not one."""
+    if len(info.reductions) != 1:
+        return f"it has {len(info.reductions)} reductions, not one"
+    if len(info.outputs) != 1:
+        return f"it writes {len(info.outputs)} tensors, not one"
+    stage = info.reductions[0]
+    spatial = [it for it in stage.iters if not it.is_reduction]
+    reduced = [it for it in stage.iters if it.is_reduction]
+    if len(spatial) != BLOCKED_AXES or len(reduced) not in (2, 3):
+        return "its reduction has not the axes of a blocked convolution"
+    store = stage.block.body
+    if not isinstance(store, tir.BufferStore) or not _is_identity(store.indices, spatial):
+        return "its reduction does not write its axes in order"
+    loads = [load for load in _loads(store.value) if not load.buffer.same_as(store.buffer)]
+    data = [load for load in loads if len(load.indices) == BLOCKED_AXES]
+    if len(data) != 1 or any(
+        len(load.indices) != WEIGHT_AXES for load in loads if load not in data
+    ):
+        return "its reduction does not read one blocked tensor"
+    return _window(stage, spatial, reduced, data[0])
+
+
+def _window(stage: Stage, spatial: list[Any], reduced: list[Any], load: Any) -> Window | str:
+    rows = _coefficients(load.indices[2], spatial[2].var, reduced[-2].var)
+    columns = _coefficients(load.indices[3], spatial[3].var, reduced[-1].var)
+    if rows is None or columns is None:
+        return "its window does not move by constant steps"
+    return Window(
+        stage=stage,
+        out_shape=tuple(it.extent for it in spatial),
+        kernel=(reduced[-2].extent, reduced[-1].extent),
+        stride=(rows[0], columns[0]),
+        dilation=(rows[1], columns[1]),
+        in_channels=reduced[0].extent if len(reduced) > 2 else 1,
+        in_block=int(load.buffer.shape[-1]),
+        sums_channels=len(reduced) > 2,
+        data=load.buffer,
+    )
+
+
+def _is_identity(indices: Any, iters: list[Any]) -> bool:
+    return len(indices) == len(iters) and all(
+        index.same_as(it.var) or (it.extent == 1 and isinstance(index, tir.IntImm))
+        for index, it in zip(indices, iters, strict=True)
+    )
+
+
+def _loads(expr: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad):
+            found.append(node)
+
+    tir.stmt_functor.post_order_visit(expr, visit)
+    return found
+
+
+def _coefficients(index: Any, moving: Any, within: Any) -> tuple[int, int] | None:
+    """Return (stride, dilation) of ``index = stride * moving + dilation * within + constant``."""
+    linear = tvm.arith.detect_linear_equation(index, [moving, within])
+    if len(linear) == 0 or not all(isinstance(part, tir.IntImm) for part in linear):
+        return None
+    stride, dilation, _ = (int(part) for part in linear)
+    return stride, dilation

@@ -1,0 +1,136 @@
+"""How a window is cut: the register tile, and the tasks that run in parallel.
+
+Numbers come from the machine's description and from counting, not from measurements of one model;
+`tests/schedules/test_conv_tiling.py` holds what is expected of typical layers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window
+from tvm_fusionx.schedules.cpu import Cpu
+
+# Widest channel vector that blocked layouts use; AVX-512 machines issue as many 8-lane FMAs a cycle
+# as they have 256-bit ports, and 8 divides far more channel counts than 16.
+MAX_LANES = 8
+
+# Registers that a tile leaves free: one for the broadcast input.
+SPARE_REGISTERS = 2
+
+# Independent sums that hide a fused multiply-add's latency: 4 cycles on 2 ports (Zen, Skylake).
+SUMS_TO_HIDE_LATENCY = 8
+
+# More output channel chunks than this in a tile leave too few columns in 32 registers.
+MAX_TILE_CHUNKS = 6
+
+# Fused multiply-adds of one vector that a core starts in a cycle.
+FMAS_A_CYCLE = 2
+
+# Measured on Zen 4: moving one vector into a gather buffer, with the test for the border.
+GATHER_CYCLES = 2.5
+# Bytes a cycle that a core streams from the last-level cache.
+STREAM_BYTES_A_CYCLE = 12
+# Starting a task: pointers, loop set-up, the first misses.
+TASK_CYCLES = 500
+# A gather buffer or a slab of input larger than the second-level cache slows the loads down.
+SPILL_PENALTY = 1.3
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """Output channel chunks and output columns whose sums are held in registers."""
+
+    chunks: int
+    columns: int
+
+    @property
+    def sums(self) -> int:
+        """Vector registers that hold sums."""
+        return self.chunks * self.columns
+
+    @property
+    def loads_a_sum(self) -> float:
+        """Vector loads for each multiply-add: weights once a chunk, input once a column."""
+        return (self.chunks + self.columns) / self.sums
+
+
+def divisors(number: int) -> list[int]:
+    """Return the divisors of `number`, ascending."""
+    return [each for each in range(1, number + 1) if number % each == 0]
+
+
+def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
+    """Return the register tiles that fit `cpu`, the best first."""
+    tiles = [
+        RegisterTile(chunks, columns)
+        for chunks in divisors(window.chunks)
+        if chunks <= MAX_TILE_CHUNKS
+        for columns in range(1, min(window.columns, cpu.registers) + 1)
+        if chunks * columns + chunks + SPARE_REGISTERS - 1 < cpu.registers
+    ]
+    return sorted(tiles, key=lambda tile: tile_cost(tile, window))
+
+
+def tile_cost(tile: RegisterTile, window: Window) -> float:
+    """Return the estimated cycles of `tile` for each useful multiply-add, in units of the ideal."""
+    covered = math.ceil(window.columns / tile.columns) * tile.columns
+    waste = covered / window.columns
+    latency = max(1.0, SUMS_TO_HIDE_LATENCY / tile.sums)
+    # Two loads go with two multiply-adds in a cycle, so loads below one a sum cost only a little.
+    loads = max(1.0, tile.loads_a_sum) + tile.loads_a_sum / SUMS_TO_HIDE_LATENCY
+    return waste * latency * loads
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """How the output is divided among parallel tasks."""
+
+    rows: int
+    """Output rows of a task; divides the rows."""
+    channel_tasks: int
+    """Parts the channel chunks are divided into."""
+
+
+def candidate_tasks(window: Window, chunk_groups: int) -> list[Tasks]:
+    """Return every division of the output, `chunk_groups` being the chunks counted in tiles."""
+    return [
+        Tasks(rows, parts) for rows in divisors(window.rows) for parts in divisors(chunk_groups)
+    ]
+
+
+def task_cost(tasks: Tasks, window: Window, cpu: Cpu, *, gathers: bool) -> float:
+    """Return the estimated cycles of the whole window when divided into `tasks`."""
+    number = window.batch * tasks.channel_tasks * (window.rows // tasks.rows)
+    rounds = math.ceil(number / cpu.cores)
+    compute = window.macs / number / (window.lanes * FMAS_A_CYCLE)
+    read_columns = (window.columns - 1) * window.stride[1] + window.kernel[1]
+    channels = _channels_read(tasks, window)
+    slab = channels * window.rows_read(tasks.rows) * read_columns
+    gather = slab / window.in_block / max(1, MAX_LANES // window.in_block) * GATHER_CYCLES
+    weights = _weight_bytes(window) / tasks.channel_tasks / STREAM_BYTES_A_CYCLE
+    cycles = compute + (gather if gathers else 0) + weights + TASK_CYCLES
+    if slab * FLOAT_BYTES > cpu.l2_bytes // 2:
+        cycles *= SPILL_PENALTY
+    return rounds * cycles
+
+
+def _channels_read(tasks: Tasks, window: Window) -> int:
+    """Return the input channels that one task reads."""
+    if window.in_channels > 1:
+        return window.in_channels
+    return max(1, window.chunks // tasks.channel_tasks) * window.lanes
+
+
+def _weight_bytes(window: Window) -> int:
+    outputs = window.chunks * window.lanes
+    return outputs * window.in_channels * window.kernel[0] * window.kernel[1] * FLOAT_BYTES
+
+
+def best_tasks(window: Window, cpu: Cpu, chunk_groups: int, *, gathers: bool) -> Tasks:
+    """Return the division of the output with the lowest estimated cost."""
+    return min(
+        candidate_tasks(window, chunk_groups),
+        key=lambda tasks: task_cost(tasks, window, cpu, gathers=gathers),
+    )
