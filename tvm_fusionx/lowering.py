@@ -31,6 +31,7 @@ from tvm_fusionx._tvm import (
 from tvm_fusionx.errors import RecordError
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule, target_key
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,10 @@ logger = logging.getLogger(__name__)
 OPT_LEVEL = 3
 
 ADD_LOWER_PASS = "tir.add_lower_pass"
+LOOP_PARTITION = "tir.LoopPartition"
+
+# Phase of TVM's lowering in which a pass sees vectorised, unrolled, flat loops.
+AFTER_LOWERING = 3
 RECORD_FILES = "*.jsonl"
 RECORD_FIELDS = ("target", "hash", "template", "knobs")
 
@@ -239,7 +244,13 @@ def _pass_context() -> Any:
     outer = tvm.transform.PassContext.current()
     config = dict(outer.config.items())
     ours = build_config()
-    ours[ADD_LOWER_PASS] = [*config.get(ADD_LOWER_PASS, []), *ours.get(ADD_LOWER_PASS, [])]
+    ours[ADD_LOWER_PASS] = [
+        *config.get(ADD_LOWER_PASS, []),
+        *ours.get(ADD_LOWER_PASS, []),
+        (AFTER_LOWERING, keep_small_buffers_on_stack()),
+    ]
+    # Peels the iterations that need no bounds check off loops whose extent a tile does not divide.
+    ours[LOOP_PARTITION] = {"partition_const_loop": True}
     disabled = [*map(str, outer.disabled_pass), *PASSES_THAT_UNDO_BLOCKS]
     return tvm.transform.PassContext(
         opt_level=OPT_LEVEL,

@@ -30,12 +30,14 @@ def simplify_indices(func: Any) -> Any:
     def rewrite(node: Any) -> Any:
         if isinstance(node, tir.BufferLoad):
             return tir.BufferLoad(node.buffer, [analyzer.simplify(index) for index in node.indices])
+        if isinstance(node, tir.BlockRealize):
+            return None if node.block.name_hint == ROOT_BLOCK else _with_a_loop_each(node)
         if node.name_hint == ROOT_BLOCK:
             return None
         return _with_exact_regions(node, buffers)
 
     body = tir.stmt_functor.ir_transform(
-        func.body, bind_only(bind), rewrite, ["tir.BufferLoad", "tir.Block"]
+        func.body, bind_only(bind), rewrite, ["tir.BufferLoad", "tir.Block", "tir.BlockRealize"]
     )
     return func.with_body(body)
 
@@ -64,3 +66,24 @@ def _with_exact_regions(block: Any, buffers: dict[Any, Any]) -> Any:
         tir.Block(block.iter_vars, [], [], *parts), buffers
     )
     return tir.Block(block.iter_vars, reads, writes, *parts)
+
+
+def _with_a_loop_each(realize: Any) -> Any:
+    """Give every block variable bound to a constant a loop: schedules count on one for each.
+
+    TVM binds the only variable of a zero-dimensional tensor's block to 0 without a loop.
+    """
+    values = list(realize.iter_values)
+    added = []
+    for position, value in enumerate(values):
+        if isinstance(value, tir.IntImm):
+            loop = tir.Var("unit", value.dtype)
+            values[position] = loop
+            added.append(loop)
+    if not added:
+        return None
+    statement: Any = tir.BlockRealize(values, realize.predicate, realize.block)
+    for loop in added:
+        zero, one = tir.const(0, loop.dtype), tir.const(1, loop.dtype)
+        statement = tir.For(loop, zero, one, tir.ForKind.SERIAL, statement)
+    return statement

@@ -1,0 +1,144 @@
+"""How one stage reads another: index maps, and which axes of a dot product play which role."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+
+
+def loads_of(stage: Stage, data: Any) -> list[Any]:
+    """Return the loads that `stage` makes from the buffer with data variable `data`."""
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if node.buffer.data.same_as(data):
+            found.append(node)
+
+    # Callbacks for loads only: the body may be large.
+    tir.stmt_functor.ir_transform(stage.block.body, visit, None, ["tir.BufferLoad"])
+    return found
+
+
+def variables_of(expr: Any) -> set[Any]:
+    """Return the variables that occur in `expr`."""
+    return set(tir.analysis.undefined_vars(expr)) if not isinstance(expr, tir.Var) else {expr}
+
+
+def single_access(stage: Stage, data: Any) -> list[Any] | None:
+    """Return the indices at which `stage` reads a buffer, or None when it reads it in two ways."""
+    loads = loads_of(stage, data)
+    if not loads:
+        return None
+    first = loads[0]
+    for other in loads[1:]:
+        if not all(
+            tvm.ir.structural_equal(a, b) for a, b in zip(first.indices, other.indices, strict=True)
+        ):
+            return None
+    return list(first.indices)
+
+
+def index_path(info: BlockInfo, reader: str, source: str) -> list[Any] | None:
+    """Return where `reader` reads `source`, in the reader's block variables, through spatial stages.
+
+    None when there is no path of spatial stages with a single access each.
+    """
+    analyzer = tvm.arith.Analyzer()
+    start = info.stages[reader]
+    for it in start.iters:
+        if it.extent > 1:
+            analyzer.bind(it.var, tvm.ir.Range(0, it.extent))
+    upstream_of_source = info.downstream(source)
+    stack: list[tuple[str, dict[Any, Any]]] = [(reader, {it.var: it.var for it in start.iters})]
+    while stack:
+        name, mapping = stack.pop()
+        stage = info.stages[name]
+        for producer in info.producers[name]:
+            if producer != source and producer not in upstream_of_source:
+                continue
+            target = info.stages[producer]
+            indices = single_access(stage, target.writes[0].data)
+            if indices is None:
+                continue
+            here = [
+                analyzer.simplify(tir.stmt_functor.substitute(index, mapping)) for index in indices
+            ]
+            if producer == source:
+                return here
+            if target.is_reduction:
+                continue
+            stores = _store_indices(target)
+            if stores is not None:
+                stack.append((producer, dict(zip(stores, here, strict=True))))
+    return None
+
+
+def _store_indices(stage: Stage) -> list[Any] | None:
+    """Return the variables by which a stage indexes what it writes; None unless each is plain."""
+    body = stage.block.body
+    if not isinstance(body, tir.BufferStore):
+        return None
+    indices = list(body.indices)
+    return indices if all(isinstance(index, tir.Var) for index in indices) else None
+
+
+@dataclass(frozen=True)
+class DotAxes:
+    """The roles of a dot product's axes, as positions among its block variables.
+
+    ``out[batch, m, n] += left[batch, m, k] * right[batch, n, k]``; the right operand is the one
+    that varies along the last output axis.
+    """
+
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    left: Any
+    """The load whose element is broadcast along a vector."""
+    right: Any
+    """The load that yields a vector."""
+
+
+def dot_axes(stage: Stage) -> DotAxes | None:
+    """Return the roles of the axes of a dot stage, or None when it is not a plain product of loads."""
+    value = stage.block.body.value
+    own = stage.writes[0].data
+    is_own = isinstance(value.a, tir.BufferLoad) and value.a.buffer.data.same_as(own)
+    product = value.b if is_own else value.a
+    if not isinstance(product, tir.Mul):
+        return None
+    left, right = product.a, product.b
+    if not (isinstance(left, tir.BufferLoad) and isinstance(right, tir.BufferLoad)):
+        return None
+    spatial = [index for index, it in enumerate(stage.iters) if not it.is_reduction]
+    wide = [index for index in spatial if stage.iters[index].extent > 1]
+    last = wide[-1] if wide else spatial[-1]
+    in_left = _vars_in(left)
+    in_right = _vars_in(right)
+    last_var = stage.iters[last].var
+    if last_var in in_left and last_var not in in_right:
+        left, right, in_left, in_right = right, left, in_right, in_left
+    batch, m, n = [], [], []
+    for index in wide:
+        var = stage.iters[index].var
+        if var in in_left and var in in_right:
+            batch.append(index)
+        elif var in in_left:
+            m.append(index)
+        else:
+            n.append(index)
+    k = [index for index, it in enumerate(stage.iters) if it.is_reduction and it.extent > 1]
+    return DotAxes(tuple(batch), tuple(m), tuple(n), tuple(k), left, right)
+
+
+def _vars_in(load: Any) -> set[Any]:
+    found: set[Any] = set()
+    for index in load.indices:
+        found |= variables_of(index)
+    return found

@@ -1,0 +1,122 @@
+"""Loop-nest building blocks shared by the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+
+# Steps that must come after every other primitive (`decompose_reduction`), collected while scheduling.
+Late = list[Callable[[], None]]
+
+# A spatial axis shorter than this share of a vector is fused with the one around it first.
+MIN_FILLED_SHARE = 2
+
+
+def extent(sch: Any, loop: Any) -> int:
+    """Return the constant extent of a loop."""
+    return int(sch.get(loop).extent)
+
+
+def iters_of(sch: Any, block: Any) -> list[Any]:
+    """Return the block variables of a scheduled block."""
+    return list(sch.get(block).iter_vars)
+
+
+def is_reducing(it: Any) -> bool:
+    """Tell whether a block variable accumulates."""
+    return bool(it.iter_type == tir.IterVar.CommReduce)
+
+
+def own_loops(sch: Any, block: Any) -> tuple[list[Any], list[Any]]:
+    """Return the block's innermost spatial and reduction loops, one for each block variable.
+
+    Only valid while the block's loops correspond one to one to its variables, as they do when it
+    was just created or computed at a loop with unit loops preserved.
+    """
+    iters = iters_of(sch, block)
+    loops = sch.get_loops(block)[-len(iters) :] if iters else []
+    spatial = [loop for loop, it in zip(loops, iters, strict=True) if not is_reducing(it)]
+    reduced = [loop for loop, it in zip(loops, iters, strict=True) if is_reducing(it)]
+    return spatial, reduced
+
+
+def info_of(sch: Any, info: BlockInfo) -> BlockInfo:
+    """Describe the block as it is scheduled now."""
+    return describe_block(sch.mod["main"], info.cpu)
+
+
+def detach_outputs(sch: Any, info: BlockInfo) -> BlockInfo:
+    """Give every output that is also read inside the block a copy, so that it can move freely."""
+    changed = False
+    for name in info.outputs:
+        readers = info.consumers[name]
+        if readers:
+            sch.cache_write(
+                sch.get_block(name), 0, "global", [sch.get_block(reader) for reader in readers]
+            )
+            changed = True
+    return info_of(sch, info) if changed else info
+
+
+def vectorise_spatial(sch: Any, loops: list[Any], lanes: int) -> None:
+    """Vectorise the innermost of `loops`, fusing outward while it is too short for a vector."""
+    if not loops:
+        return
+    inner = loops[-1]
+    outer = list(loops[:-1])
+    while extent(sch, inner) % lanes and extent(sch, inner) < MIN_FILLED_SHARE * lanes and outer:
+        inner = sch.fuse(outer.pop(), inner)
+    vectorise_loop(sch, inner, lanes)
+
+
+def vectorise_loop(sch: Any, loop: Any, lanes: int) -> Any | None:
+    """Split `loop` by the native vector width and vectorise the inside; None when it is too short."""
+    size = extent(sch, loop)
+    if size < lanes:
+        if size > 1 and size & (size - 1) == 0:
+            sch.vectorize(loop)
+            return loop
+        return None
+    if size == lanes:
+        sch.vectorize(loop)
+        return loop
+    _, inner = sch.split(loop, [None, lanes])
+    sch.vectorize(inner)
+    return inner
+
+
+def vectorise_reduction(
+    sch: Any, block: Any, spatial: list[Any], reduced: list[Any], lanes: int, late: Late
+) -> None:
+    """Accumulate along the innermost spatial loop of a reduction, one vector at a time."""
+    wide = [loop for loop in spatial if extent(sch, loop) > 1]
+    if wide and extent(sch, wide[-1]) >= lanes:
+        inner = wide[-1]
+        if extent(sch, inner) > lanes:
+            _, inner = sch.split(inner, [None, lanes])
+        sch.reorder(*reduced, inner)
+        sch.vectorize(inner)
+        late.append(lambda: _decompose(sch, block, reduced[0], vectorise=True))
+    elif reduced:
+        late.append(lambda: _decompose(sch, block, reduced[0], vectorise=False))
+
+
+def _decompose(sch: Any, block: Any, loop: Any, *, vectorise: bool) -> None:
+    try:
+        init = sch.decompose_reduction(block, loop)
+    except tvm.TVMError:
+        # The initialisation then stays inside the loop, as a condition on its first iteration.
+        return
+    if vectorise:
+        sch.vectorize(sch.get_loops(init)[-1])
+
+
+def finish(late: Late) -> None:
+    """Run the steps that had to wait for all others."""
+    for step in late:
+        step()

@@ -1,0 +1,65 @@
+"""The register tile of a dot product: how many rows and columns one thread accumulates at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm_fusionx.schedules.cpu import Cpu
+
+# Column vectors of a tile, best first. Three on 16 registers (4 x 24 floats) and two on 32 (8 x 32)
+# measured fastest of those that leave room for the weights and the broadcast element.
+VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
+VECTORS_WITH_MANY_REGISTERS = (2, 4, 3, 1)
+FEW_REGISTERS = 16
+
+# Rows beyond which a taller tile no longer helps: each loaded weight is then used 8 times.
+MAX_ROWS = 8
+
+# A row count that divides the matrix is preferred while it keeps this share of the tallest tile.
+MIN_ROWS_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """Rows and column vectors accumulated in registers."""
+
+    rows: int
+    vectors: int
+
+
+def panel_vectors(columns: int, cpu: Cpu) -> int:
+    """Return the vectors of a column panel for a matrix of `columns`, the least padding first."""
+    few = cpu.registers <= FEW_REGISTERS
+    choices = VECTORS_WITH_FEW_REGISTERS if few else VECTORS_WITH_MANY_REGISTERS
+
+    def padding(vectors: int) -> int:
+        return -columns % (vectors * cpu.lanes)
+
+    return min(choices, key=lambda vectors: (padding(vectors), choices.index(vectors)))
+
+
+def max_rows(vectors: int, cpu: Cpu) -> int:
+    """Return the most rows whose accumulators leave room for one row of weights and a broadcast."""
+    return max(1, min(MAX_ROWS, (cpu.registers - vectors - 1) // vectors))
+
+
+def tile_rows(rows: int, vectors: int, cpu: Cpu) -> int:
+    """Return the tile height for a matrix of `rows`: a divisor if a good one exists."""
+    most = max_rows(vectors, cpu)
+    if rows <= most:
+        return max(1, rows)
+    divisors = [height for height in range(most, 0, -1) if rows % height == 0]
+    if divisors[0] >= MIN_ROWS_SHARE * most:
+        return divisors[0]
+    # No divisor: the tile that wastes least in the last, partial one, then the tallest.
+    return min(
+        range(most, math.ceil(MIN_ROWS_SHARE * most) - 1, -1),
+        key=lambda height: (math.ceil(rows / height) * height - rows) / height,
+    )
+
+
+def tile_for(rows: int, columns: int, cpu: Cpu) -> RegisterTile:
+    """Return the register tile for a matrix of `rows` x `columns`."""
+    vectors = panel_vectors(columns, cpu)
+    return RegisterTile(tile_rows(rows, vectors, cpu), vectors)

@@ -1,0 +1,286 @@
+"""Row-wise blocks: every stage of a softmax or a norm computed row by row in one parallel loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.access import index_path, variables_of
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.inline import inline_spatial
+from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
+from tvm_fusionx.schedules.nest import (
+    Late,
+    detach_outputs,
+    extent,
+    finish,
+    info_of,
+    is_reducing,
+    iters_of,
+    own_loops,
+    vectorise_reduction,
+    vectorise_spatial,
+)
+from tvm_fusionx.schedules.parallelism import should_parallelise
+from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, UnschedulableError
+
+# A stage computed at a row may cover at most this multiple of its share of points: beyond, rows
+# overlap and the stage is cheaper on its own.
+MAX_RECOMPUTATION = 1.5
+
+# Vectors side by side when the contiguous axis is a row axis: hides the latency of accumulation.
+VECTORS_ACROSS_ROWS = 2
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    return None
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    return {}
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    info = detach_outputs(sch, inline_spatial(sch, info))
+    func = split_lane_reductions(sch.mod["main"], info.cpu.lanes)
+    return schedule_stages(func, info, frozenset(info.stages))
+
+
+def schedule_stages(func: Any, info: BlockInfo, excluded_dots: frozenset[str]) -> Any:
+    """Return `func` with all its stages scheduled as row nests; a nest that fails is split up."""
+    alone: set[str] = set()
+    for _ in range(len(info.stages) + 1):
+        sch = tir.Schedule(
+            tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none"
+        )
+        late: Late = []
+        try:
+            schedule_rows(sch, info_of(sch, info), late, alone)
+        except _MustBeAloneError as problem:
+            alone.add(problem.stage)
+            continue
+        finish(late)
+        return sch.mod["main"]
+    raise UnschedulableError("no set of row nests fits")
+
+
+class _MustBeAloneError(Exception):
+    """A stage cannot be computed row by row inside the nest of its consumer."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage)
+        self.stage = stage
+
+
+@dataclass
+class Rows:
+    """The leader's loops, rows first."""
+
+    rows: list[Any]
+    columns: list[Any]
+    lane: Any | None
+    """The vector loop, when the contiguous axis is a row axis."""
+
+
+def schedule_rows(
+    sch: Any, info: BlockInfo, late: Late, alone: set[str], names: set[str] | None = None
+) -> None:
+    """Schedule the stages `names` (default: all) as nests of rows, last stage first."""
+    pending = [name for name in info.stages if names is None or name in names]
+    nested: set[str] = set()
+    for leader in reversed(pending):
+        if leader in nested:
+            continue
+        members = _members(info, leader, pending, nested, alone)
+        nested |= {leader, *members}
+        _schedule_nest(sch, info, leader, members, late)
+
+
+def _members(
+    info: BlockInfo, leader: str, pending: list[str], nested: set[str], alone: set[str]
+) -> list[str]:
+    """Return the stages whose every reader is in `leader`'s nest, readers first."""
+    inside = {leader}
+    members = []
+    for name in reversed(pending):
+        if name in nested or name in alone or name in inside or name in info.outputs:
+            continue
+        readers = info.consumers[name]
+        if readers and all(reader in inside for reader in readers):
+            inside.add(name)
+            members.append(name)
+    return members
+
+
+def _schedule_nest(sch: Any, info: BlockInfo, leader: str, members: list[str], late: Late) -> None:
+    stage = info.stages[leader]
+    block = sch.get_block(leader)
+    cpu = info.cpu
+    reductions = [name for name in members if info.stages[name].is_reduction]
+    rows = _split_rows(sch, info, stage, block, reductions)
+    if members and not rows.rows:
+        raise _MustBeAloneError(members[0])
+    count = math.prod(extent(sch, loop) for loop in rows.rows)
+    depth = 0
+    if rows.rows:
+        depth = len(sch.get_loops(block)[: len(rows.rows)])
+        at = rows.rows[-1]
+        for name in members:
+            member = sch.get_block(name)
+            try:
+                sch.compute_at(member, at, preserve_unit_loops=True)
+            except tvm.TVMError as error:
+                raise _MustBeAloneError(name) from error
+            _refuse_recomputation(sch, info.stages[name], member, count)
+        fused = sch.fuse(*rows.rows) if len(rows.rows) > 1 else at
+        depth = 1
+        if should_parallelise([stage, *(info.stages[name] for name in members)], cpu.cores):
+            sch.parallel(fused)
+    for name in members:
+        schedule_member(sch, sch.get_block(name), cpu, late)
+    _schedule_leader(sch, block, rows, cpu, late, depth)
+
+
+def _refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None:
+    spatial, _ = own_loops(sch, block)
+    points = math.prod(extent(sch, loop) for loop in spatial) * count
+    if points > MAX_RECOMPUTATION * max(1, math.prod(stage.spatial)):
+        raise _MustBeAloneError(stage.name)
+
+
+def schedule_member(sch: Any, block: Any, cpu: Cpu, late: Late) -> None:
+    """Vectorise a stage that was just computed at a row."""
+    spatial, reduced = own_loops(sch, block)
+    if reduced:
+        vectorise_reduction(sch, block, spatial, reduced, cpu.lanes, late)
+    else:
+        vectorise_spatial(sch, spatial, cpu.lanes)
+
+
+def _schedule_leader(sch: Any, block: Any, rows: Rows, cpu: Cpu, late: Late, depth: int) -> None:
+    reduced = sch.get_loops(block)[depth + len(rows.columns) :]
+    if rows.lane is not None:
+        reduced = reduced[:-1]
+        inner = rows.lane
+        if extent(sch, inner) > cpu.lanes:
+            outer, inner = sch.split(inner, [None, cpu.lanes])
+            sch.unroll(outer)
+        sch.vectorize(inner)
+        if reduced:
+            late.append(lambda: _decompose_with_lane(sch, block, reduced[0], cpu.lanes))
+    elif reduced:
+        vectorise_reduction(sch, block, rows.columns, reduced, cpu.lanes, late)
+    else:
+        vectorise_spatial(sch, rows.columns, cpu.lanes)
+
+
+def _decompose_with_lane(sch: Any, block: Any, loop: Any, lanes: int) -> None:
+    init = sch.decompose_reduction(block, loop)
+    last = sch.get_loops(init)[-1]
+    if extent(sch, last) == lanes:
+        sch.vectorize(last)
+
+
+def _split_rows(sch: Any, info: BlockInfo, stage: Stage, block: Any, reductions: list[str]) -> Rows:
+    """Order the leader's loops: rows that every reduction shares, then the rest."""
+    loops = sch.get_loops(block)
+    spatial = [
+        (it, loop) for it, loop in zip(stage.iters, loops, strict=True) if not it.is_reduction
+    ]
+    reduced = [loop for it, loop in zip(stage.iters, loops, strict=True) if it.is_reduction]
+    paths = [path for name in reductions if (path := index_path(info, stage.name, name))]
+    if stage.is_reduction or not reductions:
+        row_vars = {it.var for it, _ in spatial}
+    else:
+        row_vars = _shared_variables(paths, {it.var for it, _ in spatial})
+    if not stage.is_reduction and reductions and _needs_linear_rows(paths):
+        return _linear_rows(sch, info, stage, [loop for _, loop in spatial], reductions)
+    if stage.is_reduction and paths:
+        row_vars &= _shared_variables(paths, row_vars)
+    wide = [(it, loop) for it, loop in spatial if it.extent > 1]
+    lane = None
+    cpu = info.cpu
+    row_loops = [loop for it, loop in spatial if it.var in row_vars]
+    columns = [loop for it, loop in spatial if it.var not in row_vars]
+    if not reductions and not stage.is_reduction:
+        # Nothing accumulates: the innermost axis is vectorised, the others are rows.
+        return (
+            Rows([loop for _, loop in spatial[:-1]], [spatial[-1][1]], None)
+            if spatial
+            else Rows([], [], None)
+        )
+    if (
+        wide
+        and wide[-1][0].var in row_vars
+        and wide[-1][0].extent >= cpu.lanes
+        and _is_contiguous(stage, info, wide[-1][0].var)
+    ):
+        last = wide[-1][1]
+        width = cpu.lanes
+        if wide[-1][0].extent % (VECTORS_ACROSS_ROWS * cpu.lanes) == 0:
+            width *= VECTORS_ACROSS_ROWS
+        outer, lane = sch.split(last, [None, width])
+        row_loops = [outer if loop is last else loop for loop in row_loops]
+        sch.reorder(*row_loops, *columns, *reduced, lane)
+    else:
+        sch.reorder(*row_loops, *columns, *reduced)
+    return Rows(row_loops, columns, lane)
+
+
+def _is_contiguous(stage: Stage, info: BlockInfo, var: Any) -> bool:
+    """Tell whether a leader that accumulates is contiguous along `var`, not along what it sums."""
+    if not stage.is_reduction:
+        return True
+    return not any(
+        it.is_reduction and it.extent > 1 and _in_last_index(stage, it.var) for it in stage.iters
+    )
+
+
+def _in_last_index(stage: Stage, var: Any) -> bool:
+    found = False
+
+    def visit(load: Any) -> None:
+        nonlocal found
+        if load.indices and var in variables_of(load.indices[-1]):
+            found = True
+
+    tir.stmt_functor.ir_transform(stage.block.body, visit, None, ["tir.BufferLoad"])
+    return found
+
+
+def _shared_variables(paths: list[list[Any]], spatial: set[Any]) -> set[Any]:
+    shared = set(spatial)
+    for path in paths:
+        used: set[Any] = set()
+        for index in path:
+            used |= variables_of(index)
+        if used & shared:
+            shared &= used
+    return shared
+
+
+def _needs_linear_rows(paths: list[list[Any]]) -> bool:
+    return any(not isinstance(index, (tir.Var, tir.IntImm)) for path in paths for index in path)
+
+
+def _linear_rows(
+    sch: Any, info: BlockInfo, stage: Stage, loops: list[Any], reductions: list[str]
+) -> Rows:
+    """Cut the leader's linear iteration space into rows, where its axes do not show them."""
+    rows = min(math.prod(info.stages[name].spatial) for name in reductions)
+    total = math.prod(it.extent for it in stage.iters)
+    if total % rows:
+        raise _MustBeAloneError(reductions[0])
+    fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    outer, inner = sch.split(fused, [rows, None])
+    return Rows([outer], [inner], None)
+
+
+ROWS = Template("rows", _why_not, _knobs, _apply)
+
+__all__ = ["ROWS", "is_reducing", "iters_of", "schedule_rows", "schedule_stages"]
