@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvm_fusionx.kernels import NO_OP, GraphNode, KernelGraph
+from tvm_fusionx.kernels import GraphNode, KernelGraph
 
 # TVM's name for a node that copies its input, as for an output that is also another output.
 COPY = "__copy"
@@ -42,6 +42,10 @@ class StepwiseExecutor:
         """Return the constant that an input node stands for, or None for an input of the model."""
         return self._params.get(node.name)
 
+    def launches(self, node: GraphNode) -> bool:
+        """Tell whether the node calls a compiled kernel, and is not the executor's own copy or view."""
+        return node.is_kernel and node.function != COPY
+
     def outputs_of(self, node: GraphNode, operands: Sequence[Any]) -> list[Any]:
         """Run one node on `operands` and return its outputs.
 
@@ -57,7 +61,7 @@ class StepwiseExecutor:
         list of tvm.nd.NDArray
             Newly allocated, one for each of ``node.outputs``.
         """
-        if node.function in (NO_OP, COPY):
+        if not self.launches(node):
             value = operands[0].numpy().reshape(node.outputs[0].shape)
             return [tvm.nd.array(value, self.device)]
         outputs = [tvm.nd.empty(t.shape, t.dtype, self.device) for t in node.outputs]

@@ -1,0 +1,76 @@
+"""MNN on the CPU, in float32."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.report.peers import PreparedPeer
+
+# A conversion takes seconds; one that takes longer hangs.
+CONVERSION_SECONDS = 300
+
+# MNN's converter prints its log on standard output and may end the process: it runs in one of its own.
+CONVERT = (
+    "import sys; from MNN.tools import mnnconvert; sys.argv[0] = 'mnnconvert'; mnnconvert.main()"
+)
+
+
+def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+    """Convert `model` and return an MNN module on it, with high precision, which is float32."""
+    import MNN
+    import onnx
+
+    network = onnx.load(str(model), load_external_data=False)
+    output_names = [output.name for output in network.graph.output]
+    given = {tensor.name for tensor in network.graph.initializer}
+    input_names = [tensor.name for tensor in network.graph.input if tensor.name not in given]
+    with tempfile.TemporaryDirectory(prefix="fusionx-mnn-") as folder:
+        converted = Path(folder) / "model.mnn"
+        _convert(model, converted)
+        manager = MNN.nn.create_runtime_manager(
+            ({"numThread": threads, "precision": "high", "backend": "CPU"},)
+        )
+        module = MNN.nn.load_module_from_file(
+            str(converted), input_names, output_names, runtime_manager=manager
+        )
+    variables = [_variable(MNN, inputs[name]) for name in input_names]
+
+    def run() -> Any:
+        results = module.forward(variables)
+        # Evaluation is lazy: reading asks for it.
+        return [result.read() for result in results]
+
+    return PreparedPeer(
+        name="mnn",
+        version=metadata.version("MNN"),
+        run=run,
+        outputs=lambda results: [np.array(result) for result in results],
+    )
+
+
+def _convert(model: Path, converted: Path) -> None:
+    command = [sys.executable, "-c", CONVERT, "-f", "ONNX"]
+    command += ["--modelFile", str(model), "--MNNModel", str(converted), "--bizCode", "fusionx"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=CONVERSION_SECONDS, check=False
+    )
+    if not converted.exists():
+        last = (done.stderr or done.stdout).strip().splitlines()
+        raise RuntimeError(f"mnnconvert failed: {last[-1] if last else done.returncode}")
+
+
+def _variable(mnn: Any, value: np.ndarray) -> Any:
+    """Return `value` as a variable; MNN has no 64-bit integers and takes 32-bit ones in their place."""
+    if np.issubdtype(value.dtype, np.integer) or value.dtype == np.bool_:
+        flat, kind = value.astype(np.int32), mnn.expr.int
+    else:
+        flat, kind = value.astype(np.float32), mnn.expr.float
+    return mnn.expr.const(flat.copy(), list(value.shape), mnn.expr.NCHW, kind)

@@ -1,0 +1,117 @@
+"""ncnn on the CPU, in float32."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.errors import MissingDependencyError
+from tvm_fusionx.report.peers import PreparedPeer
+
+# A conversion takes seconds; one that takes longer hangs.
+CONVERSION_SECONDS = 300
+
+# What pnnx calls the numpy dtypes that it takes.
+PNNX_TYPES = {"float32": "f32", "float16": "f16", "int64": "i64", "int32": "i32", "uint8": "u8"}
+
+
+def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+    """Convert `model` with pnnx, in a process of its own, and return an ncnn net on it.
+
+    ncnn has no batch: a leading extent of 1 is dropped from each input.
+    """
+    import ncnn
+
+    with tempfile.TemporaryDirectory(prefix="fusionx-ncnn-") as folder:
+        parameters, weights = _convert(model, inputs, Path(folder))
+        net = ncnn.Net()
+        net.opt.num_threads = threads
+        net.opt.use_fp16_packed = False
+        net.opt.use_fp16_storage = False
+        net.opt.use_fp16_arithmetic = False
+        net.opt.use_bf16_storage = False
+        if net.load_param(str(parameters)) != 0 or net.load_model(str(weights)) != 0:
+            unknown = ", ".join(_layers_left_by_pnnx(parameters)) or "none that stands out"
+            raise RuntimeError(
+                f"ncnn cannot load what pnnx made of the model; layers it lacks: {unknown}"
+            )
+    arrays = [_unbatched(value) for value in inputs.values()]
+    matrices = [ncnn.Mat(array).clone() for array in arrays]
+    input_names, output_names = list(net.input_names()), list(net.output_names())
+    if len(input_names) != len(matrices):
+        raise RuntimeError(f"pnnx left {len(input_names)} of {len(matrices)} inputs")
+
+    def run() -> Any:
+        extractor = net.create_extractor()
+        for name, matrix in zip(input_names, matrices, strict=True):
+            extractor.input(name, matrix)
+        results = []
+        for name in output_names:
+            status, matrix = extractor.extract(name)
+            if status != 0:
+                raise RuntimeError(f"ncnn cannot compute {name} (status {status})")
+            results.append(matrix)
+        return results
+
+    return PreparedPeer(
+        name="ncnn",
+        version=metadata.version("ncnn"),
+        run=run,
+        outputs=lambda results: [np.array(matrix) for matrix in results],
+    )
+
+
+def _convert(model: Path, inputs: Mapping[str, np.ndarray], folder: Path) -> tuple[Path, Path]:
+    local = folder / "model.onnx"
+    local.symlink_to(model.resolve())
+    shapes = ",".join(
+        f"[{','.join(map(str, value.shape))}]{PNNX_TYPES[str(value.dtype)]}"
+        for value in inputs.values()
+    )
+    command = [str(_pnnx_program()), local.name, f"inputshape={shapes}", "fp16=0"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=CONVERSION_SECONDS, check=False
+    )
+    parameters, weights = folder / "model.ncnn.param", folder / "model.ncnn.bin"
+    if not (parameters.exists() and weights.exists()):
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise RuntimeError(
+            f"pnnx failed (exit code {done.returncode}): {lines[-1] if lines else 'no message'}"
+        )
+    return parameters, weights
+
+
+def _pnnx_program() -> Path:
+    """Return the converter inside the pnnx package, without importing that: it would import torch."""
+    spec = importlib.util.find_spec("pnnx")
+    folders = list(spec.submodule_search_locations or []) if spec is not None else []
+    programs = [Path(folder) / "pnnx" for folder in folders]
+    for program in programs:
+        if program.is_file():
+            return program
+    raise MissingDependencyError(
+        "pnnx",
+        expected="the converter from ONNX to ncnn",
+        found="not installed",
+        next_step="Install it with: pip install --no-deps pnnx.",
+    )
+
+
+def _layers_left_by_pnnx(parameters: Path) -> list[str]:
+    """Return the layer types that are not ncnn's: pnnx leaves them under a qualified name."""
+    types = {line.split()[0] for line in parameters.read_text().splitlines() if line.strip()}
+    return sorted(kind for kind in types if "." in kind or ":" in kind)
+
+
+def _unbatched(value: np.ndarray) -> np.ndarray:
+    array = value[0] if value.ndim > 1 and value.shape[0] == 1 else value
+    if np.issubdtype(array.dtype, np.integer):
+        array = array.astype(np.int32)
+    return np.ascontiguousarray(array)

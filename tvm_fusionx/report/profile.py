@@ -1,0 +1,191 @@
+"""Where the time of a compiled model goes: one row a kernel, and what the rows leave unexplained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.kernels import GraphNode
+from tvm_fusionx.library import KernelNote, Library
+from tvm_fusionx.report.plain_tvm import set_inputs
+from tvm_fusionx.report.stepwise import StepwiseExecutor
+
+# One measurement of a kernel fills this, so that the clock's resolution and the first cold run vanish.
+MIN_REPEAT_MS = 5
+
+DEFAULT_REPEAT = 5
+
+# Whole runs before the end-to-end time is taken.
+WARM_UP_RUNS = 3
+
+GIGA = 1e9
+MICROSECONDS = 1e6
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel's time and speed.
+
+    Attributes
+    ----------
+    name
+        The block's name.
+    operators
+        Names of the model's nodes in it.
+    template
+        The template that scheduled it; empty where unknown.
+    seconds
+        Median time of one run, alone, its operands in the caches as far as they fit.
+    share
+        Part of the sum over all kernels, between 0 and 1.
+    gflops_per_second
+        Speed in floating-point operations; None where their number is unknown.
+    gbytes_per_second
+        Operands and results, each counted once, over the time.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    template: str
+    seconds: float
+    share: float
+    gflops_per_second: float | None
+    gbytes_per_second: float
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """The kernels in execution order, and the whole.
+
+    Attributes
+    ----------
+    kernels
+        One row a kernel.
+    end_to_end_seconds
+        Median time of a whole run.
+    """
+
+    kernels: tuple[KernelTime, ...]
+    end_to_end_seconds: float
+
+    @property
+    def sum_seconds(self) -> float:
+        """Return the sum of the kernels' own times."""
+        return sum(kernel.seconds for kernel in self.kernels)
+
+    @property
+    def gap_seconds(self) -> float:
+        """Return what the kernels' own times leave of the whole; negative when they exceed it."""
+        return self.end_to_end_seconds - self.sum_seconds
+
+    def gap_text(self) -> str:
+        """Return the gap with its cause in words."""
+        if self.gap_seconds >= 0:
+            cause = "operands not in the caches when a kernel starts, and launching kernels"
+        else:
+            cause = (
+                "kernels run faster in a row, on operands that the one before left in the caches"
+            )
+        return f"{format_seconds(abs(self.gap_seconds))} {'more' if self.gap_seconds >= 0 else 'less'} ({cause})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a dictionary that ``json.dumps`` takes; times in seconds."""
+        return {
+            "kernels": [asdict(kernel) for kernel in self.kernels],
+            "sum_s": self.sum_seconds,
+            "end_to_end_s": self.end_to_end_seconds,
+            "gap_s": self.gap_seconds,
+        }
+
+
+def profile(
+    library: Library,
+    inputs: Mapping[str, np.ndarray],
+    repeat: int = DEFAULT_REPEAT,
+    on_kernel: Callable[[], None] = lambda: None,
+) -> ProfileReport:
+    """Time each kernel of `library` alone on the operands that it gets in a real run.
+
+    Parameters
+    ----------
+    library
+        A compiled model, from ``describe_library`` or ``load_library``.
+    inputs
+        One array for each input.
+    repeat
+        Measurements of each kernel, each at least :data:`MIN_REPEAT_MS` long; the median counts.
+    on_kernel
+        Called after each kernel.
+    """
+    stepwise = StepwiseExecutor(library)
+    notes = {note.name: note for note in library.kernels}
+    timed: list[tuple[GraphNode, float]] = []
+    values: dict[tuple[int, int], Any] = {}
+    for node in stepwise.graph.nodes:
+        if not node.is_call:
+            constant = stepwise.parameter(node)
+            values[node.index, 0] = (
+                stepwise.to_device(inputs[node.name]) if constant is None else constant
+            )
+            continue
+        operands = [values[entry] for entry in node.inputs]
+        for position, output in enumerate(stepwise.outputs_of(node, operands)):
+            values[node.index, position] = output
+        if stepwise.launches(node):
+            runs = stepwise.seconds_per_run(node, operands, repeat, MIN_REPEAT_MS)
+            timed.append((node, float(np.median(runs))))
+            on_kernel()
+    total = sum(seconds for _, seconds in timed)
+    rows = [
+        _row(node, seconds, total, notes.get(node.name, KernelNote(node.name)), stepwise)
+        for node, seconds in timed
+    ]
+    return ProfileReport(tuple(rows), _end_to_end(library, inputs, repeat))
+
+
+def _row(
+    node: GraphNode, seconds: float, total: float, note: KernelNote, stepwise: StepwiseExecutor
+) -> KernelTime:
+    nodes = stepwise.graph.nodes
+    moved = sum(nodes[source].outputs[position].bytes for source, position in set(node.inputs))
+    moved += sum(tensor.bytes for tensor in node.outputs)
+    return KernelTime(
+        name=node.name,
+        operators=node.operators,
+        template=note.template,
+        seconds=seconds,
+        share=seconds / total if total else 0.0,
+        gflops_per_second=note.flops / seconds / GIGA if note.flops and seconds else None,
+        gbytes_per_second=moved / seconds / GIGA if seconds else 0.0,
+    )
+
+
+def _end_to_end(library: Library, inputs: Mapping[str, np.ndarray], repeat: int) -> float:
+    """Return the median time of a whole run; each measurement is as many runs as a kernel's at least."""
+    executor = library.executor()
+    set_inputs(executor, inputs)
+    for _ in range(WARM_UP_RUNS):
+        executor.run()
+    taken = []
+    deadline = time.perf_counter() + repeat * MIN_REPEAT_MS / 1e3
+    while len(taken) < repeat or time.perf_counter() < deadline:
+        started = time.perf_counter()
+        executor.run()
+        taken.append(time.perf_counter() - started)
+    return float(np.median(taken))
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time with three significant digits in the unit that suits it: s, ms, µs or ns."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", MICROSECONDS)):
+        if seconds * scale >= 1:
+            return (
+                f"{seconds * scale:.3g} {unit}"
+                if seconds * scale < 1000
+                else f"{seconds * scale:.0f} {unit}"
+            )
+    return f"{seconds * 1e9:.3g} ns"
