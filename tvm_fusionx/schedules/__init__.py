@@ -17,6 +17,7 @@ from tvm_fusionx.schedules.conv2d import CONV2D
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
+from tvm_fusionx.schedules.dot import DOT
 from tvm_fusionx.schedules.pool import POOL
 from tvm_fusionx.schedules.rows import ROWS
 from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
@@ -39,7 +40,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 # Tried in this order: the most specialised first, the one that serves everything last.
-ALL_TEMPLATES: tuple[Template, ...] = (CONV2D, DEPTHWISE, POOL, ROWS, DEFAULT)
+ALL_TEMPLATES: tuple[Template, ...] = (CONV2D, DEPTHWISE, POOL, DOT, ROWS, DEFAULT)
 
 UNSCHEDULED = "unscheduled"
 

@@ -23,6 +23,7 @@ def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
     expensive: dict[str, int] = {}
     reads: dict[str, dict[str, int]] = {}
     kept: set[str] = set()
+    finishing: set[str] = set()
     for name, stage in info.stages.items():
         sizes[name], expensive[name] = stage.nodes, stage.transcendentals
         reads[name] = _reads_by_producer(info, stage)
@@ -30,7 +31,12 @@ def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
             if producer not in kept:
                 sizes[name] += count * sizes[producer]
                 expensive[name] += count * expensive[producer]
-        if why_not_inline(info, stage, expensive[name], sizes[name]) is not None:
+        if _finishes_a_dot(info, name, finishing - kept):
+            finishing.add(name)
+        if (
+            why_not_inline(info, stage, expensive[name], sizes[name]) is not None
+            or why_not_inline_around_dot(info, stage, name in finishing) is not None
+        ):
             kept.add(name)
             sizes[name] = expensive[name] = 0
             continue
@@ -68,3 +74,24 @@ def why_not_inline(info: BlockInfo, stage: Stage, transcendentals: int, nodes: i
     if nodes * loads > MAX_INLINED_NODES and loads > 1:
         return "the inlined expression would be too large"
     return None
+
+
+def _finishes_a_dot(info: BlockInfo, name: str, finishing: set[str]) -> bool:
+    return any(
+        info.stages[producer].is_dot or producer in finishing for producer in info.producers[name]
+    )
+
+
+def why_not_inline_around_dot(info: BlockInfo, stage: Stage, finishes_a_dot: bool) -> str | None:
+    """Return why a stage before or after a dot product should stay, or None."""
+    readers = info.consumers[stage.name]
+    if finishes_a_dot and len(readers) > 1:
+        return "several stages read the dot product it finishes"
+    if any(info.stages[name].is_dot for name in readers) and not _only_moves(stage):
+        return "a dot product would compute it once for every row or column"
+    return None
+
+
+def _only_moves(stage: Stage) -> bool:
+    body = stage.block.body
+    return isinstance(body, tir.BufferStore) and isinstance(body.value, tir.BufferLoad)

@@ -1,0 +1,494 @@
+"""Dot products (dense, batch_matmul) with everything fused around them.
+
+The product is accumulated in a register tile of rows x vectors. What follows it element by
+element is applied to the tile; what reduces its rows (softmax, norms) runs on a block of rows while
+they are in the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.access import DotAxes, dot_axes, index_path, variables_of
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_stage
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.inline import inline_spatial
+from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
+from tvm_fusionx.schedules.nest import (
+    Late,
+    detach_outputs,
+    extent,
+    finish,
+    info_of,
+    own_loops,
+    vectorise_loop,
+)
+from tvm_fusionx.schedules.register_tile import max_rows, panel_vectors, tile_rows
+from tvm_fusionx.schedules.rows import schedule_member, schedule_rows
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+
+# Multiply-adds below which a dot product stays on one thread: about 5 us of work, what it costs to
+# start the others.
+MIN_PARALLEL_MACS = 131072
+
+# Share of the cores' time that the chosen split of the work keeps busy, where possible.
+MIN_BALANCE = 0.9
+
+# An epilogue with more expression nodes than this, or any transcendental function, is applied
+# to the tile from memory in a loop: unrolled over all registers its code would be too large.
+MAX_UNROLLED_EPILOGUE_NODES = 40
+
+ROWS_KNOB = "tile_rows"
+VECTORS_KNOB = "tile_vectors"
+ROW_BLOCK_KNOB = "row_block"
+MAX_VECTORS = 6
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The sizes of one dot product and of the tile chosen for it."""
+
+    axes: DotAxes
+    batch: int
+    m: int
+    n: int
+    k: int
+    lanes: int
+    rows: int
+    vectors: int
+    packed_width: int | None
+    cores: int
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def is_parallel(self) -> bool:
+        return self.cores > 1 and self.batch * self.m * self.n * self.k >= MIN_PARALLEL_MACS
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    if not info.dots:
+        return "it has no dot product"
+    if len(info.dots) > 1:
+        return "it has more than one dot product"
+    stage = info.dots[0]
+    axes = dot_axes(stage)
+    if axes is None:
+        return "the operands of its dot product are not plain tensors"
+    if len(axes.n) != 1 or len(axes.m) > 1 or len(axes.k) != 1:
+        return "its dot product is not a matrix product"
+    if stage.writes[0].dtype not in ("float32", "float64", "float16"):
+        return "it is not a floating-point product"
+    spatial = [it.var for it in stage.iters if not it.is_reduction]
+    indices = list(stage.block.body.indices)
+    if len(indices) != len(spatial) or not all(
+        isinstance(index, tir.Var) and index.same_as(var)
+        for index, var in zip(indices, spatial, strict=True)
+    ):
+        return "its dot product does not write by its own axes"
+    if not axes.m and not _is_contiguous(axes.right, stage.iters[axes.n[0]].var):
+        return "a matrix-vector product along its rows is a row reduction"
+    return None
+
+
+def _is_contiguous(load: Any, var: Any) -> bool:
+    """Tell whether neighbours along `var` are neighbours in memory (within a packed panel)."""
+    last = load.indices[-1]
+    if isinstance(last, tir.FloorMod):
+        last = last.a
+    if any(var in variables_of(index) for index in load.indices[:-1]) and not isinstance(
+        load.indices[-1], tir.FloorMod
+    ):
+        return False
+    step = tir.stmt_functor.substitute(last, {var: var + tir.const(1, var.dtype)})
+    return bool(tvm.arith.Analyzer().can_prove_equal(step - last, 1))
+
+
+def _packed_width(load: Any) -> int | None:
+    last = load.indices[-1]
+    if isinstance(last, tir.FloorMod) and isinstance(last.b, tir.IntImm):
+        return int(last.b)
+    return None
+
+
+def _plan(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> _Plan:
+    axes = dot_axes(stage)
+    if axes is None:
+        raise UnschedulableError("the operands of the dot product are not plain tensors")
+    sizes = [it.extent for it in stage.iters]
+
+    def size(positions: tuple[int, ...]) -> int:
+        return math.prod(sizes[position] for position in positions)
+
+    n = size(axes.n)
+    lanes = min(cpu.lanes, 1 << (n.bit_length() - 1))
+    packed = _packed_width(axes.right)
+    if packed is not None and packed % lanes == 0 and packed // lanes <= MAX_VECTORS:
+        vectors = packed // lanes
+    else:
+        vectors = min(panel_vectors(n, cpu), max(1, n // lanes))
+    rows = tile_rows(size(axes.m), vectors, cpu)
+    if values is not None:
+        rows, vectors = values[ROWS_KNOB], values[VECTORS_KNOB]
+    return _Plan(
+        axes,
+        size(axes.batch),
+        size(axes.m),
+        n,
+        size(axes.k),
+        lanes,
+        rows,
+        vectors,
+        packed,
+        cpu.cores,
+    )
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    stage = info.anchor
+    assert stage is not None
+    plan = _plan(stage, cpu)
+    most = max(plan.rows, max_rows(plan.vectors, cpu))
+    vectors = (plan.vectors,) if plan.packed_width else tuple(range(1, MAX_VECTORS + 1))
+    block = _row_block(plan, cpu)
+    blocks = {
+        block,
+        *(plan.rows * factor for factor in (1, 2, 4, 8) if plan.rows * factor <= plan.m),
+    }
+    return {
+        ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
+        VECTORS_KNOB: Knob(plan.vectors, vectors),
+        ROW_BLOCK_KNOB: Knob(block, tuple(sorted(blocks))),
+    }
+
+
+def _row_block(plan: _Plan, cpu: Cpu) -> int:
+    """Return the rows that are computed before what reduces them runs."""
+    float_bytes = 4
+    right_bytes = plan.n * plan.k * float_bytes
+    tiles = max(1, plan.m // plan.rows)
+    if right_bytes * 2 <= cpu.l2_bytes:
+        # The right operand stays in the cache: rows may leave it early.
+        wanted = plan.rows
+    else:
+        # It streams past: as many rows as possible for each pass over it.
+        share = max(1, -(-tiles // max(1, cpu.cores // max(1, plan.batch))))
+        wanted = share * plan.rows
+    most = max(plan.rows, cpu.l2_bytes // 2 // (plan.n * float_bytes))
+    while wanted > most and wanted > plan.rows:
+        wanted -= plan.rows
+    return max(1, min(wanted, plan.m))
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    info = detach_outputs(sch, inline_spatial(sch, info))
+    func = split_lane_reductions(sch.mod["main"], info.cpu.lanes)
+    for attempt in (_as_one_nest, _as_own_nest):
+        sch = tir.Schedule(
+            tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none"
+        )
+        try:
+            attempt(sch, info_of(sch, info), values)
+        except (tvm.TVMError, UnschedulableError):
+            if attempt is _as_own_nest:
+                raise
+            continue
+        return sch.mod["main"]
+    return None
+
+
+def _write_stage(sch: Any, info: BlockInfo, dot: Stage) -> tuple[Any, Any]:
+    """Accumulate `dot` in registers; return its block and the block that writes the tile out.
+
+    A stage that finishes the product element by element becomes part of the writing block,
+    whatever its own layout, when TVM finds the inverse of its index map.
+    """
+    accumulate = sch.get_block(dot.name)
+    write = sch.cache_write(accumulate, 0, "local")
+    readers = info.consumers[dot.name]
+    if len(readers) == 1 and not info.stages[readers[0]].is_reduction:
+        with contextlib.suppress(tvm.TVMError):
+            sch.reverse_compute_inline(sch.get_block(readers[0]))
+    return accumulate, write
+
+
+def _dot_of(info: BlockInfo) -> Stage:
+    dot = info.anchor
+    if dot is None:
+        raise UnschedulableError("the dot product is gone")
+    return dot
+
+
+def _as_one_nest(sch: Any, info: BlockInfo, values: KnobValues) -> None:
+    """Everything that follows the product in the product's own parallel loop."""
+    dot = _dot_of(info)
+    plan = _plan(dot, info.cpu, values)
+    late: Late = []
+    before = info.upstream(dot.name)
+    accumulate, write = _write_stage(sch, info, dot)
+    name = sch.get(write).name_hint
+    current = info_of(sch, info)
+    after = current.downstream(name)
+    rest = set(current.stages) - after - before - {name, dot.name}
+    if not after:
+        _tile_at_root(sch, accumulate, write, plan, current, late)
+    else:
+        _rows_at_root(sch, accumulate, name, plan, current, values, late)
+    if rest & {stage for each in after for stage in current.producers[each]}:
+        raise UnschedulableError("what follows the product reads another stage")
+    _schedule_others(sch, info, before | rest, late)
+    finish(late)
+
+
+def _as_own_nest(sch: Any, info: BlockInfo, values: KnobValues) -> None:
+    """The product in a parallel loop of its own, and what follows in others."""
+    dot = _dot_of(info)
+    plan = _plan(dot, info.cpu, values)
+    late: Late = []
+    accumulate, write = _write_stage(sch, info, dot)
+    current = info_of(sch, info)
+    others = set(current.stages) - {sch.get(write).name_hint, dot.name}
+    _tile_at_root(sch, accumulate, write, plan, current, late)
+    _schedule_others(sch, info, others, late)
+    finish(late)
+
+
+def _schedule_others(sch: Any, info: BlockInfo, names: set[str], late: Late) -> None:
+    if names:
+        current = info_of(sch, info)
+        each_alone = set(names)
+        schedule_rows(sch, current, late, each_alone, names)
+
+
+def _tile_at_root(
+    sch: Any, accumulate: Any, write: Any, plan: _Plan, info: BlockInfo, late: Late
+) -> None:
+    """Tile the writing block over its whole matrix and spread the tiles over the cores."""
+    batch, m, n = _roles(sch, write, plan)
+    packed = _pack_right(sch, accumulate, plan)
+    outer_n, inner_n = sch.split(n, [None, plan.width])
+    outer_m, inner_m = sch.split(m, [None, plan.rows])
+    chunks = 1
+    if packed is None or plan.batch < plan.cores:
+        chunks = _chunks(plan)
+    chunk, outer_m = sch.split(outer_m, [chunks, None])
+    sch.reorder(*batch, chunk, outer_n, outer_m, inner_m, inner_n)
+    if packed is not None:
+        _schedule_pack(sch, packed, batch if plan.batch >= plan.cores else [], plan, late)
+    _micro_kernel(sch, accumulate, write, outer_m, inner_m, inner_n, plan, late)
+    around = (
+        [*batch] if packed is not None and plan.batch >= plan.cores else [*batch, chunk, outer_n]
+    )
+    if plan.is_parallel and around:
+        sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
+
+
+def _roles(sch: Any, block: Any, plan: _Plan) -> tuple[list[Any], Any, Any]:
+    """Return the batch loops, the row loop and the column loop of a block in the product's axes."""
+    loops, _ = own_loops(sch, block)
+    axes = plan.axes
+    n = loops[axes.n[0]]
+    m = loops[axes.m[0]] if axes.m else None
+    batch = [loop for loop in loops if loop is not n and loop is not m]
+    if m is None:
+        if batch and extent(sch, batch[-1]) == 1:
+            m = batch.pop()
+        else:
+            m = sch.add_unit_loop(n)
+    return batch, m, n
+
+
+def _chunks(plan: _Plan) -> int:
+    """Return into how many parts the rows are cut so that every core has work."""
+    tiles = -(-plan.m // plan.rows)
+    panels = -(-plan.n // plan.width)
+    best, best_balance = 1, 0.0
+    for chunks in range(1, tiles + 1):
+        if tiles % chunks:
+            continue
+        units = plan.batch * chunks * panels
+        balance = units / (-(-units // plan.cores) * plan.cores)
+        if balance > best_balance:
+            best, best_balance = chunks, balance
+        if best_balance >= MIN_BALANCE:
+            break
+    return best
+
+
+def _micro_kernel(
+    sch: Any,
+    accumulate: Any,
+    write: Any,
+    tile_loop: Any,
+    inner_m: Any,
+    inner_n: Any,
+    plan: _Plan,
+    late: Late,
+) -> None:
+    """Compute the tile in registers at `tile_loop`, and write it out under it."""
+    stage = describe_stage(sch.get(write))
+    is_heavy = stage.transcendentals > 0 or stage.nodes > MAX_UNROLLED_EPILOGUE_NODES
+    vector, lane = sch.split(inner_n, [plan.vectors, plan.lanes])
+    sch.vectorize(lane)
+    if is_heavy:
+        position = [buffer.scope() for buffer in stage.reads].index("local")
+        tile = sch.cache_read(write, stage.reads[position].name, "global")
+        sch.compute_at(tile, tile_loop, preserve_unit_loops=True)
+        _, rows, columns = _roles(sch, tile, plan)
+        column_vector, column_lane = sch.split(columns, [plan.vectors, plan.lanes])
+        sch.vectorize(column_lane)
+        sch.unroll(rows)
+        sch.unroll(column_vector)
+    else:
+        sch.unroll(inner_m)
+        sch.unroll(vector)
+    sch.compute_at(accumulate, tile_loop, preserve_unit_loops=True)
+    batch, m, n = _roles(sch, accumulate, plan)
+    _, reduced = own_loops(sch, accumulate)
+    n_vector, n_lane = sch.split(n, [plan.vectors, plan.lanes])
+    sch.reorder(*batch, *reduced, m, n_vector, n_lane)
+    sch.vectorize(n_lane)
+    sch.unroll(m)
+    sch.unroll(n_vector)
+    late.append(lambda: _initialise(sch, accumulate, reduced[0]))
+
+
+def _initialise(sch: Any, accumulate: Any, loop: Any) -> None:
+    init = sch.decompose_reduction(accumulate, loop)
+    row, vector, lane = sch.get_loops(init)[-3:]
+    sch.vectorize(lane)
+    sch.unroll(vector)
+    sch.unroll(row)
+
+
+def _pack_right(sch: Any, accumulate: Any, plan: _Plan) -> Any | None:
+    """Copy the right operand into column panels where the product would read it with a stride."""
+    stage = describe_stage(sch.get(accumulate))
+    axes = dot_axes(stage)
+    if axes is None:
+        raise UnschedulableError("the operands of the dot product are not plain tensors")
+    if _is_contiguous(axes.right, stage.iters[axes.n[0]].var):
+        return None
+    reads = [region.buffer.data for region in sch.get(accumulate).reads]
+    position = reads.index(axes.right.buffer.data)
+    packed = sch.reindex(accumulate, ("read", position))
+    width = plan.width
+
+    def panels(*indices: Any) -> list[Any]:
+        *outer, column, depth = indices
+        return [*outer, column // width, depth, column % width]
+
+    pad = tir.const(0, axes.right.dtype)
+    sch.transform_layout(accumulate, ("read", position), panels, pad_value=pad)
+    return packed
+
+
+def _schedule_pack(sch: Any, packed: Any, batch: list[Any], plan: _Plan, late: Late) -> None:
+    if batch:
+        sch.compute_at(packed, batch[-1], preserve_unit_loops=True)
+        return
+    loops = sch.get_loops(packed)
+    if plan.is_parallel and len(loops) > 1:
+        sch.parallel(sch.fuse(*loops[:-1]))
+
+
+def _rows_at_root(
+    sch: Any,
+    accumulate: Any,
+    write_name: str,
+    plan: _Plan,
+    info: BlockInfo,
+    values: KnobValues,
+    late: Late,
+) -> None:
+    """Compute a block of rows of the product, then all that follows on these rows."""
+    leader = _leader(info, write_name)
+    path = index_path(info, leader, write_name)
+    if path is None:
+        raise UnschedulableError("what follows the product does not read it in one place")
+    write = sch.get_block(write_name)
+    block = sch.get_block(leader)
+    variables = [it.var for it in info.stages[leader].iters]
+    wide = [index for index in path if not isinstance(index, tir.IntImm)]
+    order = [index for index in wide if isinstance(index, tir.Var) and index in variables]
+    if len(order) != len(wide):
+        raise UnschedulableError("what follows the product has another layout")
+    loops = dict(zip(variables, sch.get_loops(block), strict=True))
+    spatial = [loops[index] for index in order]
+    n_position, m_position = plan.axes.n[0], plan.axes.m[0] if plan.axes.m else None
+    n = loops.get(path[n_position]) if isinstance(path[n_position], tir.Var) else None
+    m = loops.get(path[m_position]) if m_position is not None else None
+    if n is None or m is None:
+        raise UnschedulableError("what follows the product does not keep its rows and columns")
+    batch = [loop for loop in sch.get_loops(block) if loop is not n and loop is not m]
+    if any(extent(sch, loop) > 1 and loop not in spatial for loop in batch):
+        raise UnschedulableError("what follows the product has more axes")
+    packed = _pack_right(sch, accumulate, plan)
+    rows = min(values[ROW_BLOCK_KNOB], plan.m)
+    outer, inner = sch.split(m, [None, rows])
+    sch.reorder(*batch, outer, inner, n)
+    members = _members_of(info, leader, write_name)
+    for name in members:
+        member = sch.get_block(name)
+        sch.compute_at(member, outer, preserve_unit_loops=True)
+    _attach_outputs(sch, info, leader, outer, plan)
+    in_batch = packed is not None and plan.batch >= plan.cores
+    if packed is not None:
+        _schedule_pack(sch, packed, batch if in_batch else [], plan, late)
+    _, write_m, write_n = _roles(sch, write, plan)
+    outer_n, inner_n = sch.split(write_n, [None, plan.width])
+    outer_m, inner_m = sch.split(write_m, [None, plan.rows])
+    sch.reorder(outer_n, outer_m, inner_m, inner_n)
+    _micro_kernel(sch, accumulate, write, outer_m, inner_m, inner_n, plan, late)
+    for name in members:
+        if name != write_name:
+            schedule_member(sch, sch.get_block(name), info.cpu, late)
+    vectorise_loop(sch, n, info.cpu.lanes)
+    around = [*batch] if in_batch else [*batch, outer]
+    if plan.is_parallel:
+        sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
+
+
+def _leader(info: BlockInfo, write_name: str) -> str:
+    """Return the output stage that most other stages lead to."""
+    after = info.downstream(write_name)
+    outputs = [name for name in info.outputs if name in after]
+    if not outputs:
+        raise UnschedulableError("nothing after the product is an output")
+    leader = max(outputs, key=lambda name: len(info.upstream(name)))
+    if info.stages[leader].is_reduction:
+        raise UnschedulableError("the block ends in a reduction")
+    return leader
+
+
+def _members_of(info: BlockInfo, leader: str, write_name: str) -> list[str]:
+    after = info.downstream(write_name) | {write_name}
+    return [
+        name
+        for name in reversed(list(info.stages))
+        if name in after and name != leader and name not in info.outputs
+    ]
+
+
+def _attach_outputs(sch: Any, info: BlockInfo, leader: str, loop: Any, plan: _Plan) -> None:
+    """Write the block's other outputs in the same loop."""
+    for name in info.outputs:
+        if name == leader:
+            continue
+        if info.stages[name].is_reduction:
+            raise UnschedulableError("an output is a reduction")
+        block = sch.get_block(name)
+        sch.reverse_compute_at(block, loop, preserve_unit_loops=True)
+        spatial, _ = own_loops(sch, block)
+        vectorise_loop(sch, spatial[-1], plan.lanes)
+
+
+DOT = Template("dot", _why_not, _knobs, _apply)
