@@ -1,0 +1,100 @@
+"""What README.md promises: its example runs, its links lead somewhere, its table can be filled."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LONGEST_EXAMPLE = 12
+
+
+def the_example() -> str:
+    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    return block
+
+
+def table_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "readme_table", ROOT / "benchmarks" / "readme_table.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def a_result(model: str, ours: float, tvm: float) -> dict[str, Any]:
+    def latency(median: float) -> dict[str, Any]:
+        return {"median": median, "p10": median * 0.9, "p90": median * 1.2, "n": 50}
+
+    return {
+        "model": model,
+        "device": "a processor",
+        "threads": 2,
+        "versions": {"tvm": "0.19.0"},
+        "ops": 10,
+        "kernels": {"fusionx": 3, "tvm": 5, "unfused": 9},
+        "max_rel_err": 1.26e-6,
+        "latency_ms": {"fusionx": latency(ours), "tvm": latency(tvm)},
+    }
+
+
+def test_the_example_is_short() -> None:
+    assert len([line for line in the_example().splitlines() if line]) <= LONGEST_EXAMPLE + 1
+
+
+def test_the_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx==1.17.0")
+    monkeypatch.chdir(tmp_path)
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Relu", ["x"], ["positive"], name="/relu"),
+            onnx.helper.make_node("Add", ["positive", "x"], ["y"], name="/add"),
+        ],
+        "readme",
+        [value("x", onnx.TensorProto.FLOAT, ["batch", 3, "height", "width"])],
+        [value("y", onnx.TensorProto.FLOAT, ["batch", 3, "height", "width"])],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), "model.onnx")
+    scope: dict[str, Any] = {}
+    exec(compile(the_example(), "README.md", "exec"), scope)
+    scope["model"].run()
+    assert scope["model"].get_output(0).shape == (1, 3, 320, 320)
+    assert "kernels" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_to_files(name: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert [link for link in targets if not (ROOT / link).exists()] == []
+
+
+def test_the_table_has_a_row_a_model_and_says_how_it_was_measured() -> None:
+    text = table_script().table([a_result("small", 1.0, 2.5), a_result("large", 10.0, 15.0)])
+    lines = text.splitlines()
+    assert lines[0].startswith("| model | operators | kernels | TVM's kernels | ours | TVM |")
+    assert lines[2] == "| small | 10 | 3 | 5 | 1.0 | 2.5 | 2.50 | 1.3e-06 |"
+    assert lines[-1].startswith("Median milliseconds of at least 50 interleaved runs a side on")
+    assert "TVM 0.19.0" in lines[-1]
+
+
+def test_the_table_goes_between_the_markers() -> None:
+    script = table_script()
+    once = script.fill(README, "table 1")
+    assert "table 1" in once
+    assert script.fill(once, "table 2").count("table") == once.count("table")
+    with pytest.raises(ValueError, match="markers"):
+        script.fill("no markers", "table")
