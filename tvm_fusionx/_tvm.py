@@ -15,7 +15,7 @@ from typing import Any
 os.environ.setdefault("TOPHUB_LOCATION", "NONE")
 
 import tvm
-from tvm import tir
+from tvm import relay, tir
 
 # TVM's configuration of a build through our lowering; see `build_config`.
 TIR_CONVERTER_NAME = "fusionx"
@@ -126,7 +126,17 @@ def _wrap_backend_build() -> None:
     tvm.register_func("relay.backend.build", build, override=True)
 
 
-def pass_prefix() -> list[Any]:
-    """Return the passes that ``relay.build`` itself runs before fusion, for graph-executor builds."""
+# Passes of TVM's own prefix that we leave out of ours: FoldConstant compiles and runs a kernel for
+# each constant it folds (we fold in numpy), AlterOpLayout chooses layouts (so do we), and the
+# post-alter simplification is only for it.
+_LEFT_OUT = frozenset({"FoldConstant", "AlterOpLayout", "SimplifyExprPostAlterOp"})
+
+
+def simplification_passes() -> list[Any]:
+    """Return the simplifications that ``relay.build`` itself runs before fusion, less three.
+
+    ``FoldExplicitPadding`` is added: it is public, and makes a convolution's padding its own.
+    """
     prefix = tvm.get_global_func("relay.backend.GetPassPrefixSeq")
-    return list(prefix(True, False).passes)
+    passes = [step for step in prefix(True, False).passes if step.info.name not in _LEFT_OUT]
+    return [*passes, relay.transform.FoldExplicitPadding()]

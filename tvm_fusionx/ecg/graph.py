@@ -7,6 +7,7 @@ and operand values; what types a call returns is asked of a function handed to t
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -361,9 +362,40 @@ class Graph:
         live = set(self.topological()) | set(self.inputs)
         for node in [node for node in self._key_of if node not in live]:
             self._forget_key(node)
+            del self._key_of[node]
             self._users.pop(node, None)
         for node, users in self._users.items():
             self._users[node] = {user: None for user in users if user in live}
+
+    def contains(self, node: Node) -> bool:
+        """Tell whether a node is in the graph, live or not."""
+        return node in self._key_of
+
+    def mark(self) -> int:
+        """Return a mark for :meth:`rollback`: everything added later can be taken back."""
+        return self._next_number
+
+    def rollback(self, mark: int) -> None:
+        """Take back the nodes added since `mark`, none of which anything older may read."""
+        newest = itertools.takewhile(lambda node: node.number > mark, reversed(self._key_of))
+        for node in list(newest):
+            self._forget_key(node)
+            del self._key_of[node]
+            self._users.pop(node, None)
+            for value in node.operands:
+                if value.node in self._users:
+                    self._users[value.node].pop(node, None)
+
+    def reachable_since(self, mark: int, roots: Iterable[Value]) -> set[Node]:
+        """Return the nodes added since `mark` that `roots` need."""
+        found: set[Node] = set()
+        pending = [value.node for value in roots]
+        while pending:
+            node = pending.pop()
+            if node.number > mark and node not in found:
+                found.add(node)
+                pending.extend(value.node for value in node.operands)
+        return found
 
     def _change_operand(
         self, user: Node, before: Value, after: Value
@@ -392,9 +424,10 @@ class Graph:
         return node
 
     def _forget_key(self, node: Node) -> None:
-        key = self._key_of.pop(node, None)
+        key = self._key_of[node]
         if key is not None and self._by_key.get(key) is node:
             del self._by_key[key]
+        self._key_of[node] = None
 
     def _number(self) -> int:
         self._next_number += 1

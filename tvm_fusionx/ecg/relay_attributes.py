@@ -34,8 +34,8 @@ def from_attrs(attrs: Any) -> Attributes:
     if attrs is None:
         return NO_ATTRIBUTES
     if isinstance(attrs, tvm.ir.DictAttrs):
-        return Attributes({key: plain(attrs[key]) for key in attrs.keys()}, origin=attrs)  # noqa: SIM118
-    return Attributes({key: plain(attrs[key]) for key in attrs.keys()}, origin=attrs)  # noqa: SIM118
+        return Attributes({str(key): plain(attrs[key]) for key in attrs.keys()}, origin=attrs)  # noqa: SIM118
+    return Attributes({str(key): plain(attrs[key]) for key in attrs.keys()}, origin=attrs)  # noqa: SIM118
 
 
 def to_attrs(op: str, attrs: Attributes) -> Any:

@@ -86,9 +86,11 @@ def keeps_rows(node: Node, rows: Rows) -> bool:
         return _transpose_keeps(node, rows)
     if is_movement(node) and node.op not in REORGANIZE:
         return False
-    return all(
-        _has_rows(shape, rows) for shape in (node.outputs[0].shape, node.operands[0].shape)
-    )
+    # A reshape must keep the rows of what it reads as well.
+    shapes = [node.outputs[0].shape]
+    if is_movement(node):
+        shapes.append(node.operands[0].shape)
+    return all(_has_rows(shape, rows) for shape in shapes)
 
 
 def _has_rows(shape: tuple[int, ...], rows: Rows) -> bool:

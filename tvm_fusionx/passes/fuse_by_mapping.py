@@ -1,0 +1,84 @@
+"""Group operator calls into blocks by mapping type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.relay_attributes import FUNCTION
+from tvm_fusionx.ecg.to_relay import RelayBlock
+from tvm_fusionx.fusion import Limits, Plan, PlannerOptions, plan
+from tvm_fusionx.passes.graph_pass import transform_graphs
+
+
+@tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.FuseByMapping")
+@dataclass(frozen=True)
+class FuseByMapping:
+    """Group operator calls into blocks by mapping type, each block one ``Primitive`` function.
+
+    Before::
+
+        %0 = nn.dense(%x, %w); %1 = add(%0, %b); nn.relu(%1)
+
+    After::
+
+        %1 = fn (%p0, %p1, %p2, Primitive=1) { %0 = nn.dense(%p0, %p1); nn.relu(add(%0, %p2)) };
+        %1(%x, %w, %b)
+
+    Parameters
+    ----------
+    target
+        What the blocks are for; not read yet, limits are the same for every target.
+    """
+
+    target: Any = None
+
+    max_ops_per_block: int = Limits.operators
+    """Upper bound on calls in one block; bounds compile time."""
+
+    fuse: bool = True
+    """Whether to fuse; without, every call becomes its own block (the control for measurements)."""
+
+    def transform_module(self, mod: Any, ctx: Any) -> Any:
+        """Return the module with every static function of it cut into blocks."""
+        options = PlannerOptions(Limits(operators=self.max_ops_per_block), self.fuse)
+        return fuse_module(mod, options)[0]
+
+
+def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]]:
+    """Cut the functions of a module into blocks.
+
+    Parameters
+    ----------
+    mod
+        Relay module; not changed.
+    options
+        What the planner may do.
+
+    Returns
+    -------
+    mod
+        The module with blocks; functions that are not static data-flow graphs are as they were.
+    plans
+        Name of each function that was planned, and its plan.
+    """
+    plans = {}
+
+    def cut(name: str, graph: Graph) -> Any:
+        plans[name] = made = plan(graph, options)
+        return to_relay(graph, relay_blocks(made))
+
+    return transform_graphs(mod, cut), plans
+
+
+def relay_blocks(made: Plan) -> list[RelayBlock]:
+    """Return a plan's blocks as the functions to write; calls of functions need no new one."""
+    return [
+        RelayBlock(block.name, block.nodes, block.is_reshape_only)
+        for block in made.blocks
+        if block.ops != (FUNCTION,)
+    ]
+

@@ -1,0 +1,51 @@
+"""Apply a function on graphs to every static function of a Relay module."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import relay
+
+from tvm_fusionx.ecg import Graph, NotAGraphError, from_relay
+
+logger = logging.getLogger(__name__)
+
+
+def transform_graphs(mod: Any, transform: Callable[[str, Graph], Any]) -> Any:
+    """Return a module with ``transform(name, graph)`` in the place of each static function.
+
+    Parameters
+    ----------
+    mod
+        Relay module; not changed.
+    transform
+        Given a function's name and graph, returns the Relay function to put there.
+
+    Returns
+    -------
+    mod
+        Type-inferred module. Functions that are more than a static data-flow graph, and functions
+        that another compiler has claimed, are as they were.
+    """
+    mod = relay.transform.InferType()(mod)
+    out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
+    for variable, func in mod.functions.items():
+        if not is_plain_function(func):
+            continue
+        try:
+            graph = from_relay(func)
+        except NotAGraphError as error:
+            logger.warning("%s stays as it is: %s", variable.name_hint, error)
+            continue
+        out[variable] = transform(variable.name_hint, graph)
+    return relay.transform.InferType()(out)
+
+
+def is_plain_function(func: Any) -> bool:
+    """Tell whether a module's function is Relay that nobody has claimed yet."""
+    return isinstance(func, relay.Function) and not (
+        func.attrs is not None and ("Primitive" in func.attrs or "Compiler" in func.attrs)
+    )

@@ -1,0 +1,66 @@
+"""Simplify a module and rewrite it by algebraic laws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from tvm_fusionx._tvm import let_cure, simplification_passes
+from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.rewrite import Application, rewrite
+
+# TVM's own simplifications are registered at this level or below.
+TVM_OPT_LEVEL = 3
+
+
+@tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.RewriteGraph")
+@dataclass(frozen=True)
+class RewriteGraph:
+    """Simplify, fold constants, then rewrite by associative, distributive and commutative laws.
+
+    Before::
+
+        %0 = nn.dense(%x, %w1); %1 = nn.dense(%x, %w2); add(%0, %1)
+
+    After::
+
+        nn.dense(%x, %w1 + %w2)
+    """
+
+    exact: bool = False
+    """Whether to leave out the rules that change rounding."""
+
+    def transform_module(self, mod: Any, ctx: Any) -> Any:
+        """Return the rewritten module."""
+        return rewrite_module(mod, exact=self.exact)[0]
+
+
+def rewrite_module(mod: Any, *, exact: bool = False) -> tuple[Any, list[Application]]:
+    """Simplify and rewrite every static function of a module.
+
+    Parameters
+    ----------
+    mod
+        Relay module; not changed.
+    exact
+        Whether to apply only rules that keep every bit.
+
+    Returns
+    -------
+    mod
+        The rewritten module.
+    applications
+        Every application of a rule, in order.
+    """
+    with let_cure(), tvm.transform.PassContext(opt_level=TVM_OPT_LEVEL):
+        mod = tvm.transform.Sequential(simplification_passes())(mod)
+    applications: list[Application] = []
+
+    def apply_rules(_: str, graph: Graph) -> Any:
+        applications.extend(rewrite(graph, exact=exact))
+        return to_relay(graph)
+
+    return transform_graphs(mod, apply_rules), applications

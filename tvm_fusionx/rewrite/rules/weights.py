@@ -1,0 +1,148 @@
+"""Rules on constant weights: products merged, scales folded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvm_fusionx.ecg.construct import dense, reshape, slice_axis
+from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.rewrite.rule import NumericClass, Refused, Replacement, graph_rule
+
+_MATRIX_RANK = 2
+
+
+@graph_rule(roots=("nn.batch_matmul",))
+def product_with_shared_matrix(graph: Graph, node: Node) -> list[Replacement] | None:
+    """batch_matmul(x, W) -> dense(x as one matrix, W) for one constant W: one large product."""
+    data, weight = node.operands
+    if not weight.is_constant or weight.shape[0] != 1 or node.attrs.get("transpose_a"):
+        return None
+    if data.dtype != weight.dtype or data.dtype != node.outputs[0].dtype:
+        return None
+    matrix = weight.array[0] if node.attrs.get("transpose_b") else weight.array[0].T
+    batch, rows, length = data.shape
+    flat = reshape(graph, data, (batch * rows, length), node.name)
+    product = dense(graph, flat, graph.constant(matrix), node.name)
+    return [(node[0], reshape(graph, product, node.outputs[0].shape, node.name))]
+
+
+@graph_rule(roots=("nn.matmul",))
+def matmul_as_dense(graph: Graph, node: Node) -> list[Replacement] | None:
+    """matmul(x, W) -> dense(x, W^T) for a constant W, transposed at compile time."""
+    data, weight = node.operands
+    if not weight.is_constant or node.attrs.get("transpose_a") or data.dtype != node.outputs[0].dtype:
+        return None
+    matrix = weight.array if node.attrs.get("transpose_b") else weight.array.T
+    return [(node[0], dense(graph, data, graph.constant(matrix), node.name))]
+
+
+@graph_rule(roots=("nn.dense",))
+def merge_products_of_one_input(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
+    """dense(x, V), dense(x, W), ... -> slices of dense(x, V over W over ...): query, key, value."""
+    siblings = _sibling_products(graph, node)
+    if len(siblings) < 2 or siblings[0] is not node:
+        return None
+    biases = [_bias_of(graph, sibling) for sibling in siblings]
+    weights = np.concatenate([sibling.operands[1].array for sibling in siblings])
+    name = node.name
+    merged = dense(graph, node.operands[0], graph.constant(weights), name)
+    results = [sibling[0] for sibling in siblings]
+    if all(bias is not None for bias in biases):
+        rows = np.concatenate(
+            [
+                np.broadcast_to(bias.operand.array.reshape(-1), (sibling.operands[1].shape[0],))
+                for bias, sibling in zip(biases, siblings, strict=True)
+                if bias is not None
+            ]
+        )
+        merged = graph.call("add", [merged, graph.constant(rows)], name=name)
+        results = [bias.result for bias in biases if bias is not None]
+    out: list[Replacement] = []
+    start = 0
+    for result, sibling in zip(results, siblings, strict=True):
+        stop = start + sibling.operands[1].shape[0]
+        part = slice_axis(graph, merged, 1, start, stop, sibling.name)
+        out.append((result, reshape(graph, part, result.shape, sibling.name)))
+        start = stop
+    return out
+
+
+def _sibling_products(graph: Graph, node: Node) -> list[Node]:
+    """Return the products of the same input with constant matrices, in the order of the graph."""
+    source = node.operands[0]
+    return [
+        user
+        for user in graph.users(source.node)
+        if user.op == "nn.dense"
+        and user.operands[0] is source
+        and user.operands[1].is_constant
+        and user.outputs[0].dtype == node.outputs[0].dtype
+        and user.operands[1].dtype == node.operands[1].dtype
+        and user.attrs.get("out_dtype") == node.attrs.get("out_dtype")
+    ]
+
+
+class _Bias:
+    """The constant added to a product, and the value after it."""
+
+    def __init__(self, operand: Value, result: Value) -> None:
+        self.operand = operand
+        self.result = result
+
+
+def _bias_of(graph: Graph, product: Node) -> _Bias | None:
+    """Return a product's only reader if that adds one constant row; reshapes may stand between."""
+    value = product[0]
+    while True:
+        users = graph.users(value.node)
+        if len(users) != 1 or graph.is_output(value.node):
+            return None
+        user = users[0]
+        if user.op == "reshape" and user.outputs[0].shape[-1] == product.outputs[0].shape[-1]:
+            value = user[0]
+            continue
+        if user.op not in ("add", "nn.bias_add"):
+            return None
+        other = [operand for operand in user.operands if operand is not value]
+        is_row = (
+            len(other) == 1
+            and other[0].is_constant
+            and other[0].type.elements in (1, product.outputs[0].shape[-1])
+            and (other[0].type.elements == 1 or other[0].shape[-1] == other[0].type.elements)
+            and user.outputs[0] == value.type
+        )
+        return _Bias(other[0], user[0]) if is_row else None
+
+
+@graph_rule(roots=("multiply",), numeric_class=NumericClass.REASSOCIATES)
+def fold_factor_into_weights(graph: Graph, node: Node) -> list[Replacement] | None:
+    """dense(x, W)*k -> dense(x, W*k) for a constant k, one for all or one a column."""
+    for product, factor in (node.operands, tuple(reversed(node.operands))):
+        if product.op != "nn.dense" or not factor.is_constant or not product.node.operands[1].is_constant:
+            continue
+        if not graph.has_single_user(product) or product.type != node.outputs[0]:
+            continue
+        data, weight = product.node.operands
+        columns = factor.array.reshape(-1)
+        is_column_wise = factor.type.elements == 1 or (
+            factor.type.elements == factor.shape[-1] == weight.shape[0]
+        )
+        if not is_column_wise or len(product.shape) != _MATRIX_RANK:
+            continue
+        scaled = (weight.array * columns[:, None]).astype(weight.dtype)
+        attrs = product.node.attrs
+        return [
+            (
+                node[0],
+                graph.call("nn.dense", [data, graph.constant(scaled)], attrs, name=product.node.name),
+            )
+        ]
+    return None
+
+
+RULES = (
+    product_with_shared_matrix,
+    matmul_as_dense,
+    fold_factor_into_weights,
+    merge_products_of_one_input,
+)
