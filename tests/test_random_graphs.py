@@ -1,0 +1,172 @@
+"""Random valid ONNX graphs compiled by the package agree with ONNX Runtime.
+
+``python benchmarks/random_graphs.py --count 1000`` runs many more, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+from tests.random_graphs import ROWS, RandomModel, generate
+from tests.random_graphs.builder import GraphBuilder
+from tests.random_graphs.check import (
+    FAILED,
+    OK,
+    REFUSED,
+    WRONG,
+    check,
+    compile_with_fusionx,
+    why_different,
+)
+from tests.random_graphs.evaluate import RejectedError
+from tests.random_graphs.shrink import shrink
+
+FAST_SEEDS = range(25)
+FAST_SIZE = 4  # nodes a graph
+SLOW_SEEDS = range(1000, 1100)
+# A graph may be refused with a typed error, but a front end that refuses everything is no front
+# end: of all random graphs at least this share compiles.
+LEAST_SHARE_COMPILED = 0.9
+
+
+def outcome_of(random_model: RandomModel) -> str:
+    outcome = check(
+        compile_with_fusionx, random_model.model, random_model.inputs, random_model.outputs
+    )
+    assert outcome.status in (OK, REFUSED), (
+        f"seed {random_model.seed} ({dict(random_model.operators)}): {outcome}"
+    )
+    return outcome.status
+
+
+@pytest.mark.parametrize("seed", FAST_SEEDS)
+def test_small_graphs_agree_with_onnxruntime(seed: int) -> None:
+    outcome_of(generate(seed, FAST_SIZE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SLOW_SEEDS)
+def test_graphs_agree_with_onnxruntime(seed: int) -> None:
+    outcome_of(generate(seed))
+
+
+def test_most_graphs_compile() -> None:
+    statuses = Counter(outcome_of(generate(seed, 2)) for seed in FAST_SEEDS)
+    assert statuses[OK] >= LEAST_SHARE_COMPILED * len(FAST_SEEDS), statuses
+
+
+def test_same_seed_gives_the_same_model() -> None:
+    first, second = generate(7), generate(7)
+    assert first.model.SerializeToString() == second.model.SerializeToString()
+    for name, array in first.inputs.items():
+        np.testing.assert_array_equal(array, second.inputs[name])
+    assert generate(8).model.SerializeToString() != first.model.SerializeToString()
+
+
+def test_graphs_cover_operators_opsets_and_forms() -> None:
+    operators: Counter[str] = Counter()
+    opsets, ranks, outputs = set(), set(), set()
+    shared = 0
+    for seed in range(300):
+        random_model = generate(seed)
+        graph = random_model.model.graph
+        operators.update(random_model.operators)
+        opsets.add(random_model.model.opset_import[0].version)
+        ranks.update(array.ndim for array in random_model.outputs.values())
+        outputs.add(len(graph.output))
+        uses = Counter(name for node in graph.node for name in node.input)
+        shared += any(uses[tensor.name] > 1 for tensor in graph.initializer)
+    assert len(operators) >= 110
+    assert set(operators) <= {row.operator for row in ROWS} | {"Constant", "DequantizeLinear"}
+    assert opsets == set(range(11, 19))
+    assert {0, 1, 2, 3, 4, 5} <= ranks
+    assert {1, 2, 3, 4, 5} <= outputs
+    assert shared > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_graphs_are_valid_and_finite(seed: int) -> None:
+    random_model = generate(seed)
+    onnx.checker.check_model(random_model.model, full_check=True)
+    assert random_model.outputs
+    for array in random_model.outputs.values():
+        assert np.isfinite(array).all()
+
+
+def builder_with(array: np.ndarray) -> tuple[GraphBuilder, str]:
+    g = GraphBuilder(seed=0, opset=17)
+    name = g.add_input(array.shape)
+    # An operand that rounding errors have already touched: its twins carry noise.
+    g.values[name].array = array
+    g.values[name].twins = (array, array)
+    (noisy,) = g.add("Mul", [name, g.add_constant(np.array(1.0, np.float32))])
+    return g, noisy
+
+
+@pytest.mark.parametrize(
+    ("operator", "array"),
+    [
+        ("Floor", [0.5, 2.0]),
+        ("ArgMax", [1.0, 1.0 + 1e-7]),
+        ("Reciprocal", [1.0, 1e-6]),
+        ("Sqrt", [1.0, -1.0]),
+    ],
+)
+def test_nodes_that_hang_on_rounding_errors_are_rejected(operator: str, array: list[float]) -> None:
+    g, noisy = builder_with(np.array(array, np.float32))
+    with pytest.raises(RejectedError):
+        g.add(operator, [noisy], exact=True)
+
+
+def test_a_node_that_cannot_run_is_rejected() -> None:
+    g, noisy = builder_with(np.ones((2, 3), np.float32))
+    mark = g.checkpoint()
+    with pytest.raises(RejectedError):
+        g.add("MatMul", [noisy, noisy])
+    g.rollback(mark)
+    assert [node.op_type for node in g.nodes] == ["Mul"]
+
+
+def test_shrinking_keeps_only_what_fails() -> None:
+    def fails(candidate: RandomModel) -> bool:
+        return "Softmax" in candidate.operators
+
+    model = next(m for m in map(generate, range(100)) if fails(m) and len(m.model.graph.node) > 6)
+    small = shrink(model, fails)
+    assert [node.op_type for node in small.model.graph.node if node.input] == ["Softmax"]
+    onnx.checker.check_model(small.model, full_check=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (np.float32([1, 2]), None),
+        (np.float32([1, 2 + 1e-5]), None),
+        (np.float32([1, 2 + 1e-4]), "differs by"),
+        (np.float32([1, np.nan]), "differs by"),
+        (np.float64([1, 2]), "dtype"),
+        (np.float32([[1, 2]]), "shape"),
+    ],
+)
+def test_differences_have_reasons(found: np.ndarray, reason: str | None) -> None:
+    difference = why_different("y", found, np.float32([1, 2]))
+    assert (difference is None) if reason is None else (reason in str(difference))
+
+
+def test_an_outcome_tells_wrong_numbers_from_errors() -> None:
+    random_model = generate(0, 2)
+    model, inputs, outputs = random_model.model, random_model.inputs, random_model.outputs
+    right = list(outputs.values())
+
+    def fail(*_: object) -> list[np.ndarray]:
+        raise RuntimeError("no")
+
+    assert check(lambda *_: right, model, inputs, outputs).status == OK
+    assert check(lambda *_: [], model, inputs, outputs).status == WRONG
+    assert check(fail, model, inputs, outputs).status == FAILED
