@@ -1,7 +1,8 @@
 """tvm_fusionx: operator fusion beyond TVM's own, for TVM 0.19's Relay.
 
-``import tvm_fusionx as fx``; then ``fx.from_onnx``, ``fx.build``, ``fx.verify``, ``fx.explain``, or the
-passes of ``fx.passes`` in a ``tvm.transform.Sequential`` of your own. Importing changes nothing in TVM.
+``import tvm_fusionx as fx``; then ``fx.from_onnx``, ``fx.build``, ``fx.verify``, ``fx.explain``,
+or the passes of ``fx.passes`` in a ``tvm.transform.Sequential`` of your own. Importing changes
+nothing in TVM.
 """
 
 from tvm_fusionx import errors
@@ -11,9 +12,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "__version__",
+    "build",
     "errors",
     "lowering",
+    "passes",
+    "pipeline",
+    "profile",
     "threads",
+    "verify",
 ]
 
 # The command must start where TVM is missing or broken: telling so is the doctor's work. It loads
@@ -21,7 +27,11 @@ __all__ = [
 if not is_the_command():
     require_relay()
 
-    # A function that bears its module's name is imported eagerly on purpose: importing such a module
-    # later would put the module in the function's place.
+    # A function that bears its module's name is imported eagerly on purpose: importing such a
+    # module later would put the module in the function's place.
+    from tvm_fusionx import passes
     from tvm_fusionx.lowering import lowering
+    from tvm_fusionx.pipeline import build, pipeline
+    from tvm_fusionx.report.profile import profile
+    from tvm_fusionx.report.verify import verify
     from tvm_fusionx.threads import threads

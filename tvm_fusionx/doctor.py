@@ -1,6 +1,7 @@
 """Say what of this machine and environment stands in the way, and what to do about it.
 
-Runs where TVM is missing, broken or doubled: nothing here imports TVM before it is known to be there.
+Runs where TVM is missing, broken or doubled: nothing here imports TVM before it is known to be
+there.
 """
 
 from __future__ import annotations
@@ -119,9 +120,10 @@ def check_tvm() -> list[Finding]:
 
 
 def check_single_tvm() -> list[Finding]:
-    """Check that only one TVM is installed: two overwrite each other's files, or hide one another."""
+    """Check that only one TVM is installed: two overwrite or hide one another."""
     distributions = tvm_distributions()
     folders = tvm_folders()
+    names = " ".join(distribution.split()[0] for distribution in distributions)
     findings = []
     if len(distributions) > 1:
         findings.append(
@@ -130,8 +132,7 @@ def check_single_tvm() -> list[Finding]:
                 Verdict.FAIL,
                 f"{len(distributions)} distributions that all install the package tvm: "
                 f"{', '.join(distributions)}",
-                f"Uninstall all of them (pip uninstall {' '.join(n.split()[0] for n in distributions)}), "
-                "then install one.",
+                f"Uninstall all of them (pip uninstall {names}), then install one.",
             )
         )
     if len(folders) > 1:
@@ -242,7 +243,7 @@ def tvm_distributions() -> list[str]:
 
 
 def tvm_folders() -> list[Path]:
-    """Return every folder on the import path that holds a package ``tvm``, the imported one first."""
+    """Return every folder on the import path that holds a package ``tvm``, in import order."""
     folders: list[Path] = []
     for entry in sys.path:
         folder = Path(entry or os.curdir).resolve() / "tvm"

@@ -1,4 +1,4 @@
-"""Build a model and keep what the build went through: the fused module and the choices of lowering."""
+"""Build a model, and keep the fused module and what lowering chose."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any
 
 import tvm
 from tvm import relay
-from tvm.relay.build_module import bind_params_by_name
 
+from tvm_fusionx.block_calls import is_block_call, post_order
+from tvm_fusionx.ecg import NotAGraphError, from_relay
+from tvm_fusionx.ecg.flops import flops as node_flops
+from tvm_fusionx.kernels import BLOCK_ATTRIBUTE, KernelGraph
+from tvm_fusionx.library import KernelNote
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.pipeline import pipeline
+from tvm_fusionx.pipeline import bind_parameters, pipeline
 from tvm_fusionx.schedules import resolve_target
 
 
@@ -50,10 +54,33 @@ def build_fused(
         False puts every operator in a block of its own: same lowering, same templates, no fusion.
     """
     resolved = resolve_target(target)
-    if params:
-        mod = tvm.IRModule.from_expr(bind_params_by_name(mod["main"], dict(params)))
-    with tvm.transform.PassContext(opt_level=tvm.transform.PassContext.current().opt_level):
-        fused = pipeline(resolved, fuse=fuse)(mod)
+    fused = pipeline(resolved, fuse=fuse)(bind_parameters(mod, params))
     with lowering(resolved, records) as log:
         library = relay.build(fused, target=resolved)
     return FusedBuild(relay.transform.InferType()(fused), library, log)
+
+
+def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
+    """Return what is known about each kernel of `build`, in execution order."""
+    templates = {entry.name: entry.template for entry in build.log.entries}
+    flops = {}
+    for expr in post_order(build.module["main"].body):
+        if is_block_call(expr):
+            name = str(expr.op.attrs.get(BLOCK_ATTRIBUTE, ""))
+            flops[name] = _flops(expr.op)
+    return tuple(
+        KernelNote(
+            name=node.name,
+            operators=node.operators,
+            template=templates.get(node.function, ""),
+            flops=flops.get(node.name) or None,
+        )
+        for node in KernelGraph.from_json(build.library.get_graph_json()).kernels
+    )
+
+
+def _flops(function: relay.Function) -> int | None:
+    try:
+        return sum(map(node_flops, from_relay(function).calls()))
+    except NotAGraphError:
+        return None

@@ -54,8 +54,8 @@ def random_inputs(specs: tuple[InputSpec, ...], seed: int = 0) -> dict[str, np.n
     Returns
     -------
     dict of str to numpy.ndarray
-        Normal for floating point, 0 or 1 for integers and booleans. An input whose name says that it
-        masks, an attention mask, is all ones: a row masked out entirely is NaN in some models.
+        Normal for floating point, 0 or 1 for integers and booleans. An input whose name says that
+        it masks, an attention mask, is all ones: a row masked out entirely is NaN in some models.
     """
     generator = np.random.default_rng(seed)
     values = {}
@@ -77,8 +77,8 @@ def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dic
     Raises
     ------
     InputError
-        A name, a shape or a dtype differs. Nothing is converted: a cast that loses values would be a
-        wrong answer without a word.
+        A name, a shape or a dtype differs. Nothing is converted: a cast that loses values would be
+        a wrong answer without a word.
     """
     wanted = {spec.name: spec for spec in specs}
     unknown = [name for name in inputs if name not in wanted]
@@ -99,7 +99,7 @@ def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dic
                 f"input {name!r}",
                 expected=f"shape {spec.shape}",
                 found=f"shape {value.shape}",
-                next_step="Give an array of that shape, or compile the model for yours with --input-shapes.",
+                next_step="Give an array of that shape, or compile for yours with --input-shapes.",
             )
         if str(value.dtype) != spec.dtype:
             raise InputError(

@@ -1,7 +1,7 @@
 """What a built graph-executor library launches, read from its graph JSON.
 
-The JSON is TVM's own: nodes in execution order, each with inputs, storage, shapes and dtypes, and the
-string attributes of the Relay function it came from, our block name among them.
+The JSON is TVM's own: nodes in execution order, each with inputs, storage, shapes and dtypes, and
+the string attributes of the Relay function it came from, our block name among them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class KernelGraph:
-    """The executor's graph: nodes in execution order, and which of their outputs are the model's."""
+    """The executor's graph: nodes in execution order, and which outputs are the model's."""
 
     nodes: tuple[GraphNode, ...]
     outputs: tuple[tuple[int, int], ...]
@@ -111,7 +111,7 @@ class KernelGraph:
 
     @property
     def intermediate_bytes(self) -> int:
-        """Return the bytes that kernels write and other kernels read; the model's outputs excluded."""
+        """Return the bytes that kernels write for other kernels: all but the model's outputs."""
         leaving = self._outputs_through_no_ops()
         return sum(
             tensor.bytes
@@ -121,7 +121,7 @@ class KernelGraph:
         )
 
     def _outputs_through_no_ops(self) -> set[tuple[int, int]]:
-        """Return the outputs, each followed back through no-op reshapes to the kernel that wrote it."""
+        """Return the outputs, each followed back through no-op reshapes to its kernel."""
         leaving = set()
         for index, position in self.outputs:
             while self.nodes[index].function == NO_OP:

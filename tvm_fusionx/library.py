@@ -1,8 +1,9 @@
-"""The compiled library file: one tar that tvmc can run too, with what a person needs to know beside it.
+"""The compiled library file: one tar, which tvmc can run too, that describes itself.
 
-``LIB.tar`` holds ``mod.so``, ``mod.json`` and ``mod.params``, as tvmc writes them, and ``fusionx.json``:
-format version, model, target, versions, inputs, outputs, kernels, and the SHA-256 of each other member.
-Reading checks all of it, and unpickles and executes nothing before it is checked.
+``LIB.tar`` holds ``mod.so``, ``mod.json`` and ``mod.params``, as tvmc writes them, and
+``fusionx.json``: format version, model, target, versions, inputs, outputs, kernels, and the
+SHA-256 of each other member. Reading checks all of it, and unpickles and executes nothing before
+it is checked.
 """
 
 from __future__ import annotations
@@ -250,7 +251,7 @@ def load_library(path: str | Path) -> Library:
                 path,
                 "code that this machine can load",
                 str(error).strip().splitlines()[-1],
-                f"It was built for {metadata['target']!r}; compile the model again on this machine.",
+                f"It was built for {metadata['target']!r}; compile it again on this machine.",
             ) from error
     try:
         return Library(

@@ -16,9 +16,29 @@ DEFAULT_FILE_MODE = 0o666
 DEFAULT_FOLDER_MODE = 0o777
 
 
+def check_writable(path: str | Path) -> None:
+    """Make sure that a file can be made at `path`, before the work that would fill it.
+
+    Raises
+    ------
+    OutputFileError
+        The folder does not exist or cannot be written, or `path` is a folder.
+    """
+    final = Path(path)
+    if final.is_dir():
+        raise OutputFileError(
+            f"output {final}",
+            expected="the path of a file",
+            found="a folder",
+            next_step=f"Give a file in it, such as {final / 'module.tar'}.",
+        )
+    with _reported(final), _scratch_folder(final):
+        pass
+
+
 @contextlib.contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, which takes its place when the scope ends without error.
+    """Yield a temporary path beside `path` that takes its place when the scope ends well.
 
     Raises
     ------
@@ -35,7 +55,7 @@ def new_file(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`, which takes its place when the scope ends without error.
+    """Yield a temporary folder beside `path` that takes its place when the scope ends well.
 
     An older folder at `path` is replaced.
 

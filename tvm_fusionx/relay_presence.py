@@ -1,7 +1,7 @@
 """Find out, without importing TVM, whether a TVM with Relay is installed.
 
-Relay left TVM with 0.20, so an installed TVM proves nothing. The check reads the import path only: it
-must be cheap at every import and must not load TVM's libraries, which may be broken.
+Relay left TVM with 0.20, so an installed TVM proves nothing. The check reads the import path only:
+it must be cheap at every import and must not load TVM's libraries, which may be broken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import sys
 
 from tvm_fusionx.errors import MissingDependencyError
 
-INSTALL_ADVICE = 'Install it with: pip install "tvm-fusionx[tvm]", or put a TVM up to 0.19 of your own on the path.'
+INSTALL_ADVICE = (
+    'Install it with: pip install "tvm-fusionx[tvm]", or put a TVM up to 0.19 of your own on the '
+    "path."
+)
 
 COMMAND_NAME = "fusionx"
 

@@ -1,7 +1,7 @@
 """How many threads TVM runs a kernel on.
 
-On x86 TVM takes half of the machine's logical cores, guessing at hyper-threads, and ignores the cores
-that the process is restricted to. Here it gets the cores that the process may use.
+On x86 TVM takes half of the machine's logical cores, guessing at hyper-threads, and ignores the
+cores that the process is restricted to. Here it gets the cores that the process may use.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import tvm
 
 logger = logging.getLogger(__name__)
 
-# kSpecifyThreadShareAllCore of TVM's ThreadGroup::AffinityMode: every worker may run on every listed
-# core. One core a worker stalls whenever another program holds that core.
+# kSpecifyThreadShareAllCore of TVM's ThreadGroup::AffinityMode: every worker may run on every
+# listed core. One core a worker stalls whenever another program holds that core.
 SHARE_ALL_CORES = -3
 
 
@@ -37,8 +37,8 @@ def threads(n: int | None = None) -> int:
     Returns
     -------
     int
-        The threads that TVM uses from now on. Less than `n` only when TVM's pool was created before,
-        with fewer: it can shrink and grow again, but never beyond its first size.
+        The threads that TVM uses from now on. Less than `n` only when TVM's pool was created
+        before, with fewer: it can shrink and grow again, but never beyond its first size.
 
     Raises
     ------
@@ -59,8 +59,8 @@ def threads(n: int | None = None) -> int:
     in_use = int(tvm.runtime.num_threads())
     if in_use != count:
         logger.warning(
-            "TVM's thread pool was created with %d threads before fx.threads(%d) was called; call it "
-            "before the first kernel runs, or set TVM_NUM_THREADS.",
+            "TVM's thread pool was created with %d threads before fx.threads(%d) was called; "
+            "call it before the first kernel runs, or set TVM_NUM_THREADS.",
             in_use,
             count,
         )

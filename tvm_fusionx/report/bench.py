@@ -1,4 +1,4 @@
-"""Measure a model compiled by us beside TVM's default, our own unfused control, and other runtimes."""
+"""Measure a model compiled by us beside TVM's default, our unfused control, and other runtimes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx.block_calls import post_order
 from tvm_fusionx.errors import InputError
 from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.fused_build import build_fused
@@ -24,7 +25,6 @@ from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.library import build_versions
 from tvm_fusionx.output_file import new_file
-from tvm_fusionx.report.defuse import post_order
 from tvm_fusionx.report.difference import measure_difference, worst
 from tvm_fusionx.report.peers import PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
@@ -41,7 +41,8 @@ SIDES = (TVM, UNFUSED, *PEERS)
 DEFAULT_TARGET = "llvm -mcpu=native"
 DEFAULT_REPEAT = 50
 
-# Another runtime whose outputs are further off than its fast convolutions explain computes something else.
+# Another runtime whose outputs are further off than its fast convolutions explain computes
+# something else.
 SUSPICIOUS_RELATIVE_ERROR = 1e-2
 
 
@@ -84,7 +85,7 @@ class BenchResult:
             scratch.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
 
     def speedup_over(self, side: str) -> float | None:
-        """Return how many times faster ours is than `side`, by medians; None when it has no latency."""
+        """Return the median latency of `side` over ours; None when it has none."""
         if side not in self.latency_ms or OURS not in self.latency_ms:
             return None
         return self.latency_ms[side].median / self.latency_ms[OURS].median
@@ -259,7 +260,7 @@ def _prepare_peers(
 
 
 def _peer_distance(outputs: list[np.ndarray], reference: list[np.ndarray]) -> float:
-    """Return the largest relative difference; shapes may differ by extents of 1, dtypes by width."""
+    """Return the largest relative difference; extents of 1 and widths of dtypes may differ."""
     if [a.size for a in outputs] != [b.size for b in reference]:
         return float("inf")
     return max(
@@ -276,7 +277,7 @@ def _peer_distance(outputs: list[np.ndarray], reference: list[np.ndarray]) -> fl
 def _reference(
     path: Path, arrays: Mapping[str, np.ndarray], executors: Mapping[str, Any]
 ) -> list[np.ndarray]:
-    """Return ONNX Runtime's outputs; without it TVM's, or the unfused control's, or else our own."""
+    """Return ONNX Runtime's outputs; without it TVM's, the unfused control's, or our own."""
     try:
         return run_onnxruntime(str(path), arrays)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Take blocks apart again: the same arithmetic as plain operators, with every block's result visible."""
+"""Take blocks apart: the same arithmetic as plain operators, every block's result visible."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx.block_calls import is_block_call, operands_of, post_order
 from tvm_fusionx.kernels import BLOCK_ATTRIBUTE, NODES_ATTRIBUTE
 
 
@@ -61,8 +62,8 @@ def expose_blocks(fused: tvm.IRModule) -> ExposedModule:
     Parameters
     ----------
     fused
-        A typed module after ``fx.pipeline``: each operator of ``main`` sits in an inline function with
-        ``Primitive=1`` and a name in ``fusionx.block``. It is not changed.
+        A typed module after ``fx.pipeline``: each operator of ``main`` sits in an inline function
+        with ``Primitive=1`` and a name in ``fusionx.block``. It is not changed.
     """
     main = fused["main"]
     replacement: dict[Any, Any] = {}
@@ -88,48 +89,8 @@ def expose_blocks(fused: tvm.IRModule) -> ExposedModule:
     return ExposedModule(relay.transform.InferType()(exposed), tuple(blocks))
 
 
-def is_block_call(expr: Any) -> bool:
-    """Tell whether `expr` calls an inline function marked ``Primitive``."""
-    return (
-        isinstance(expr, relay.Call)
-        and isinstance(expr.op, relay.Function)
-        and "Primitive" in (expr.op.attrs or {})
-    )
-
-
-def post_order(root: Any) -> list[Any]:
-    """Return every expression below `root`, operands before users, without entering functions.
-
-    Iterative: a model can be thousands of operators deep.
-    """
-    order: list[Any] = []
-    done: set[Any] = set()
-    stack = [(root, False)]
-    while stack:
-        expr, operands_done = stack.pop()
-        if expr in done:
-            continue
-        if operands_done:
-            done.add(expr)
-            order.append(expr)
-            continue
-        stack.append((expr, True))
-        stack.extend((operand, False) for operand in reversed(_operands(expr)))
-    return order
-
-
-def _operands(expr: Any) -> list[Any]:
-    if isinstance(expr, relay.Call):
-        return list(expr.args)
-    if isinstance(expr, relay.Tuple):
-        return list(expr.fields)
-    if isinstance(expr, relay.TupleGetItem):
-        return [expr.tuple_value]
-    return []
-
-
 def _rebuilt(expr: Any, replacement: dict[Any, Any]) -> Any:
-    operands = [replacement[operand] for operand in _operands(expr)]
+    operands = [replacement[operand] for operand in operands_of(expr)]
     if is_block_call(expr):
         return relay.bind(expr.op.body, dict(zip(expr.op.params, operands, strict=True)))
     if isinstance(expr, relay.Call):

@@ -94,7 +94,7 @@ def measure_difference(computed: np.ndarray, reference: np.ndarray) -> Differenc
 
 
 def worst(differences: list[Difference]) -> Difference:
-    """Return the difference that is furthest from its reference; none at all counts as no difference."""
+    """Return the difference furthest from its reference; of none at all, no difference."""
     if not differences:
         return Difference(0.0, 0.0, 1.0, 0, 0, 0)
     return max(

@@ -1,4 +1,4 @@
-"""TVM without us: the reference that blocks are verified against, and the side that benchmarks beat."""
+"""TVM without us: the reference for blocks, and a side of benchmarks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def run_once(
 def set_inputs(executor: Any, inputs: Mapping[str, np.ndarray]) -> None:
     """Give `executor` its inputs.
 
-    One at a time: ``set_input(**inputs)`` fails on a model whose input is called ``key`` or ``value``.
+    One at a time: ``set_input(**inputs)`` fails on a model whose input is called ``key`` or
+    ``value``.
     """
     for name, value in inputs.items():
         executor.set_input(name, value)

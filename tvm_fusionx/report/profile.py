@@ -1,4 +1,4 @@
-"""Where the time of a compiled model goes: one row a kernel, and what the rows leave unexplained."""
+"""Where the time of a compiled model goes: one row a kernel, and what they leave unexplained."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tvm_fusionx.library import KernelNote, Library
 from tvm_fusionx.report.plain_tvm import set_inputs
 from tvm_fusionx.report.stepwise import StepwiseExecutor
 
-# One measurement of a kernel fills this, so that the clock's resolution and the first cold run vanish.
+# One measurement of a kernel fills this, so that the clock's resolution and the first cold run
+# vanish.
 MIN_REPEAT_MS = 5
 
 DEFAULT_REPEAT = 5
@@ -90,7 +91,8 @@ class ProfileReport:
             cause = (
                 "kernels run faster in a row, on operands that the one before left in the caches"
             )
-        return f"{format_seconds(abs(self.gap_seconds))} {'more' if self.gap_seconds >= 0 else 'less'} ({cause})"
+        direction = "more" if self.gap_seconds >= 0 else "less"
+        return f"{format_seconds(abs(self.gap_seconds))} {direction} ({cause})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a dictionary that ``json.dumps`` takes; times in seconds."""
@@ -165,7 +167,7 @@ def _row(
 
 
 def _end_to_end(library: Library, inputs: Mapping[str, np.ndarray], repeat: int) -> float:
-    """Return the median time of a whole run; each measurement is as many runs as a kernel's at least."""
+    """Return the median time of a whole run, measured for as long as a kernel at least."""
     executor = library.executor()
     set_inputs(executor, inputs)
     for _ in range(WARM_UP_RUNS):

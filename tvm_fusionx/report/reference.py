@@ -1,4 +1,4 @@
-"""The answer that a whole model is held to: plain TVM, ONNX Runtime, given arrays, or a function."""
+"""What a whole model is held to: plain TVM, ONNX Runtime, given arrays, or a function."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def reference_outputs(
     Parameters
     ----------
     reference
-        None for plain TVM on `mod` without any optimisation; an ONNX file or ``ModelProto`` for ONNX
-        Runtime; a dictionary (in output order) or sequence of arrays; or a function from the inputs to
-        a sequence of arrays.
+        None for plain TVM on `mod` without any optimisation; an ONNX file or ``ModelProto`` for
+        ONNX Runtime; a dictionary (in output order) or sequence of arrays; or a function from the
+        inputs to a sequence of arrays.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def run_onnxruntime(model: str | bytes, inputs: Mapping[str, np.ndarray]) -> lis
             "reference by ONNX Runtime",
             expected=f"a model that takes {', '.join(inputs)}",
             found=str(error).strip().splitlines()[0],
-            next_step="Check the ONNX file with onnx.checker, or leave the reference out for plain TVM.",
+            next_step="Check the file with onnx.checker, or leave the reference out for plain TVM.",
         ) from error
 
 

@@ -1,10 +1,9 @@
-"""Write one wrong block as a folder that anyone can run: a script, the block, its inputs and answers."""
+"""Write one wrong block as a folder that anyone can run: script, block, inputs and answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tvm
@@ -23,8 +22,8 @@ EXPECTED = "expected.npz"
 SCRIPT_TEXT = '''\
 """One block whose kernel gives wrong numbers: {name}.
 
-Needs tvm, numpy and tvm_fusionx. Builds the block alone, runs it on its true inputs, and compares it with
-the same arithmetic in plain TVM. Exits with 1 when it is wrong.
+Needs tvm, numpy and tvm_fusionx. Builds the block alone, runs it on its true inputs, and compares
+it with the same arithmetic in plain TVM. Exits with 1 when it is wrong.
 """
 
 import sys
@@ -64,10 +63,10 @@ with np.load(here / "{expected}", allow_pickle=False) as expected:
         relative = distance.max(initial=0.0) / largest if largest else distance.max(initial=0.0)
         if not np.array_equal(np.isfinite(got), np.isfinite(wanted)):
             relative = float("inf")
-        where = np.unravel_index(int(np.nanargmax(distance)), distance.shape) if distance.size else ()
-        print(
-            f"output {{position}}: max abs {{distance.max(initial=0.0):.6g}}, max rel {{relative:.6g}}, "
-            f"first at {{tuple(int(i) for i in where)}}: "
+        where = np.unravel_index(int(np.nanargmax(distance)), distance.shape) if distance.size else
+        () print(
+            f"output {{position}}: max abs {{distance.max(initial=0.0):.6g}}, "
+            f"max rel {{relative:.6g}}, worst at {{tuple(int(i) for i in where)}}: "
             f"{{got[where] if distance.size else None}} instead of "
             f"{{wanted[where] if distance.size else None}}"
         )

@@ -43,7 +43,7 @@ class StepwiseExecutor:
         return self._params.get(node.name)
 
     def launches(self, node: GraphNode) -> bool:
-        """Tell whether the node calls a compiled kernel, and is not the executor's own copy or view."""
+        """Tell whether the node calls a compiled kernel, not the executor's own copy or view."""
         return node.is_kernel and node.function != COPY
 
     def outputs_of(self, node: GraphNode, operands: Sequence[Any]) -> list[Any]:
@@ -54,7 +54,8 @@ class StepwiseExecutor:
         node
             A node of :attr:`graph` that is a call.
         operands
-            One ``tvm.nd.NDArray`` for each of ``node.inputs``, of the shape and dtype the node takes.
+            One ``tvm.nd.NDArray`` for each of ``node.inputs``, of the shape and dtype the node
+            takes.
 
         Returns
         -------
@@ -78,8 +79,8 @@ class StepwiseExecutor:
         repeat
             Number of measurements.
         min_repeat_ms
-            Least duration of one measurement, in milliseconds; a kernel shorter than that runs as often
-            as needed to fill it.
+            Least duration of one measurement, in milliseconds; a kernel shorter than that runs as
+            often as needed to fill it.
 
         Returns
         -------

@@ -11,11 +11,12 @@ import numpy as np
 
 MILLISECONDS = 1e3
 
-# Timed runs of one side in a row. Each turn starts with an untimed run, which brings the side's data
-# back into the caches that the others have filled.
+# Timed runs of one side in a row. Each turn starts with an untimed run, which brings the side's
+# data back into the caches that the others have filled.
 RUNS_A_TURN = 5
 
-# The other sides' idle threads keep spinning for a while after their last run, ours too; this outlasts it.
+# The other sides' idle threads keep spinning for a while after their last run, ours too; this
+# outlasts it.
 SETTLE_SECONDS = 0.02
 
 LOW_PERCENTILE = 10
@@ -100,6 +101,6 @@ def _take_turn(run: Callable[[], Any], runs: int) -> list[float]:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Return an exception as one line: its type and the last line of its message that says something."""
+    """Return an exception as one line: its type and the last line of its message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__

@@ -1,15 +1,15 @@
 """Check a model's numbers block by block and end to end, and name the first block that is wrong.
 
-Each block's kernel, from the very library that ``fx.build`` makes, runs on its *true* inputs: what the
-blocks before it should have given. So a block answers for its own error only, and the first wrong one in
-execution order is the culprit. What no block explains was done before fusion (import or rewriting), or
-by the executor, and shows in the end-to-end row.
+Each block's kernel, from the very library that ``fx.build`` makes, runs on its *true* inputs: what
+the blocks before it should have given. So a block answers for its own error only, and the first
+wrong one in execution order is the culprit. What no block explains was done before fusion (import
+or rewriting), or by the executor, and shows in the end-to-end row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,8 +116,8 @@ class VerifyReport:
                 f"end to end: {numbers}."
             )
         return (
-            f"The outputs differ from {self.reference} ({numbers}), though each block is right on its "
-            "true inputs: the difference was made by import or rewriting, before fusion."
+            f"The outputs differ from {self.reference} ({numbers}), though each block is right on "
+            "its true inputs: the difference was made by import or rewriting, before fusion."
         )
 
     def text(self) -> str:
@@ -129,7 +129,7 @@ class VerifyReport:
             verdict = "ok   " if block.ok else "WRONG"
             lines.append(
                 f"{verdict} {block.name}: max abs {d.max_abs:.3g}, max rel {d.max_rel:.3g}, "
-                f"cosine {d.cosine:.9f}, {d.nans} NaN, {d.infs} Inf{' ' + d.problem if d.problem else ''}"
+                f"cosine {d.cosine:.9f}, {d.nans} NaN, {d.infs} Inf {d.problem}".rstrip()
             )
         return "\n".join(lines)
 
@@ -189,6 +189,7 @@ def verify(
     tolerance: float = DEFAULT_TOLERANCE,
     records: str | Path | None = None,
     reproduction: str | Path | None = None,
+    on_stage: Callable[[str], None] = lambda stage: None,
 ) -> VerifyReport:
     """Compile `mod`, run it, and compare every block and every output with a reference.
 
@@ -202,7 +203,8 @@ def verify(
         What to compile for; it must run on this machine.
     reference
         The end-to-end reference: None for plain TVM on `mod` at level 0, an ONNX file or
-        ``ModelProto`` for ONNX Runtime, arrays by output, or a function from the inputs to the outputs.
+        ``ModelProto`` for ONNX Runtime, arrays by output, or a function from the inputs to the
+        outputs.
     bisect
         Also write a standalone reproduction of the first wrong block, when there is one.
     tolerance
@@ -211,6 +213,8 @@ def verify(
         Tuning records, as for :func:`fx.build`.
     reproduction
         Folder for the reproduction; ``fusionx-reproduction`` in the working directory by default.
+    on_stage
+        Told what is being done, in words.
 
     Returns
     -------
@@ -222,12 +226,16 @@ def verify(
         An input's name, shape or dtype is wrong.
     """
     arrays = check_inputs(inputs, inputs_of(mod, params))
+    on_stage("building")
     build = build_fused(mod, target, params=params, records=records)
     exposed = expose_blocks(build.module)
+    on_stage("computing each block's right outputs")
     true_values = _true_values(exposed, target, arrays)
+    on_stage("running the blocks")
     ran = list(_run_blocks(build, exposed, true_values, arrays))
     verdicts = tuple(_verdict(run, tolerance) for run in ran)
     outputs = run_once(build.library, arrays)
+    on_stage("computing the reference")
     name, wanted = reference_outputs(reference, mod, params, arrays, target)
     end_to_end = _compare_outputs(outputs, wanted)
     ok = all(v.ok for v in verdicts) and all(d.is_within(tolerance) for d in end_to_end)

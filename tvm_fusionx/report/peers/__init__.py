@@ -1,8 +1,8 @@
 """Other runtimes that a benchmark compares with: one file each, at its best settings for latency.
 
-Each file has one function ``prepare(model, inputs, threads)`` that gives a :class:`PreparedPeer`, in float32 and
-with the given number of threads. A package that is missing, or a model that it cannot run, raises; the
-benchmark reports the message.
+Each file has one function ``prepare(model, inputs, threads)`` that gives a :class:`PreparedPeer`,
+in float32 and with the given number of threads. A package that is missing, or a model that it
+cannot run, raises; the benchmark reports the message.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class PreparedPeer:
     version
         Version of the runtime.
     run
-        Runs the model once on the inputs that it was prepared with; returns what the runtime returns.
+        Runs the model once on the inputs that it was prepared with; returns what the runtime
+        returns.
     outputs
         Turns what `run` returned into arrays, in the model's order; not timed.
     """

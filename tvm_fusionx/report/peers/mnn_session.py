@@ -17,7 +17,8 @@ from tvm_fusionx.report.peers import PreparedPeer
 # A conversion takes seconds; one that takes longer hangs.
 CONVERSION_SECONDS = 300
 
-# MNN's converter prints its log on standard output and may end the process: it runs in one of its own.
+# MNN's converter prints its log on standard output and may end the process: it runs in one of its
+# own.
 CONVERT = (
     "import sys; from MNN.tools import mnnconvert; sys.argv[0] = 'mnnconvert'; mnnconvert.main()"
 )
@@ -68,7 +69,7 @@ def _convert(model: Path, converted: Path) -> None:
 
 
 def _variable(mnn: Any, value: np.ndarray) -> Any:
-    """Return `value` as a variable; MNN has no 64-bit integers and takes 32-bit ones in their place."""
+    """Return `value` as a variable; MNN takes 32-bit integers in place of 64-bit ones."""
     if np.issubdtype(value.dtype, np.integer) or value.dtype == np.bool_:
         flat, kind = value.astype(np.int32), mnn.expr.int
     else:

@@ -89,7 +89,7 @@ def _convert(model: Path, inputs: Mapping[str, np.ndarray], folder: Path) -> tup
 
 
 def _pnnx_program() -> Path:
-    """Return the converter inside the pnnx package, without importing that: it would import torch."""
+    """Return the converter in the pnnx package, without importing that: it imports torch."""
     spec = importlib.util.find_spec("pnnx")
     folders = list(spec.submodule_search_locations or []) if spec is not None else []
     programs = [Path(folder) / "pnnx" for folder in folders]

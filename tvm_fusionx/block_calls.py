@@ -1,0 +1,48 @@
+"""Walk a Relay function and find its blocks: inline functions marked ``Primitive``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relay
+
+
+def is_block_call(expr: Any) -> bool:
+    """Tell whether `expr` calls an inline function marked ``Primitive``."""
+    return (
+        isinstance(expr, relay.Call)
+        and isinstance(expr.op, relay.Function)
+        and "Primitive" in (expr.op.attrs or {})
+    )
+
+
+def post_order(root: Any) -> list[Any]:
+    """Return every expression below `root`, operands before users, without entering functions.
+
+    Iterative: a model can be thousands of operators deep.
+    """
+    order: list[Any] = []
+    done: set[Any] = set()
+    stack = [(root, False)]
+    while stack:
+        expr, operands_done = stack.pop()
+        if expr in done:
+            continue
+        if operands_done:
+            done.add(expr)
+            order.append(expr)
+            continue
+        stack.append((expr, True))
+        stack.extend((operand, False) for operand in reversed(operands_of(expr)))
+    return order
+
+
+def operands_of(expr: Any) -> list[Any]:
+    """Return the expressions that `expr` is computed from, in order."""
+    if isinstance(expr, relay.Call):
+        return list(expr.args)
+    if isinstance(expr, relay.Tuple):
+        return list(expr.fields)
+    if isinstance(expr, relay.TupleGetItem):
+        return [expr.tuple_value]
+    return []

@@ -1,0 +1,112 @@
+"""``fusionx bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tvm_fusionx.cli.options import (
+    debug_option,
+    input_shapes_option,
+    inputs_option,
+    json_option,
+    model_argument,
+    target_option,
+    threads_option,
+    tuning_records_option,
+)
+from tvm_fusionx.cli.progress import Stages
+
+if TYPE_CHECKING:
+    from tvm_fusionx.report.bench import BenchResult
+
+DEFAULT_SIDES = "tvm,unfused,ort,openvino,mnn,ncnn"
+DEFAULT_REPEAT = 50
+
+
+@click.command("bench")
+@model_argument
+@click.option("--vs", default=DEFAULT_SIDES, show_default=True, help="What to compare with.")
+@target_option
+@input_shapes_option
+@inputs_option
+@tuning_records_option
+@threads_option
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=DEFAULT_REPEAT,
+    show_default=True,
+    help="Timed runs of each side.",
+)
+@json_option
+@debug_option
+def command(
+    model: Path,
+    vs: str,
+    target: str,
+    shape: dict[str, tuple[int, ...]] | None,
+    inputs: Path | None,
+    records: Path | None,
+    threads: int | None,
+    repeat: int,
+    json_path: Path | None,
+) -> None:
+    """Time the ONNX file MODEL on every side, taking turns in one process with the same threads."""
+    from tvm_fusionx.relay_presence import require_relay
+
+    require_relay()
+    from tvm_fusionx.inputs import read_inputs
+    from tvm_fusionx.output_file import check_writable
+    from tvm_fusionx.report.bench import bench
+
+    if json_path is not None:
+        check_writable(json_path)
+    with Stages(f"benchmarking {model.name}") as stage:
+        result = bench(
+            model,
+            target,
+            tuple(side.strip() for side in vs.split(",") if side.strip()),
+            threads=threads,
+            repeat=repeat,
+            inputs=read_inputs(inputs) if inputs is not None else None,
+            shape=shape,
+            records=records,
+            on_stage=stage,
+        )
+    if json_path is not None:
+        result.save_json(json_path)
+    print_result(result)
+
+
+def print_result(result: BenchResult) -> None:
+    """Print a benchmark as a table, fastest side first, and what could not run below it."""
+    console = Console()
+    console.print(
+        f"{result.model}: {result.ops} operators; {result.device}; {result.threads} threads; "
+        f"max rel err {result.max_rel_err:.2g}",
+        highlight=False,
+    )
+    table = Table("side", "median ms", "p10", "p90", "runs", "fusionx is", "kernels", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for side, latency in sorted(result.latency_ms.items(), key=lambda item: item[1].median):
+        ratio = result.speedup_over(side)
+        kernels = result.kernels.get(side)
+        table.add_row(
+            side,
+            f"{latency.median:.3g}",
+            f"{latency.p10:.3g}",
+            f"{latency.p90:.3g}",
+            str(latency.n),
+            "" if side == "fusionx" or ratio is None else f"{ratio:.2f}x as fast",
+            str(kernels) if kernels is not None else "",
+            style="bold" if side == "fusionx" else None,
+        )
+    console.print(table)
+    for side, message in result.errors.items():
+        console.print(f"{side}: {message}", highlight=False, markup=False)

@@ -1,0 +1,97 @@
+"""The command group: finds a command when asked for it; turns every error into one sentence."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tvm_fusionx import __version__
+from tvm_fusionx.cli.options import Settings, debug_option
+from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
+
+# Command -> module of this package; the command object bears the module's name with `_command`.
+COMMANDS = ("compile", "run", "bench", "verify", "explain", "doctor")
+
+# What a shell reports for a program ended by Ctrl-C: 128 + SIGINT.
+EXIT_INTERRUPTED = 130
+
+
+class _Commands(click.Group):
+    """Imports a command's module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order in which a person meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command called `cmd_name`, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"tvm_fusionx.cli.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="fusionx")
+@debug_option
+def fusionx() -> None:
+    """Compile ONNX models with operator fusion for TVM; run, verify, compare and explain them.
+
+    Exit codes: 0 ok, 1 wrong result, 2 usage or bad input, 3 environment.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    args
+        The words after the program's name; by default the process's own.
+
+    Raises
+    ------
+    SystemExit
+        Always; with 0 ok, 1 wrong result, 2 usage or bad input, 3 environment.
+    """
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    settings = Settings()
+    sys.exit(_run(args, settings))
+
+
+def _run(args: Sequence[str] | None, settings: Settings) -> int:
+    try:
+        code = fusionx.main(
+            args=list(args) if args is not None else None,
+            prog_name="fusionx",
+            standalone_mode=False,
+            obj=settings,
+        )
+        return int(code) if isinstance(code, int) else EXIT_OK
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("fusionx: interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except FusionXError as error:
+        if settings.debug:
+            raise
+        click.echo(f"fusionx: {error}", err=True)
+        return error.exit_code
+    except Exception as error:  # the last place where a person can be given a sentence
+        if settings.debug:
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        message = lines[-1] if lines else "no message"
+        click.echo(
+            f"fusionx: unexpected {type(error).__name__}: {message}. Run the command again with "
+            "--debug for the traceback, and report it.",
+            err=True,
+        )
+        return EXIT_ENVIRONMENT

@@ -1,0 +1,129 @@
+"""The options that several commands share, named as tvmc names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_TARGET = "llvm -mcpu=native"
+
+# One input: a name, which may itself contain colons, and its extents in brackets.
+_ONE_SHAPE = re.compile(r"\s*,?\s*(?P<name>[^\s\[\],]+)\s*:\s*\[(?P<extents>[^\[\]]*)\]")
+
+
+@dataclass
+class Settings:
+    """What the options of the whole command line set.
+
+    Attributes
+    ----------
+    debug
+        Show tracebacks.
+    """
+
+    debug: bool = False
+
+
+def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(Settings).debug = True
+
+
+def debug_option(command: Command) -> Command:
+    """Add ``--debug``, before or after the command's name."""
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_debug,
+        help="Show the traceback of an error.",
+    )(command)
+
+
+class InputShapes(click.ParamType):
+    """The value of ``--input-shapes``: ``x:[1,3,320,320] mask:[1,128]``."""
+
+    name = "shapes"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the extents by input name."""
+        if isinstance(value, dict):
+            return value
+        shapes: dict[str, tuple[int, ...]] = {}
+        position = 0
+        text = str(value).rstrip(" ,")
+        while position < len(text):
+            match = _ONE_SHAPE.match(text, position)
+            if match is None:
+                self._refuse(value, f"cannot read {text[position:]!r}", param, ctx)
+            position = match.end()
+            shapes[match["name"]] = self._extents(value, match["extents"], param, ctx)
+        return shapes
+
+    def _extents(
+        self, value: Any, text: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        words = [word.strip() for word in text.split(",")] if text.strip() else []
+        if not all(word.isdigit() and int(word) > 0 for word in words):
+            self._refuse(value, f"[{text}] is not a list of positive numbers", param, ctx)
+        return tuple(int(word) for word in words)
+
+    def _refuse(
+        self, value: Any, problem: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> None:
+        self.fail(
+            f'{value!r}: {problem}; write it like "x:[1,3,320,320] mask:[1,128]".', param, ctx
+        )
+
+
+model_argument = click.argument("model", type=click.Path(path_type=Path))
+
+target_option = click.option(
+    "--target",
+    default=DEFAULT_TARGET,
+    show_default=True,
+    help="TVM target; native means this machine's CPU.",
+)
+
+input_shapes_option = click.option(
+    "--input-shapes",
+    "shape",
+    type=InputShapes(),
+    help='Shapes of inputs that are dynamic in the file, as "x:[1,3,320,320] mask:[1,128]".',
+)
+
+tuning_records_option = click.option(
+    "--tuning-records",
+    "records",
+    type=click.Path(path_type=Path),
+    help="File or folder of tuning records.",
+)
+
+inputs_option = click.option(
+    "--inputs",
+    type=click.Path(path_type=Path),
+    help="Arrays by input name (.npz); seeded random ones by default.",
+)
+
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Threads to use; the cores that the process may use by default.",
+)
+
+json_option = click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path),
+    help="Also write the result as JSON to this file.",
+)

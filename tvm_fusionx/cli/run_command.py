@@ -1,0 +1,172 @@
+"""``fusionx run``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tvm_fusionx.cli.options import debug_option, inputs_option, threads_option
+from tvm_fusionx.cli.progress import Stages
+
+if TYPE_CHECKING:
+    from tvm_fusionx.report.profile import ProfileReport
+
+# Runs before the timed ones of --print-time, after the first.
+WARM_UP_RUNS = 3
+
+DEFAULT_REPEAT = 50
+
+# Rows of the profile that are shown; the rest is summed up in one.
+PROFILE_ROWS = 20
+
+
+@click.command("run")
+@click.argument("library", type=click.Path(path_type=Path))
+@inputs_option
+@click.option("--outputs", type=click.Path(path_type=Path), help="Write the outputs here (.npz).")
+@click.option("--print-time", is_flag=True, help="Time the run.")
+@click.option("--profile", "show_profile", is_flag=True, help="Show where the time goes.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=DEFAULT_REPEAT,
+    show_default=True,
+    help="Measurements of --print-time.",
+)
+@click.option(
+    "--number",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Runs in each measurement, which gives their mean.",
+)
+@threads_option
+@debug_option
+def command(
+    library: Path,
+    inputs: Path | None,
+    outputs: Path | None,
+    print_time: bool,
+    show_profile: bool,
+    repeat: int,
+    number: int,
+    threads: int | None,
+) -> None:
+    """Run LIBRARY, a file that `fusionx compile` wrote."""
+    from tvm_fusionx.relay_presence import require_relay
+
+    require_relay()
+    import numpy as np
+
+    from tvm_fusionx.inputs import check_inputs, random_inputs, read_inputs
+    from tvm_fusionx.library import load_library
+    from tvm_fusionx.output_file import check_writable, new_file
+    from tvm_fusionx.report.plain_tvm import set_inputs
+    from tvm_fusionx.report.profile import profile
+    from tvm_fusionx.threads import threads as set_threads
+
+    if outputs is not None:
+        check_writable(outputs)
+    count = set_threads(threads)
+    started = time.perf_counter()
+    loaded = load_library(library)
+    executor = loaded.executor()
+    init_seconds = time.perf_counter() - started
+    if inputs is None:
+        arrays = random_inputs(loaded.inputs)
+        click.echo("No --inputs: using random ones.", err=True)
+    else:
+        arrays = check_inputs(read_inputs(inputs), loaded.inputs)
+    set_inputs(executor, arrays)
+    started = time.perf_counter()
+    executor.run()
+    first_seconds = time.perf_counter() - started
+    results = [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+    if outputs is not None:
+        names = [spec.name for spec in loaded.outputs]
+        with new_file(outputs) as scratch, scratch.open("wb") as stream:
+            np.savez(stream, **dict(zip(names, results, strict=True)))
+    else:
+        for spec, result in zip(loaded.outputs, results, strict=True):
+            click.echo(f"{spec}: {_describe(result)}")
+    with Stages(f"running {library.name}") as stage:
+        if print_time:
+            stage("timing")
+            line = _time_line(executor, init_seconds, first_seconds, repeat, number, count)
+            click.echo(line)
+        if show_profile:
+            stage("profiling")
+            report = profile(loaded, arrays)
+    if show_profile:
+        _print_profile(report)
+
+
+def _describe(value: Any) -> str:
+    """Return what distinguishes an array at a glance: its range."""
+    if not value.size:
+        return "empty"
+    return f"from {value.min():.6g} to {value.max():.6g}"
+
+
+def _time_line(
+    executor: Any, init: float, first: float, repeat: int, number: int, threads: int
+) -> str:
+    """Return the line that TensorFlow's benchmark_model prints, with percentiles."""
+    import numpy as np
+
+    from tvm_fusionx.report.profile import format_seconds
+    from tvm_fusionx.report.timing import HIGH_PERCENTILE, LOW_PERCENTILE
+
+    def timed(runs: int) -> float:
+        started = time.perf_counter()
+        for _ in range(runs):
+            executor.run()
+        return (time.perf_counter() - started) / runs
+
+    warm_up = timed(WARM_UP_RUNS)
+    taken = [timed(number) for _ in range(repeat)]
+    parts = {
+        "Init": init,
+        "First": first,
+        "Warm-up": warm_up,
+        "Avg": float(np.mean(taken)),
+        "Median": float(np.median(taken)),
+        f"p{LOW_PERCENTILE}": float(np.percentile(taken, LOW_PERCENTILE)),
+        f"p{HIGH_PERCENTILE}": float(np.percentile(taken, HIGH_PERCENTILE)),
+    }
+    times = ", ".join(f"{name}: {format_seconds(seconds)}" for name, seconds in parts.items())
+    return f"{times} ({repeat} x {number} runs, {threads} threads)"
+
+
+def _print_profile(report: ProfileReport) -> None:
+    from tvm_fusionx.report.profile import format_seconds
+
+    table = Table("block", "template", "time", "share", "GFLOP/s", "GB/s", box=None)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    slowest = sorted(report.kernels, key=lambda kernel: -kernel.seconds)
+    for kernel in slowest[:PROFILE_ROWS]:
+        speed = kernel.gflops_per_second
+        table.add_row(
+            kernel.name,
+            kernel.template or "-",
+            format_seconds(kernel.seconds),
+            f"{kernel.share:.1%}",
+            f"{speed:.3g}" if speed is not None else "-",
+            f"{kernel.gbytes_per_second:.3g}",
+        )
+    rest = slowest[PROFILE_ROWS:]
+    if rest:
+        seconds = sum(kernel.seconds for kernel in rest)
+        share = sum(kernel.share for kernel in rest)
+        table.add_row(f"{len(rest)} more", "", format_seconds(seconds), f"{share:.1%}", "", "")
+    Console().print(table)
+    click.echo(
+        f"Sum of {len(report.kernels)} kernels: {format_seconds(report.sum_seconds)}; end to end: "
+        f"{format_seconds(report.end_to_end_seconds)}, {report.gap_text()}."
+    )
