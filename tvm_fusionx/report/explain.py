@@ -1,0 +1,213 @@
+"""Explain how a model is fused: run the pipeline up to the plan, and read the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import tvm
+
+from tvm_fusionx.ecg import Value
+from tvm_fusionx.fusion import Block, Plan, PlannerOptions
+from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.operators import REORGANIZE, MappingType
+from tvm_fusionx.passes.fuse_by_mapping import fuse_module
+from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.pipeline import pipeline
+from tvm_fusionx.report.explanation import BlockEntry, EdgeEntry, Finding, Report, Summary
+from tvm_fusionx.schedules import resolve_target
+
+# What only moves elements and could have been an index of a neighbour's.
+DATA_MOVEMENT = (MappingType.SHUFFLE, MappingType.REORGANIZE)
+
+MAIN = "main"
+
+DEFAULT_TEMPLATES = ("default", "topi")
+
+
+def explain(mod: tvm.IRModule, target: str | tvm.target.Target) -> Report:
+    """Plan `mod` as ``fx.build`` does, and report every decision; nothing is compiled.
+
+    Parameters
+    ----------
+    mod
+        Module with static shapes; constants bound.
+    target
+        What it is planned for.
+
+    Returns
+    -------
+    Report
+        With ``text()``, ``to_json()`` and ``save_html(path)``.
+
+    Raises
+    ------
+    TargetError
+        TVM does not know the target.
+    """
+    resolved = resolve_target(target)
+    plans: dict[str, Plan] = {}
+    applied: Counter[str] = Counter()
+    # Two passes are taken apart for what they know and do not leave in the module.
+    for step in pipeline(resolved).passes:
+        if step.info.name == "tvm_fusionx.RewriteGraph":
+            mod, applications = rewrite_module(mod)
+            applied.update(application.rule for application in applications)
+        elif step.info.name == "tvm_fusionx.FuseByMapping":
+            mod, plans = fuse_module(mod, PlannerOptions())
+        else:
+            mod = step(mod)
+    if MAIN not in plans:
+        finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
+        return Report(str(resolved), Summary(0, 0, 0, 0, 0, 0), (), findings=(finding,))
+    return report_plan(plans[MAIN], str(resolved), applied)
+
+
+def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = None) -> Report:
+    """Return the report of a plan.
+
+    Parameters
+    ----------
+    planned
+        Blocks and edge decisions of one graph.
+    target
+        For the heading.
+    applied
+        How often each rewriting rule was applied before the plan was made.
+    """
+    edges = tuple(
+        EdgeEntry(
+            edge.producer,
+            edge.consumer,
+            edge.producer_block,
+            edge.consumer_block,
+            edge.fused,
+            _code(edge.reason.name) if edge.reason else "",
+            "; ".join(part for part in (edge.reason.value, edge.detail) if part)
+            if edge.reason
+            else "",
+            edge.bytes,
+        )
+        for edge in planned.edges
+    )
+    report = Report(
+        target=target,
+        summary=_summarise(planned),
+        blocks=tuple(_entry(block) for block in planned.blocks),
+        edges=edges,
+        rewrites=tuple(Counter(applied or {}).most_common()),
+        versions={"tvm": tvm.__version__},
+    )
+    return replace(report, findings=find_oddities(report))
+
+
+def with_schedules(report: Report, library: Any, log: Any) -> Report:
+    """Return the report with what each block was scheduled by.
+
+    Parameters
+    ----------
+    report
+        Of the module that `library` was built from.
+    library
+        Graph-executor factory module.
+    log
+        The ``LoweringLog`` of the ``fx.lowering`` scope it was built in.
+    """
+    decided = {entry.name: entry for entry in log.entries}
+    kernels = {
+        node.name: node.function for node in KernelGraph.from_json(library.get_graph_json()).nodes
+    }
+    blocks = []
+    for block in report.blocks:
+        function = kernels.get(block.name, "")
+        entry = next((decided[name] for name in _names_of(function) if name in decided), None)
+        if entry is not None:
+            block = replace(block, template=entry.template, fallback_reason=entry.fallback_reason)
+        blocks.append(block)
+    report = replace(report, blocks=tuple(blocks))
+    return replace(report, findings=find_oddities(report))
+
+
+def find_oddities(report: Report) -> tuple[Finding, ...]:
+    """Return what a person should look at: kernels that only move data, and default schedules."""
+    neighbours = _neighbours(report.edges)
+    moving = [
+        block.name
+        for block in report.blocks
+        if block.mapping_type in {kind.value for kind in DATA_MOVEMENT}
+        and not block.is_reshape_only
+        and all(neighbours.get(block.name, (set(), set())))
+    ]
+    opaque = [
+        block.name for block in report.blocks if block.mapping_type == MappingType.OPAQUE.value
+    ]
+    fallen = [block.name for block in report.blocks if block.template in DEFAULT_TEMPLATES]
+    found = (
+        ("transpose-between-blocks", moving, "only move data between two other kernels"),
+        ("opaque-operator", opaque, "have an operator whose access pattern is unknown"),
+        ("default-schedule", fallen, "fell back to a default schedule"),
+    )
+    return tuple(
+        Finding(kind, f"{len(names)} of {len(report.blocks)} blocks {what}", tuple(names))
+        for kind, names, what in found
+        if names
+    )
+
+
+def _code(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _entry(block: Block) -> BlockEntry:
+    return BlockEntry(
+        name=block.name,
+        operators=block.ops,
+        nodes=block.node_names,
+        mapping_type=block.mapping_type.value,
+        bytes_in=block.bytes_in,
+        bytes_out=block.bytes_out,
+        bytes_saved=block.bytes_saved,
+        flops=block.flops,
+        is_reshape_only=block.is_reshape_only,
+    )
+
+
+def _summarise(planned: Plan) -> Summary:
+    home = {node: block for block in planned.blocks for node in block.nodes}
+    unfused: set[Value] = set()
+    fused: set[Value] = set()
+    for consumer, block in home.items():
+        for value in consumer.operands:
+            producer = home.get(value.node)
+            if producer is None:
+                continue
+            # A free reshape hands on its operand: those bytes are counted once, at their kernel.
+            if value.node.op not in REORGANIZE:
+                unfused.add(value)
+            if producer is not block and not producer.is_reshape_only:
+                fused.add(value)
+    return Summary(
+        operators=len(home),
+        kernels_unfused=sum(node.op not in REORGANIZE for node in home),
+        kernels=planned.kernels,
+        intermediate_bytes_unfused=sum(value.type.bytes for value in unfused),
+        intermediate_bytes=sum(value.type.bytes for value in fused),
+        flops=sum(block.flops for block in planned.blocks),
+    )
+
+
+def _neighbours(edges: Iterable[EdgeEntry]) -> Mapping[str, tuple[set[str], set[str]]]:
+    """Return the producers and the consumers of each block."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for edge in edges:
+        if edge.producer_block != edge.consumer_block:
+            found.setdefault(edge.consumer_block, (set(), set()))[0].add(edge.producer_block)
+            found.setdefault(edge.producer_block, (set(), set()))[1].add(edge.consumer_block)
+    return found
+
+
+def _names_of(function: str) -> tuple[str, ...]:
+    """Return the names under which a kernel may stand in the log: with TVM's prefix and without."""
+    return function, function.removeprefix("tvmgen_default_")
