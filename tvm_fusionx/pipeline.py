@@ -10,7 +10,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.passes import FuseByMapping, RewriteGraph
+from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.schedules import resolve_target
 
 
@@ -40,6 +40,8 @@ def pipeline(target: Any, *, fuse: bool = True) -> tvm.transform.Sequential:
         [
             # Laws first: they see the model's own operators.
             RewriteGraph(),
+            # Layouts and packed constants, while every operator still stands alone.
+            PackLayouts(resolved),
             # Then blocks.
             FuseByMapping(resolved, fuse=fuse),
         ],

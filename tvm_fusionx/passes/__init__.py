@@ -1,6 +1,7 @@
 """The Relay passes that users put in a ``tvm.transform.Sequential``."""
 
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping
+from tvm_fusionx.passes.pack_layouts import PackLayouts
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 
-__all__ = ["FuseByMapping", "RewriteGraph"]
+__all__ = ["FuseByMapping", "PackLayouts", "RewriteGraph"]

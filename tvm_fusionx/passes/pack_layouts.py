@@ -1,0 +1,53 @@
+"""Choose layouts once, and pack constants for them at compile time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.fold import fold_constants
+from tvm_fusionx.layout import pack_convolutions
+from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
+
+
+@tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.PackLayouts")
+@dataclass(frozen=True)
+class PackLayouts:
+    """Give convolutions and matrix products the layouts that the templates run fastest on.
+
+    Constants are packed at compile time; activations change layout only at the border of a region
+    of operators that agree on one.
+
+    Before::
+
+        nn.conv2d(%x, %w)
+
+    After::
+
+        %0 = layout_transform(%x, NCHW, NCHW8c);
+        %1 = nn.contrib_conv2d_NCHWc(%0, packed %w);
+        layout_transform(%1, NCHW8c, NCHW)
+    """
+
+    target: Any
+    """What the layouts are for; a target that is no CPU keeps the layouts it has."""
+
+    def transform_module(self, mod: Any, ctx: Any) -> Any:
+        """Return the module with layouts chosen."""
+        target = resolve_target(self.target)
+        if not is_cpu(target):
+            return mod
+        cpu = describe_cpu(target)
+
+        def pack(_: str, graph: Graph) -> Any:
+            pack_convolutions(graph, cpu)
+            fold_constants(graph)
+            graph.prune()
+            return to_relay(graph)
+
+        return transform_graphs(mod, pack)
