@@ -140,3 +140,21 @@ def simplification_passes() -> list[Any]:
     prefix = tvm.get_global_func("relay.backend.GetPassPrefixSeq")
     passes = [step for step in prefix(True, False).passes if step.info.name not in _LEFT_OUT]
     return [*passes, relay.transform.FoldExplicitPadding()]
+
+
+def convert_onnx_node(proto: Any, inputs: list[Any], opset: int) -> list[Any]:
+    """Convert one ONNX node with the converter that TVM's importer has for it.
+
+    The importer has no public entrance for less than a model, and looks operators up by name without
+    their domain. Its converters infer types over everything upstream of `inputs`: give them variables.
+    """
+    from tvm.relay.frontend import onnx as importer
+
+    graph = importer.GraphProto({}, None)
+    attributes = graph._parse_attr(proto.attribute)
+    attributes["tvm_custom"] = {"name": proto.name, "num_outputs": len(proto.output)}
+    convert = importer._get_convert_map(opset)[proto.op_type]
+    result = convert(importer.onnx_input(inputs), attributes, {})
+    if isinstance(result, tvm.relay.expr.TupleWrapper):
+        return list(result)
+    return [result]

@@ -1,0 +1,45 @@
+"""ONNX operators to Relay, one function each, grouped by what they do.
+
+Converters know every input's static type, and the numbers of the constant ones. They are our own
+because TVM 0.19's are slow (they infer types and build kernels to read shapes), older than today's
+opsets, and in places wrong without a word; ``because`` in the table names the fault.
+"""
+
+from tvm_fusionx.frontend.converters import (
+    activations,
+    casts,
+    convolution,
+    elementwise,
+    gathering,
+    linear,
+    normalization,
+    padding,
+    pooling,
+    quantization,
+    reductions,
+    resizing,
+    shapes,
+    signal,
+    slicing,
+)
+from tvm_fusionx.frontend.converters.registry import CONVERTERS, Converter
+
+__all__ = [
+    "CONVERTERS",
+    "Converter",
+    "activations",
+    "casts",
+    "convolution",
+    "elementwise",
+    "gathering",
+    "linear",
+    "normalization",
+    "padding",
+    "pooling",
+    "quantization",
+    "reductions",
+    "resizing",
+    "shapes",
+    "signal",
+    "slicing",
+]

@@ -1,0 +1,183 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relay
+
+from tvm_fusionx.frontend.converters.casts import cast
+from tvm_fusionx.frontend.converters.registry import converter
+from tvm_fusionx.frontend.converters.shapes import reshape
+from tvm_fusionx.frontend.converters.windows import windows_of
+from tvm_fusionx.frontend.node import Node
+
+CONVOLUTIONS = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}
+TRANSPOSED = {
+    1: relay.nn.conv1d_transpose,
+    2: relay.nn.conv2d_transpose,
+    3: relay.nn.conv3d_transpose,
+}
+
+
+def convolve(node: Node, x: Any, weights: Any, weights_shape: tuple[int, ...], out_dtype: str) -> Any:
+    """Return the convolution of `x`, with the node's windows."""
+    windows = windows_of(node, weights_shape[2:])
+    padding = windows.padding
+    if any(pad < 0 for pad in padding):
+        raise node.refuse("padding of at least zero", str(list(padding)))
+    return CONVOLUTIONS[windows.rank](
+        x,
+        weights,
+        strides=windows.strides,
+        padding=padding,
+        dilation=windows.dilations,
+        groups=int(node.attribute("group", 1)),
+        channels=weights_shape[0],
+        kernel_size=windows.kernel,
+        out_dtype=out_dtype,
+    )
+
+
+@converter("Conv", through=22, because="TVM computes SAME_LOWER of a dilated kernel wrongly")
+def convert_conv(node: Node) -> Any:
+    result = convolve(node, node.expr(0), node.expr(1), node.shape(1), "")
+    return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
+
+
+@converter("ConvInteger", through=10)
+def convert_conv_integer(node: Node) -> Any:
+    """Convolve 8-bit integers less their zero points, in 32 bits."""
+    x = cast(node.expr(0), node.dtype(0), "int32")
+    weights = cast(node.expr(1), node.dtype(1), "int32")
+    if node.has(2):
+        x = x - cast(reshape(node.expr(2), ()), node.dtype(2), "int32")
+    if node.has(3):
+        shape = () if node.tensor(3).rank == 0 else (-1, *(1,) * (node.rank(1) - 1))
+        weights = weights - cast(reshape(node.expr(3), shape), node.dtype(3), "int32")
+    return convolve(node, x, weights, node.shape(1), "int32")
+
+
+def _transposed_pads(node: Node, rank: int, extents: list[int], strides: list[int]) -> list[int]:
+    """Return how much is cut off the full result at each side; ``output_shape`` decides if given."""
+    sizes = node.shape()[2:]
+    extra = node.attribute("output_padding") or [0] * rank
+    auto = node.attribute("auto_pad", "NOTSET")
+    output_shape = node.attribute("output_shape")
+    if output_shape is None and auto in ("NOTSET", "VALID"):
+        return list(node.attribute("pads") or [0] * (2 * rank)) if auto == "NOTSET" else [0] * (2 * rank)
+    wanted = output_shape[-rank:] if output_shape else [s * t for s, t in zip(sizes, strides, strict=True)]
+    totals = [
+        stride * (size - 1) + out + extent - want
+        for stride, size, out, extent, want in zip(strides, sizes, extra, extents, wanted, strict=True)
+    ]
+    small = [total // 2 for total in totals]
+    large = [total - total // 2 for total in totals]
+    return small + large if auto == "SAME_UPPER" else large + small
+
+
+@converter(
+    "ConvTranspose",
+    through=22,
+    because="TVM ignores dilations, and swaps the pads of SAME_UPPER and SAME_LOWER",
+)
+def convert_conv_transpose(node: Node) -> Any:
+    weights, shape = node.expr(1), node.shape(1)
+    rank = len(shape) - 2
+    if rank not in TRANSPOSED:
+        raise node.refuse("one to three spatial axes", f"weights {list(shape)}")
+    strides = list(node.attribute("strides") or [1] * rank)
+    dilations = list(node.attribute("dilations") or [1] * rank)
+    extents = [(k - 1) * d + 1 for k, d in zip(shape[2:], dilations, strict=True)]
+    if max(dilations) > 1:
+        # Relay's transposed convolution has no dilation: spread the kernel with zeros instead.
+        weights = relay.nn.dilate(weights, [1, 1, *dilations])
+    pads = _transposed_pads(node, rank, extents, strides)
+    extra = list(node.attribute("output_padding") or [0] * rank)
+    # A cut below zero adds rows, which only the side behind can do.
+    added = [max(0, -pad) for pad in pads]
+    if any(added):
+        raise node.refuse("an output no larger than the full transposed convolution", f"pads {pads}")
+    groups = int(node.attribute("group", 1))
+    result = _transposed(node, weights, extents, strides, pads, extra, groups, rank)
+    return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
+
+
+def _transposed(
+    node: Node,
+    weights: Any,
+    extents: list[int],
+    strides: list[int],
+    pads: list[int],
+    extra: list[int],
+    groups: int,
+    rank: int,
+) -> Any:
+    """Return the transposed convolution, an output padding beyond Relay's limits made by zeros."""
+    can_take_extra = all(e < s for e, s in zip(extra, strides, strict=True))
+    if not can_take_extra:
+        raise node.refuse("output_padding below the strides", f"{extra} with strides {strides}")
+    per_group = node.shape(1)[1]
+    if groups > 1 and rank != 2:  # noqa: PLR2004
+        return _by_groups(node, weights, extents, strides, pads, extra, groups, rank)
+    return TRANSPOSED[rank](
+        node.expr(0),
+        weights,
+        strides=strides,
+        padding=pads,
+        output_padding=extra,
+        groups=groups,
+        channels=per_group * groups,
+        kernel_size=extents,
+    )
+
+
+def _by_groups(
+    node: Node,
+    weights: Any,
+    extents: list[int],
+    strides: list[int],
+    pads: list[int],
+    extra: list[int],
+    groups: int,
+    rank: int,
+) -> Any:
+    """Return a grouped transposed convolution made of one for each group: TVM has it for 2-D only."""
+    parts = zip(relay.split(node.expr(0), groups, 1), relay.split(weights, groups, 0), strict=True)
+    results = [
+        TRANSPOSED[rank](
+            x,
+            w,
+            strides=strides,
+            padding=pads,
+            output_padding=extra,
+            channels=node.shape(1)[1],
+            kernel_size=extents,
+        )
+        for x, w in parts
+    ]
+    return relay.concatenate(results, 1)
+
+
+@converter("DeformConv", through=22)
+def convert_deform_conv(node: Node) -> Any:
+    windows = windows_of(node, node.shape(1)[2:])
+    if windows.rank != 2 or node.has(4):  # noqa: PLR2004
+        raise node.refuse("a two-dimensional deformable convolution without a mask", "another")
+    if windows.pads_begin != windows.pads_end:
+        raise node.refuse("symmetric padding", str(windows.padding))
+    result = relay.nn.deformable_conv2d(
+        node.expr(0),
+        node.expr(2),
+        node.expr(1),
+        strides=windows.strides,
+        padding=windows.pads_begin,
+        dilation=windows.dilations,
+        deformable_groups=int(node.attribute("offset_group", 1)),
+        groups=int(node.attribute("group", 1)),
+        channels=node.shape(1)[0],
+        kernel_size=windows.kernel,
+    )
+    return relay.nn.bias_add(result, node.expr(3)) if node.has(3) else result
+
+

@@ -1,0 +1,77 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from tvm import relay
+
+from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.registry import converter
+from tvm_fusionx.frontend.converters.shapes import reshape, transpose
+from tvm_fusionx.frontend.node import Node
+
+
+def swap_last_two(x: Any, rank: int) -> Any:
+    return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _flatten_batch(x: Any, shape: tuple[int, ...], batch: tuple[int, ...]) -> Any:
+    """Return `x` as [batch, rows, columns], broadcast over `batch` where it lacks it."""
+    if shape[:-2] != batch:
+        x = relay.broadcast_to(x, (*batch, *shape[-2:]))
+    return x if len(batch) == 1 else reshape(x, (math.prod(batch), *shape[-2:]))
+
+
+def matmul(
+    a: Any, a_shape: tuple[int, ...], b: Any, b_shape: tuple[int, ...], out_dtype: str = ""
+) -> Any:
+    """Return NumPy's matrix product as ``nn.dense`` or ``nn.batch_matmul`` (second operand transposed).
+
+    A two-dimensional right side becomes a dense layer over the flattened left side, so that a
+    constant one is transposed once, while compiling.
+    """
+    # A vector is a matrix of one row on the left, of one column on the right.
+    left = (1, *a_shape) if len(a_shape) == 1 else a_shape
+    right = (*b_shape, 1) if len(b_shape) == 1 else b_shape
+    a = a if left == a_shape else reshape(a, left)
+    b = b if right == b_shape else reshape(b, right)
+    rows, columns = left[-2], right[-1]
+    if len(right) == 2:  # noqa: PLR2004
+        flat = a if len(left) == 2 else reshape(a, (math.prod(left[:-1]), left[-1]))  # noqa: PLR2004
+        product = relay.nn.dense(flat, transpose(b, (1, 0)), out_dtype=out_dtype)
+        batch = left[:-2]
+        made: tuple[int, ...] = (math.prod(left[:-1]), columns)
+    else:
+        batch = np.broadcast_shapes(left[:-2], right[:-2])
+        flat_a = _flatten_batch(a, left, batch)
+        turned = (*right[:-2], columns, right[-2])
+        flat_b = _flatten_batch(swap_last_two(b, len(right)), turned, batch)
+        product = relay.nn.batch_matmul(flat_a, flat_b, out_dtype=out_dtype)
+        made = (math.prod(batch), rows, columns)
+    shape = (*batch, *(() if len(a_shape) == 1 else (rows,)), *(() if len(b_shape) == 1 else (columns,)))
+    return product if shape == made else reshape(product, shape)
+
+
+@converter("MatMul", through=13, because="TVM infers types over the whole graph for each one")
+def convert_matmul(node: Node) -> Any:
+    return matmul(node.expr(0), node.shape(0), node.expr(1), node.shape(1))
+
+
+@converter("Gemm", through=13)
+def convert_gemm(node: Node) -> Any:
+    """alpha * A' * B' + beta * C."""
+    dtype = node.dtype()
+    a = transpose(node.expr(0), (1, 0)) if node.attribute("transA", 0) else node.expr(0)
+    b = node.expr(1) if node.attribute("transB", 0) else transpose(node.expr(1), (1, 0))
+    alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
+    # Relay's dense promises the left side's dtype, which for integers its compute does not keep.
+    product = relay.nn.dense(a, b, out_dtype=dtype)
+    if alpha != 1.0:
+        product = product * scalar(alpha, dtype)
+    if node.has(2) and beta != 0.0:
+        bias = node.expr(2) if beta == 1.0 else node.expr(2) * scalar(beta, dtype)
+        product = product + bias
+    return product

@@ -1,0 +1,119 @@
+"""Quantized operators, as arithmetic on wider types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relay
+
+from tvm_fusionx.frontend.converters.casts import cast
+from tvm_fusionx.frontend.converters.convolution import convolve
+from tvm_fusionx.frontend.converters.elementwise import round_half_even
+from tvm_fusionx.frontend.converters.linear import matmul
+from tvm_fusionx.frontend.converters.registry import converter
+from tvm_fusionx.frontend.converters.shapes import reshape
+from tvm_fusionx.frontend.model_inputs import dtype_of
+from tvm_fusionx.frontend.node import Node
+
+
+def along_axis(node: Node, position: int, rank: int, axis: int) -> Any:
+    """Return a scale or zero point shaped to broadcast along `axis`; a scalar as it is."""
+    tensor = node.tensor(position)
+    if tensor.rank == 0 or tensor.shape == (1,):
+        return reshape(tensor.expr, ())
+    if tensor.rank == 1:
+        return reshape(tensor.expr, [-1 if i == axis else 1 for i in range(rank)])
+    return tensor.expr
+
+
+def repeat_blocks(node: Node, position: int, axis: int) -> Any:
+    """Return a blocked scale or zero point repeated to the data's shape."""
+    block = int(node.attribute("block_size", 0))
+    repeated = relay.repeat(node.expr(position), block, axis)
+    size = node.shape()[axis]
+    return relay.strided_slice(repeated, [0], [size], axes=[axis])
+
+
+def _parameter(node: Node, position: int) -> Any:
+    axis = node.axis(1)
+    if node.attribute("block_size", 0):
+        return repeat_blocks(node, position, axis)
+    return along_axis(node, position, node.rank(), axis)
+
+
+def saturate(x: Any, zero: Any, dtype: str) -> Any:
+    """Return round(x) + zero, clipped to the integer type `dtype`; x is float32, zero is int32."""
+    limits = np.iinfo(dtype)
+    shifted = round_half_even(x, "float32")
+    if zero is not None:
+        shifted = shifted + relay.cast(zero, "float32")
+    return relay.cast(relay.clip(shifted, float(limits.min), float(limits.max)), dtype)
+
+
+@converter("QuantizeLinear", through=21, because="TVM quantizes int4 and blocks as other types")
+def convert_quantize_linear(node: Node) -> Any:
+    if node.has(2):
+        target = node.dtype(2)
+    else:
+        to = int(node.attribute("output_dtype", 0))
+        target = dtype_of(to, f"QuantizeLinear node {node.name!r}") if to else "uint8"
+    x = cast(node.expr(), node.dtype(), "float32")
+    scaled = x / cast(_parameter(node, 1), node.dtype(1), "float32")
+    zero = cast(_parameter(node, 2), node.dtype(2), "int32") if node.has(2) else None
+    return saturate(scaled, zero, target)
+
+
+@converter("DequantizeLinear", through=21, because="TVM fails on blocks")
+def convert_dequantize_linear(node: Node) -> Any:
+    wide = cast(node.expr(), node.dtype(), "int32")
+    if node.has(2):
+        wide = wide - cast(_parameter(node, 2), node.dtype(2), "int32")
+    target = node.dtype(1)
+    return relay.cast(wide, target) * _parameter(node, 1)
+
+
+@converter("MatMulInteger", through=10)
+def convert_matmul_integer(node: Node) -> Any:
+    a = cast(node.expr(0), node.dtype(0), "int32")
+    b = cast(node.expr(1), node.dtype(1), "int32")
+    if node.has(2):
+        a = a - cast(along_axis(node, 2, node.rank(0), node.rank(0) - 2), node.dtype(2), "int32")
+    if node.has(3):
+        b = b - cast(along_axis(node, 3, node.rank(1), node.rank(1) - 1), node.dtype(3), "int32")
+    return matmul(a, node.shape(0), b, node.shape(1), "int32")
+
+
+@converter("QLinearMatMul", through=21, because="TVM rounds in the wrong place for int8")
+def convert_qlinear_matmul(node: Node) -> Any:
+    """Multiply in 32-bit integers, then rescale once."""
+    rank_a, rank_b = node.rank(0), node.rank(3)
+    a = cast(node.expr(0), node.dtype(0), "int32")
+    b = cast(node.expr(3), node.dtype(3), "int32")
+    a = a - cast(along_axis(node, 2, rank_a, rank_a - 2), node.dtype(2), "int32")
+    b = b - cast(along_axis(node, 5, rank_b, rank_b - 1), node.dtype(5), "int32")
+    product = matmul(a, node.shape(0), b, node.shape(3), "int32")
+    scale_a = cast(along_axis(node, 1, rank_a, rank_a - 2), node.dtype(1), "float32")
+    scale_b = cast(along_axis(node, 4, rank_b, rank_b - 1), node.dtype(4), "float32")
+    scale_y = cast(along_axis(node, 6, rank_a, rank_a - 2), node.dtype(6), "float32")
+    zero = cast(along_axis(node, 7, rank_a, rank_a - 2), node.dtype(7), "int32")
+    scaled = relay.cast(product, "float32") * (scale_a * scale_b / scale_y)
+    return saturate(scaled, zero, node.dtype(7))
+
+
+@converter("QLinearConv", through=10)
+def convert_qlinear_conv(node: Node) -> Any:
+    """Convolve in 32-bit integers, then rescale once."""
+    shape, rank = node.shape(3), node.rank(0)
+    x = cast(node.expr(0), node.dtype(0), "int32") - cast(reshape(node.expr(2), ()), node.dtype(2), "int32")
+    weights = cast(node.expr(3), node.dtype(3), "int32")
+    weights = weights - cast(along_axis(node, 5, len(shape), 0), node.dtype(5), "int32")
+    product = convolve(node, x, weights, shape, "int32")
+    if node.has(8):
+        product = relay.nn.bias_add(product, node.expr(8))
+    scale = reshape(node.expr(1), ()) * along_axis(node, 4, rank, 1) / reshape(node.expr(6), ())
+    zero = cast(reshape(node.expr(7), ()), node.dtype(7), "int32")
+    scaled = relay.cast(product, "float32") * scale
+    return saturate(scaled, zero, node.dtype(7))
+
+

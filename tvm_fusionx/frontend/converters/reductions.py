@@ -1,0 +1,100 @@
+"""Operators that reduce over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relay
+
+from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.registry import CONVERTERS, Converter, converter
+from tvm_fusionx.frontend.node import Node
+
+# x, axes, keepdims -> reduced x.
+Reduce = Callable[[Any, list[int], bool], Any]
+
+AXES_FAULT = "TVM fails on axes given as an input, and ReduceSum-13 takes the first axis only"
+
+
+def _log_sum_exp(x: Any, axes: list[int], keepdims: bool) -> Any:
+    """Shift by the maximum, so that no exponential overflows."""
+    largest = relay.max(x, axes, True)
+    total = relay.log(relay.sum(relay.exp(x - largest), axes, True)) + largest
+    return total if keepdims else relay.squeeze(total, axes)
+
+
+# ONNX operator -> (reduction, newest definition).
+REDUCTIONS: dict[str, tuple[Reduce, int]] = {
+    "ReduceL1": (lambda x, axes, keep: relay.sum(relay.abs(x), axes, keep), 18),
+    "ReduceL2": (lambda x, axes, keep: relay.sqrt(relay.sum(x * x, axes, keep)), 18),
+    "ReduceLogSum": (lambda x, axes, keep: relay.log(relay.sum(x, axes, keep)), 18),
+    "ReduceLogSumExp": (_log_sum_exp, 18),
+    "ReduceMax": (relay.max, 20),
+    "ReduceMean": (relay.mean, 18),
+    "ReduceMin": (relay.min, 20),
+    "ReduceProd": (relay.prod, 18),
+    "ReduceSum": (relay.sum, 13),
+    "ReduceSumSquare": (lambda x, axes, keep: relay.sum(x * x, axes, keep), 18),
+}
+
+# Relay has no extreme of booleans; as small integers false < true.
+BOOLEAN_AS = "uint8"
+# Relay's square root and logarithm take floats only.
+NEEDS_FLOAT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
+FLOAT_FOR_INTEGERS = "float64"
+
+
+def _reduction(op_type: str, function: Reduce) -> Callable[[Node], Any]:
+    def convert(node: Node) -> Any:
+        axes = node.ints_from("axes", 1)
+        if not axes:
+            if axes is not None and node.attribute("noop_with_empty_axes", 0):
+                return node.tensor(0)
+            if axes is None and node.attribute("noop_with_empty_axes", 0):
+                return node.tensor(0)
+            axes = list(range(node.rank()))
+        axes = sorted({axis % node.rank() for axis in axes}) if node.rank() else []
+        keepdims = bool(node.attribute("keepdims", 1))
+        x, dtype = node.expr(), node.dtype()
+        work = dtype
+        if dtype == "bool":
+            work = BOOLEAN_AS
+        elif op_type in NEEDS_FLOAT and not dtype.startswith("float"):
+            work = FLOAT_FOR_INTEGERS
+        x = x if work == dtype else relay.cast(x, work)
+        # Relay takes an empty list of axes for all of them; ONNX reduces a scalar over none.
+        result = function(x, axes, keepdims) if axes else function(relay.reshape(x, (1,)), [0], False)
+        if work == dtype:
+            return result
+        return relay.not_equal(result, scalar(0, work)) if dtype == "bool" else relay.cast(result, dtype)
+
+    return convert
+
+
+CONVERTERS.update(
+    {
+        op_type: Converter(_reduction(op_type, function), through, AXES_FAULT)
+        for op_type, (function, through) in REDUCTIONS.items()
+    }
+)
+
+
+@converter("ArgMax", "ArgMin", through=13)
+def convert_arg_extreme(node: Node) -> Any:
+    function = relay.argmax if node.op_type == "ArgMax" else relay.argmin
+    is_last = bool(node.attribute("select_last_index", 0))
+    keepdims = bool(node.attribute("keepdims", 1))
+    best = function(node.expr(), axis=node.axis(0), keepdims=keepdims, select_last_index=is_last)
+    return relay.cast(best, "int64")
+
+
+@converter("MeanVarianceNormalization", through=13)
+def convert_mean_variance_normalization(node: Node) -> Any:
+    axes = [int(axis) for axis in node.attribute("axes", [0, 2, 3])]
+    x, dtype = node.expr(), node.dtype()
+    mean = relay.mean(x, axes, True)
+    centered = x - mean
+    deviation = relay.sqrt(relay.mean(centered * centered, axes, True))
+    # ONNX's definition keeps a constant input from dividing by zero with this.
+    return centered / (deviation + scalar(1e-9, dtype))

@@ -1,0 +1,102 @@
+"""Compute an ONNX node in NumPy when all its inputs are known."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+logger = logging.getLogger(__name__)
+
+# Two runs give two results, so no constant stands for them.
+RANDOM_OPERATORS = frozenset(
+    {
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    """Divide as ONNX does: integers are truncated toward zero, without a detour over floats."""
+    if a.dtype.kind == "f":
+        return np.divide(a, b)
+    if np.any(b == 0):
+        return None
+    quotient = np.floor_divide(a, b)
+    is_rounded_down = (quotient < 0) & (quotient * b != a)
+    return (quotient + is_rounded_down).astype(a.dtype)
+
+
+# The reference evaluator divides integers as floats, which is inexact above 2**53.
+OWN_EVALUATORS: dict[str, Callable[..., Any]] = {"Div": _divide}
+
+
+def evaluate(
+    proto: Any, inputs: Sequence[Any], opsets: Mapping[str, int]
+) -> list[np.ndarray[Any, Any]] | None:
+    """Return the outputs of one node on known inputs, or None where NumPy cannot tell.
+
+    Parameters
+    ----------
+    proto
+        ``onnx.NodeProto`` without subgraphs.
+    inputs
+        One array per input; None for an optional input left out.
+    opsets
+        Opset version per domain.
+
+    Returns
+    -------
+    list of numpy.ndarray or None
+        One array per output, empty names included.
+    """
+    if proto.op_type in RANDOM_OPERATORS and not proto.domain:
+        return None
+    own = None if proto.domain else OWN_EVALUATORS.get(proto.op_type)
+    if own is not None:
+        result = own(*inputs)
+        return None if result is None else [np.asarray(result)]
+    names = [name for name in proto.output if name]
+    feeds = {n: v for n, v in zip(proto.input, inputs, strict=True) if n}
+    graph = helper.make_graph(
+        [proto],
+        "node",
+        [helper.make_empty_tensor_value_info(name) for name in feeds],
+        [helper.make_empty_tensor_value_info(name) for name in names],
+    )
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(graph, opsets=dict(opsets)).run(None, feeds)
+    except Exception as error:  # the evaluator raises whatever its operators raise
+        logger.debug("%s %s is not folded: %s", proto.op_type, proto.name, error)
+        return None
+    by_name = dict(zip(names, results, strict=True))
+    if any(not isinstance(v, (np.ndarray, np.generic)) for v in by_name.values()):
+        return None
+    arrays = [np.asarray(by_name[name]) if name else np.zeros(0) for name in proto.output]
+    # Custom element types (bfloat16, float8, int4) are structured arrays TVM does not know.
+    return arrays if all(array.dtype.kind in "biuf" for array in arrays) else None
+
+
+def attribute_value(attribute: Any) -> Any:
+    """Return an attribute's value: bytes become text, tensors become arrays."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if attribute.type == onnx.AttributeProto.STRINGS:
+        return [item.decode("utf-8", errors="replace") for item in value]
+    if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
+        return list(value)
+    return value

@@ -1,0 +1,108 @@
+"""ONNX model to Relay module, with static shapes and constants folded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import relay
+
+from tvm_fusionx.errors import ModelError
+from tvm_fusionx.frontend.model_inputs import (
+    DtypeArgument,
+    ShapeArgument,
+    check_constants,
+    resolve_inputs,
+)
+from tvm_fusionx.frontend.read_model import ModelSource, read_model
+from tvm_fusionx.frontend.support import check_operators
+from tvm_fusionx.frontend.translate import Scope, Translation
+from tvm_fusionx.frontend.values import Tensor, Value
+
+logger = logging.getLogger(__name__)
+
+
+def from_onnx(
+    path_or_model: ModelSource,
+    shape: ShapeArgument = None,
+    dtype: DtypeArgument = None,
+    *,
+    constants: Mapping[str, Any] | None = None,
+) -> tuple[tvm.IRModule, dict[str, Any]]:
+    """Import an ONNX model as a Relay module with static shapes.
+
+    Shape arithmetic and everything else that depends on constants only is computed here, and never
+    reaches Relay. Loops of known length are unrolled. Each call's span is the name of the ONNX node
+    it comes from (``call.span.source_name.name``).
+
+    Parameters
+    ----------
+    path_or_model
+        A path (external weights are read from beside it), the bytes of a file, or a loaded model.
+    shape
+        Sizes of inputs with open dimensions, by input name.
+    dtype
+        The dtypes you expect, by input name or one for all floating inputs; checked, not converted.
+    constants
+        Values of inputs to bind while compiling, by input name. Needed for inputs that decide a
+        shape, such as the target of a Reshape; the others remain the function's parameters.
+
+    Returns
+    -------
+    mod : tvm.IRModule
+        ``main`` takes the model's inputs in order, weights are constants, types are inferred. A
+        sequence output becomes as many outputs as it has items.
+    params : dict
+        Empty: every weight is in `mod`. Kept for the convention of TVM's importers.
+
+    Raises
+    ------
+    ModelError
+        If the file is missing, truncated, not ONNX, or newer than opset 22.
+    UnsupportedOperatorError
+        If operators have no translation (all are listed), or a node uses one in a way that has none.
+    ShapeError
+        If a dimension is left open, or a given shape contradicts the model.
+    InputError
+        If a name is not one of the model's inputs, or a dtype contradicts the model.
+
+    Examples
+    --------
+    >>> mod, params = from_onnx("model.onnx", shape={"x": (1, 3, 320, 320)})  # doctest: +SKIP
+    """
+    model = read_model(path_or_model)
+    arrays = check_constants(model, constants or {})
+    inputs = resolve_inputs(model, shape, dtype, arrays)
+    opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
+    check_operators(model, opsets, inputs)
+
+    translation = Translation(opsets)
+    scope = Scope()
+    params = []
+    for name, (dims, element) in inputs.items():
+        variable = relay.var(name, shape=dims, dtype=element)
+        params.append(variable)
+        scope[name] = translation.input_tensor(variable, dims, element)
+    for name, array in arrays.items():
+        scope[name] = Tensor.from_array(array)
+    outputs = _flatten(translation.run_graph(model.graph, scope))
+    body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
+    mod = tvm.IRModule.from_expr(relay.Function(params, body))
+    return relay.transform.InferType()(mod), {}
+
+
+def _flatten(values: list[Value]) -> list[Any]:
+    """Return the expressions of all outputs, the items of sequences one by one."""
+    exprs = []
+    for value in values:
+        if value is None:
+            raise ModelError(
+                "the model's output",
+                expected="a tensor or a sequence of tensors",
+                found="an optional without content",
+                next_step="Export the model without optional outputs.",
+            )
+        exprs.extend(item.expr for item in (value if isinstance(value, list) else [value]))
+    return exprs

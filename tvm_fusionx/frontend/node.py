@@ -1,0 +1,132 @@
+"""One ONNX operator call, as converters see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.errors import UnsupportedOperatorError
+from tvm_fusionx.frontend.values import Tensor, Value
+
+FIX_INPUT = "Give it as a constant: from_onnx(model, constants={name: array}), or fold it in the exporter."
+ASK_SUPPORT = "Export the model without it, or add a converter in tvm_fusionx/frontend/converters."
+
+
+class Node:
+    """An ONNX node with its attributes decoded and its inputs translated.
+
+    Attributes
+    ----------
+    name : str
+        Unique and not empty.
+    op_type : str
+        Operator name; with its domain in front when that is not ONNX's own (``com.microsoft.Gelu``).
+    version : int
+        The opset version that last changed this operator's definition, at most the model's.
+    attributes : Mapping
+        Decoded: numbers, strings, lists, arrays, graphs.
+    inputs : Sequence
+        Translated inputs; None where an optional input is left out.
+    outputs : Sequence of str
+        Names; empty where an optional output is not wanted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        op_type: str,
+        version: int,
+        attributes: Mapping[str, Any],
+        inputs: Sequence[Value],
+        outputs: Sequence[str],
+        input_names: Sequence[str],
+    ) -> None:
+        self.name = name
+        self.op_type = op_type
+        self.version = version
+        self.attributes = attributes
+        self.inputs = inputs
+        self.outputs = outputs
+        self.input_names = input_names
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or `default` where the node does not set it."""
+        return self.attributes.get(name, default)
+
+    def has(self, position: int) -> bool:
+        """Tell whether the optional input at `position` is given."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def tensor(self, position: int) -> Tensor:
+        """Return the input at `position`, which must be a tensor."""
+        value = self.inputs[position] if position < len(self.inputs) else None
+        if not isinstance(value, Tensor):
+            found = "a sequence" if isinstance(value, list) else "nothing"
+            raise self.refuse(f"a tensor as input {position}", found, ASK_SUPPORT)
+        return value
+
+    def expr(self, position: int = 0) -> Any:
+        return self.tensor(position).expr
+
+    def shape(self, position: int = 0) -> tuple[int, ...]:
+        return self.tensor(position).shape
+
+    def rank(self, position: int = 0) -> int:
+        return self.tensor(position).rank
+
+    def dtype(self, position: int = 0) -> str:
+        return self.tensor(position).dtype
+
+    def array(self, position: int) -> np.ndarray[Any, Any]:
+        """Return the numbers of an input that decides a shape.
+
+        Raises
+        ------
+        UnsupportedOperatorError
+            If they are computed at run time.
+        """
+        tensor = self.tensor(position)
+        if tensor.array is None:
+            name = self.input_names[position]
+            raise self.refuse(
+                f"input {position} ({name!r}) to be known while compiling, for it decides a shape",
+                "a value computed at run time",
+                FIX_INPUT,
+            )
+        return np.asarray(tensor.array)
+
+    def ints(self, position: int) -> list[int]:
+        """Return a shape-like input as a list of integers."""
+        return [int(i) for i in self.array(position).reshape(-1)]
+
+    def scalar(self, position: int) -> Any:
+        """Return a one-element constant input as a Python number."""
+        return self.array(position).reshape(-1)[0].item()
+
+    def ints_from(self, attribute: str, position: int) -> list[int] | None:
+        """Return integers that older opsets keep in an attribute and newer ones in an input."""
+        if self.has(position):
+            return self.ints(position)
+        value = self.attribute(attribute)
+        return None if value is None else [int(i) for i in np.atleast_1d(value)]
+
+    def axis(self, default: int, rank: int | None = None, name: str = "axis") -> int:
+        """Return the axis attribute, counted from the front."""
+        axis = int(self.attribute(name, default))
+        size = self.rank() if rank is None else rank
+        return axis + size if axis < 0 else axis
+
+    def wants(self, position: int) -> bool:
+        """Tell whether the model uses the optional output at `position`."""
+        return position < len(self.outputs) and self.outputs[position] != ""
+
+    def refuse(self, expected: str, found: str, next_step: str = ASK_SUPPORT) -> Exception:
+        """Return the error that says why this node cannot be translated."""
+        return UnsupportedOperatorError(
+            f"{self.op_type} node {self.name!r}",
+            expected=expected,
+            found=found,
+            next_step=next_step,
+        )
