@@ -1,0 +1,167 @@
+"""Convolutions in NCHWc, weights packed at compile time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.ecg.relay_attributes import default_attributes
+from tvm_fusionx.layout.blocked_tensor import (
+    CHANNEL_AXIS,
+    UNBLOCKED,
+    Blocked,
+    Convert,
+    block_for,
+    blocked_layout,
+    blocked_shape,
+    enter,
+    leave,
+    reshape,
+)
+
+CONV2D = "nn.conv2d"
+CONV2D_TRANSPOSE = "nn.conv2d_transpose"
+DENSE_BLOCKED = "nn.contrib_conv2d_NCHWc"
+DEPTHWISE_BLOCKED = "nn.contrib_depthwise_conv2d_NCHWc"
+
+WEIGHTS = "OIHW"
+TRANSPOSE_WEIGHTS = frozenset({"IOHW", "OIHW"})
+
+# A sub-pixel convolution with fewer output channels fills vectors with the pixels of a window.
+FEWEST_CHANNELS_A_CHUNK = 4
+
+
+def why_not_blocked(node: Node) -> str | None:
+    """Return why a ``nn.conv2d`` stays in its layout, or None."""
+    attrs = node.attrs
+    if attrs["data_layout"] != UNBLOCKED or attrs["kernel_layout"] != WEIGHTS:
+        return f"its layouts are {attrs['data_layout']} and {attrs['kernel_layout']}"
+    if attrs["out_layout"] not in ("", UNBLOCKED):
+        return f"its result's layout is {attrs['out_layout']}"
+    if not node.operands[1].is_constant:
+        return "its weights are not constant"
+    if not node.operands[0].type.is_float:
+        return f"its data is {node.operands[0].dtype}"
+    groups, outputs = int(attrs["groups"]), node.outputs[0].shape[CHANNEL_AXIS]
+    if groups == node.operands[0].shape[CHANNEL_AXIS] != 1 and groups != outputs:
+        return "it makes several channels of each one"
+    return None
+
+
+def block_convolution(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blocked | None:
+    """Return a ``nn.conv2d`` in NCHWc, or None when it stays as it is."""
+    if why_not_blocked(node) is not None:
+        return None
+    if int(node.attrs["groups"]) == node.outputs[0].shape[CHANNEL_AXIS] > 1:
+        return _block_depthwise(graph, node, blocked, vector)
+    return _block_dense(graph, node, blocked, vector)
+
+
+def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blocked:
+    data, weights = node.operands
+    groups = int(node.attrs["groups"])
+    shape = node.outputs[0].shape
+    block = block_for(shape[CHANNEL_AXIS] // groups, vector)
+    form = blocked(data)
+    if form is not None and (form.channels // groups) % form.block:
+        data, form = leave(graph, form), None
+    if form is None:
+        # Inputs are broadcast, never loaded as vectors: chunks of one channel serve as well, and
+        # an image is such a tensor already.
+        form = enter(graph, data, 1)
+    attrs = node.attrs.replace(
+        data_layout=blocked_layout(form.block),
+        kernel_layout=f"OIHW{form.block}i{block}o",
+        out_layout=blocked_layout(block),
+    )
+    packed = graph.constant(pack_weights(weights.array, form.block, block))
+    value = graph.call(DENSE_BLOCKED, [form.value, packed], attrs, name=node.name)
+    return Blocked(value, shape)
+
+
+def _block_depthwise(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blocked:
+    data, weights = node.operands
+    shape = node.outputs[0].shape
+    form = blocked(data)
+    if form is None:
+        form = enter(graph, data, block_for(shape[CHANNEL_AXIS], vector))
+    layout = blocked_layout(form.block)
+    attrs = node.attrs.replace(
+        data_layout=layout, kernel_layout=f"OIHW1i{form.block}o", out_layout=layout
+    )
+    packed = graph.constant(pack_weights(weights.array, 1, form.block))
+    value = graph.call(DEPTHWISE_BLOCKED, [form.value, packed], attrs, name=node.name)
+    return Blocked(value, shape)
+
+
+def pack_weights(array: np.ndarray, in_block: int, out_block: int) -> np.ndarray:
+    """Return weights ``[O, I, h, w]`` as ``[O / o, I / i, h, w, i, o]``, i and o the blocks."""
+    outputs, inputs, rows, columns = array.shape
+    cut = array.reshape(
+        outputs // out_block, out_block, inputs // in_block, in_block, rows, columns
+    )
+    return np.ascontiguousarray(cut.transpose(0, 2, 4, 5, 3, 1))
+
+
+def why_not_sub_pixel(node: Node) -> str | None:
+    """Return why a transposed convolution is not a pointwise one with its pixels rearranged."""
+    attrs = node.attrs
+    if attrs["data_layout"] != UNBLOCKED or attrs["kernel_layout"] not in TRANSPOSE_WEIGHTS:
+        return f"its layouts are {attrs['data_layout']} and {attrs['kernel_layout']}"
+    if attrs["out_layout"] not in ("", UNBLOCKED) or int(attrs["groups"]) != 1:
+        return "it is grouped, or its result has a layout of its own"
+    if not node.operands[1].is_constant or not node.operands[0].type.is_float:
+        return "its weights are not constant, or its data is not floating point"
+    if any(int(each) for each in (*attrs["padding"], *attrs["output_padding"])):
+        return "it is padded"
+    kernel = node.operands[1].shape[2:]
+    if kernel != tuple(int(each) for each in attrs["strides"]):
+        return "its windows overlap or leave gaps"
+    return None
+
+
+def block_sub_pixel(
+    graph: Graph, node: Node, blocked: Convert, vector: int
+) -> Blocked | Value | None:
+    """Return a transposed convolution whose windows tile the output, as a pointwise convolution.
+
+    Every input pixel makes a window of output pixels of its own (Shi et al., 2016): the window's
+    pixels become output channels, and are put in place afterwards. A result with too few channels
+    for a vector comes back as an image.
+    """
+    if why_not_sub_pixel(node) is not None:
+        return None
+    data, weights = node.operands
+    inputs, outputs, rows, columns = weights.shape
+    shape = node.outputs[0].shape
+    batch, _, height, width = data.shape
+    block = block_for(outputs, vector)
+    form = blocked(data) or enter(graph, data, 1)
+    if block < FEWEST_CHANNELS_A_CHUNK:
+        block = rows * columns
+        by_pixel = weights.array.transpose(1, 2, 3, 0)
+    else:
+        by_pixel = weights.array.transpose(2, 3, 1, 0)
+    packed = pack_weights(by_pixel.reshape(-1, inputs, 1, 1), form.block, block)
+    attrs = default_attributes(
+        CONV2D,
+        channels=outputs * rows * columns,
+        kernel_size=(1, 1),
+        strides=(1, 1),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        data_layout=blocked_layout(form.block),
+        kernel_layout=f"OIHW{form.block}i{block}o",
+        out_layout=blocked_layout(block),
+        out_dtype=node.attrs["out_dtype"],
+    )
+    pixels = graph.call(DENSE_BLOCKED, [form.value, graph.constant(packed)], attrs, name=node.name)
+    if block == rows * columns and block_for(outputs, vector) < FEWEST_CHANNELS_A_CHUNK:
+        apart = reshape(graph, pixels, (batch, outputs, height, width, rows, columns))
+        placed = graph.call("transpose", [apart], {"axes": (0, 1, 2, 4, 3, 5)})
+        return reshape(graph, placed, shape)
+    chunks = outputs // block
+    apart = reshape(graph, pixels, (batch, rows, columns, chunks, height, width, block))
+    placed = graph.call("transpose", [apart], {"axes": (0, 3, 4, 1, 5, 2, 6)})
+    return Blocked(reshape(graph, placed, blocked_shape(shape, block)), shape)

@@ -1,0 +1,88 @@
+"""Carry the NCHWc layout through pooling, resizing, padding, concatenation and reductions."""
+
+from __future__ import annotations
+
+from tvm_fusionx.ecg.graph import Graph, Node
+from tvm_fusionx.layout.blocked_elementwise import all_blocked
+from tvm_fusionx.layout.blocked_tensor import (
+    CHANNEL_AXIS,
+    IMAGE_AXES,
+    UNBLOCKED,
+    Blocked,
+    Convert,
+    blocked_layout,
+)
+
+# Operators that take an NCHWc layout as an attribute and keep channels apart.
+LAYOUT_OPERATORS = frozenset(
+    {
+        "image.resize2d",
+        "nn.adaptive_avg_pool2d",
+        "nn.adaptive_max_pool2d",
+        "nn.avg_pool2d",
+        "nn.global_avg_pool2d",
+        "nn.global_max_pool2d",
+        "nn.max_pool2d",
+        "nn.upsampling",
+    }
+)
+
+REDUCTIONS = frozenset({"max", "mean", "min", "prod", "sum"})
+SPATIAL_AXES = frozenset({2, 3})
+
+PAD = "nn.pad"
+CONCATENATE = "concatenate"
+
+
+def block_layout_operator(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return a pooling or resizing in NCHWc."""
+    form = blocked(node.operands[0])
+    attrs = node.attrs
+    if form is None or attrs["layout"] != UNBLOCKED or len(node.outputs) != 1:
+        return None
+    changes = {"layout": blocked_layout(form.block)}
+    value = graph.call(
+        node.op, [form.value, *node.operands[1:]], attrs.replace(**changes), name=node.name
+    )
+    return Blocked(value, node.outputs[0].shape)
+
+
+def block_reduction(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return a reduction over rows and columns in NCHWc; rows and columns stay as extents of 1."""
+    form = blocked(node.operands[0])
+    axis = node.attrs["axis"]
+    if form is None or axis is None or node.attrs["exclude"]:
+        return None
+    axes = {int(each) % IMAGE_AXES for each in (axis if isinstance(axis, tuple) else (axis,))}
+    if axes != SPATIAL_AXES:
+        return None
+    attrs = node.attrs.replace(axis=tuple(sorted(SPATIAL_AXES)), keepdims=True)
+    value = graph.call(node.op, [form.value], attrs, name=node.name)
+    return Blocked(value, (*form.shape[: CHANNEL_AXIS + 1], 1, 1))
+
+
+def block_pad(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return a padding of rows and columns in NCHWc."""
+    form = blocked(node.operands[0])
+    widths = node.attrs["pad_width"]
+    if form is None or any(width for pair in widths[: CHANNEL_AXIS + 1] for width in pair):
+        return None
+    attrs = node.attrs.replace(pad_width=(*widths, (0, 0)))
+    value = graph.call(PAD, [form.value, *node.operands[1:]], attrs, name=node.name)
+    return Blocked(value, node.outputs[0].shape)
+
+
+def block_concatenate(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return a concatenation in NCHWc, when every operand is cut into chunks of one width."""
+    forms = all_blocked(node.operands, blocked)
+    if forms is None or len({form.block for form in forms}) != 1:
+        return None
+    attrs = node.attrs.replace(axis=int(node.attrs["axis"]) % IMAGE_AXES)
+    value = graph.call(
+        CONCATENATE,
+        [form.value for form in forms],
+        attrs,
+        grouping=node.grouping,
+        name=node.name,
+    )
+    return Blocked(value, node.outputs[0].shape)

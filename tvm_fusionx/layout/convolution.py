@@ -1,0 +1,113 @@
+"""Choose NCHWc layouts for the convolutions of a graph, once for each connected region.
+
+Walks the graph from inputs to outputs. Every convolution that can be blocked is; what follows stays
+blocked as long as each operator allows it; where one does not, the tensor is put back in order
+once, for all readers. The chunk width depends on the number of channels alone, so that tensors that meet
+(a residual and its sum) agree, and no layout changes between two convolutions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.layout.blocked_convolution import (
+    CONV2D,
+    CONV2D_TRANSPOSE,
+    block_convolution,
+    block_sub_pixel,
+)
+from tvm_fusionx.layout.blocked_elementwise import (
+    BIAS,
+    ELEMENTWISE,
+    PRELU,
+    block_bias,
+    block_elementwise,
+    block_prelu,
+)
+from tvm_fusionx.layout.blocked_tensor import Blocked, Convert, leave, reshape
+from tvm_fusionx.layout.blocked_windows import (
+    CONCATENATE,
+    LAYOUT_OPERATORS,
+    PAD,
+    REDUCTIONS,
+    block_concatenate,
+    block_layout_operator,
+    block_pad,
+    block_reduction,
+)
+
+logger = logging.getLogger(__name__)
+
+# Chunks of 8 channels fill an AVX register; AVX-512 machines run as many 8-lane multiply-adds a
+# cycle as they have 256-bit ports, and 8 divides far more channel counts than 16.
+WIDEST_VECTOR = 8
+
+Carrier = Callable[[Graph, Node, Convert], "Blocked | None"]
+
+CARRIERS: dict[str, Carrier] = {
+    **dict.fromkeys(ELEMENTWISE, block_elementwise),
+    **dict.fromkeys(LAYOUT_OPERATORS, block_layout_operator),
+    **dict.fromkeys(REDUCTIONS, block_reduction),
+    BIAS: block_bias,
+    PRELU: block_prelu,
+    PAD: block_pad,
+    CONCATENATE: block_concatenate,
+}
+
+
+def pack_convolutions(graph: Graph, cpu: Any) -> int:
+    """Put the convolutions of `graph` and what surrounds them in NCHWc layout, in place.
+
+    Parameters
+    ----------
+    graph
+        The graph; float convolutions with constant weights are changed.
+    cpu
+        Whose vectors to fill; only `lanes`, its float32 lanes, is read.
+
+    Returns
+    -------
+    int
+        Number of convolutions put in NCHWc.
+    """
+    vector = min(WIDEST_VECTOR, int(cpu.lanes))
+    forms: dict[Value, Blocked] = {}
+    images: dict[Value, Value] = {}
+    packed = 0
+
+    def blocked(value: Value) -> Blocked | None:
+        return forms.get(value)
+
+    for node in graph.calls():
+        result: Blocked | Value | None = None
+        if node.op == CONV2D:
+            result = block_convolution(graph, node, blocked, vector)
+            packed += result is not None
+        elif node.op == CONV2D_TRANSPOSE:
+            result = block_sub_pixel(graph, node, blocked, vector)
+            packed += result is not None
+        elif node.op in CARRIERS and any(value in forms for value in node.operands):
+            result = CARRIERS[node.op](graph, node, blocked)
+        if isinstance(result, Blocked):
+            forms[node[0]] = result
+        elif result is not None:
+            images[node[0]] = result
+    _connect(graph, forms, images)
+    logger.debug("%d convolutions in NCHWc", packed)
+    return packed
+
+
+def _connect(graph: Graph, forms: dict[Value, Blocked], images: dict[Value, Value]) -> None:
+    """Make the readers that stay unblocked read the blocked tensors, put back in order."""
+    done = {value.node for value in [*forms, *images]}
+    for old, new in images.items():
+        graph.replace(old, new)
+    for old, form in forms.items():
+        readers = [user for user in graph.users(old.node) if user not in done]
+        if readers or graph.is_output(old.node):
+            image = leave(graph, form)
+            graph.replace(old, reshape(graph, image, old.shape))
+    graph.prune()
