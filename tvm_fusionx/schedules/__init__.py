@@ -94,9 +94,9 @@ def schedule(
             continue
         try:
             return _apply(candidate, func, info, dict(knobs or {}), failures)
-        except (tvm.TVMError, UnschedulableError) as error:
+        except Exception as error:  # A template's fault must not stop a build: the next one serves.
             reason = f"{candidate.name}: {_first_line(error)}"
-            logger.debug("template failed: %s", reason)
+            logger.info("template failed: %s", reason, exc_info=True)
             failures.append(reason)
     return Scheduled(func, UNSCHEDULED, {}, "; ".join(failures))
 

@@ -8,8 +8,9 @@ they are in the cache.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -31,7 +32,10 @@ from tvm_fusionx.schedules.nest import (
 )
 from tvm_fusionx.schedules.register_tile import max_rows, panel_vectors, tile_rows
 from tvm_fusionx.schedules.rows import schedule_member, schedule_rows
+from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+
+logger = logging.getLogger(__name__)
 
 # Multiply-adds below which a dot product stays on one thread: about 5 us of work, what it costs to
 # start the others.
@@ -72,6 +76,19 @@ class _Plan:
     @property
     def is_parallel(self) -> bool:
         return self.cores > 1 and self.batch * self.m * self.n * self.k >= MIN_PARALLEL_MACS
+
+
+@dataclass(frozen=True)
+class _Isolated:
+    """A block whose product is accumulated in registers and written out by a stage of its own."""
+
+    sch: Any
+    info: BlockInfo
+    reduce: str
+    write: str
+    plan: _Plan
+    needs_pack: bool
+    """Whether the right operand must be copied into panels first."""
 
 
 def _why_not(info: BlockInfo) -> str | None:
@@ -173,121 +190,132 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 def _row_block(plan: _Plan, cpu: Cpu) -> int:
     """Return the rows that are computed before what reduces them runs."""
     float_bytes = 4
-    right_bytes = plan.n * plan.k * float_bytes
-    tiles = max(1, plan.m // plan.rows)
-    if right_bytes * 2 <= cpu.l2_bytes:
-        # The right operand stays in the cache: rows may leave it early.
-        wanted = plan.rows
-    else:
-        # It streams past: as many rows as possible for each pass over it.
-        share = max(1, -(-tiles // max(1, cpu.cores // max(1, plan.batch))))
-        wanted = share * plan.rows
     most = max(plan.rows, cpu.l2_bytes // 2 // (plan.n * float_bytes))
-    while wanted > most and wanted > plan.rows:
-        wanted -= plan.rows
-    return max(1, min(wanted, plan.m))
+    tiles = plan.m // plan.rows
+    fitting = [
+        count * plan.rows
+        for count in range(1, tiles + 1)
+        if plan.m % (count * plan.rows) == 0 and count * plan.rows <= most
+    ]
+    if not fitting:
+        # No whole number of tiles: all rows together, if they fit, need no partial block.
+        return plan.m if plan.m <= most else min(plan.rows, plan.m)
+    if plan.n * plan.k * float_bytes * 2 <= cpu.l2_bytes:
+        # The right operand stays in the cache: rows may leave it early.
+        return fitting[0]
+    # It streams past: as many rows as possible for each pass over it, one block for each core.
+    share = -(-plan.m * plan.batch // cpu.cores)
+    return max((rows for rows in fitting if rows <= share), default=fitting[0])
 
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     info = detach_outputs(sch, inline_spatial(sch, info))
     func = split_lane_reductions(sch.mod["main"], info.cpu.lanes)
     for attempt in (_as_one_nest, _as_own_nest):
-        sch = tir.Schedule(
-            tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none"
-        )
         try:
-            attempt(sch, info_of(sch, info), values)
-        except (tvm.TVMError, UnschedulableError):
+            return attempt(func, info, values)
+        except (tvm.TVMError, UnschedulableError) as error:
             if attempt is _as_own_nest:
                 raise
-            continue
-        return sch.mod["main"]
+            logger.debug("product and what follows it in one nest: %s", error)
     return None
 
 
-def _write_stage(sch: Any, info: BlockInfo, dot: Stage) -> tuple[Any, Any]:
-    """Accumulate `dot` in registers; return its block and the block that writes the tile out.
+def _isolate(func: Any, info: BlockInfo, values: KnobValues, row_block: int) -> _Isolated:
+    """Accumulate the product in registers, written out by a stage of its own; widen both to tiles.
 
-    A stage that finishes the product element by element becomes part of the writing block,
+    A stage that finishes the product element by element becomes part of the writing stage,
     whatever its own layout, when TVM finds the inverse of its index map.
     """
-    accumulate = sch.get_block(dot.name)
-    write = sch.cache_write(accumulate, 0, "local")
+    sch = _schedule_of(func)
+    info = info_of(sch, info)
+    dot = info.anchor
+    if dot is None:
+        raise UnschedulableError("the dot product is gone")
+    plan = _plan(dot, info.cpu, values)
+    write = sch.cache_write(sch.get_block(dot.name), 0, "local")
+    name = sch.get(write).name_hint
     readers = info.consumers[dot.name]
     if len(readers) == 1 and not info.stages[readers[0]].is_reduction:
         with contextlib.suppress(tvm.TVMError):
             sch.reverse_compute_inline(sch.get_block(readers[0]))
-    return accumulate, write
-
-
-def _dot_of(info: BlockInfo) -> Stage:
-    dot = info.anchor
-    if dot is None:
-        raise UnschedulableError("the dot product is gone")
-    return dot
-
-
-def _as_one_nest(sch: Any, info: BlockInfo, values: KnobValues) -> None:
-    """Everything that follows the product in the product's own parallel loop."""
-    dot = _dot_of(info)
-    plan = _plan(dot, info.cpu, values)
-    late: Late = []
-    before = info.upstream(dot.name)
-    accumulate, write = _write_stage(sch, info, dot)
-    name = sch.get(write).name_hint
     current = info_of(sch, info)
-    after = current.downstream(name)
-    rest = set(current.stages) - after - before - {name, dot.name}
-    if not after:
-        _tile_at_root(sch, accumulate, write, plan, current, late)
+    mode = OVERLAP if name in current.outputs else PAD
+    right_is_panel = _is_contiguous(plan.axes.right, dot.iters[plan.axes.n[0]].var)
+    has_tail = plan.n % plan.width != 0
+    needs_pack = not right_is_panel or (has_tail and mode == PAD)
+    func = widen_axis(sch.mod["main"], dot.name, name, plan.axes.n[0], plan.width, mode)
+    plan = replace(plan, n=-(-plan.n // plan.width) * plan.width)
+    if plan.axes.m and (mode == OVERLAP or row_block in (0, plan.m)):
+        func = widen_axis(func, dot.name, name, plan.axes.m[0], plan.rows, mode)
+        plan = replace(plan, m=-(-plan.m // plan.rows) * plan.rows)
+    sch = _schedule_of(func)
+    return _Isolated(sch, info_of(sch, info), dot.name, name, plan, needs_pack)
+
+
+def _schedule_of(func: Any) -> Any:
+    return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+
+
+def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
+    """Compute everything that follows the product in the product's own parallel loop."""
+    before = info_before(func, info)
+    block = _isolate(func, info, values, values[ROW_BLOCK_KNOB])
+    current = block.info
+    after = current.downstream(block.write)
+    late: Late = []
+    if after:
+        _rows_at_root(block, values, late)
     else:
-        _rows_at_root(sch, accumulate, name, plan, current, values, late)
-    if rest & {stage for each in after for stage in current.producers[each]}:
+        _tile_at_root(block, late)
+    rest = set(current.stages) - after - {block.write, block.reduce}
+    if (rest - before) & {stage for each in after for stage in current.producers[each]}:
         raise UnschedulableError("what follows the product reads another stage")
-    _schedule_others(sch, info, before | rest, late)
+    _schedule_others(block, rest, late)
     finish(late)
+    return block.sch.mod["main"]
 
 
-def _as_own_nest(sch: Any, info: BlockInfo, values: KnobValues) -> None:
-    """The product in a parallel loop of its own, and what follows in others."""
-    dot = _dot_of(info)
-    plan = _plan(dot, info.cpu, values)
+def info_before(func: Any, info: BlockInfo) -> set[str]:
+    """Return the stages that compute the product's operands."""
+    current = info_of(_schedule_of(func), info)
+    return current.upstream(current.anchor.name) if current.anchor is not None else set()
+
+
+def _as_own_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
+    """Give the product a parallel loop of its own, and what follows it others."""
+    block = _isolate(func, info, values, 0)
     late: Late = []
-    accumulate, write = _write_stage(sch, info, dot)
-    current = info_of(sch, info)
-    others = set(current.stages) - {sch.get(write).name_hint, dot.name}
-    _tile_at_root(sch, accumulate, write, plan, current, late)
-    _schedule_others(sch, info, others, late)
+    others = set(block.info.stages) - {block.write, block.reduce}
+    _tile_at_root(block, late)
+    _schedule_others(block, others, late)
     finish(late)
+    return block.sch.mod["main"]
 
 
-def _schedule_others(sch: Any, info: BlockInfo, names: set[str], late: Late) -> None:
+def _schedule_others(block: _Isolated, names: set[str], late: Late) -> None:
     if names:
-        current = info_of(sch, info)
+        current = info_of(block.sch, block.info)
         each_alone = set(names)
-        schedule_rows(sch, current, late, each_alone, names)
+        schedule_rows(block.sch, current, late, each_alone, names)
 
 
-def _tile_at_root(
-    sch: Any, accumulate: Any, write: Any, plan: _Plan, info: BlockInfo, late: Late
-) -> None:
+def _tile_at_root(block: _Isolated, late: Late) -> None:
     """Tile the writing block over its whole matrix and spread the tiles over the cores."""
+    sch, plan = block.sch, block.plan
+    write, accumulate = sch.get_block(block.write), sch.get_block(block.reduce)
     batch, m, n = _roles(sch, write, plan)
-    packed = _pack_right(sch, accumulate, plan)
+    packed = _pack_right(sch, accumulate, plan) if block.needs_pack else None
+    in_batch = packed is not None and plan.batch >= plan.cores
     outer_n, inner_n = sch.split(n, [None, plan.width])
     outer_m, inner_m = sch.split(m, [None, plan.rows])
-    chunks = 1
-    if packed is None or plan.batch < plan.cores:
-        chunks = _chunks(plan)
-    chunk, outer_m = sch.split(outer_m, [chunks, None])
+    chunk, outer_m = sch.split(outer_m, [1 if in_batch else _chunks(plan), None])
     sch.reorder(*batch, chunk, outer_n, outer_m, inner_m, inner_n)
-    if packed is not None:
-        _schedule_pack(sch, packed, batch if plan.batch >= plan.cores else [], plan, late)
     _micro_kernel(sch, accumulate, write, outer_m, inner_m, inner_n, plan, late)
-    around = (
-        [*batch] if packed is not None and plan.batch >= plan.cores else [*batch, chunk, outer_n]
-    )
-    if plan.is_parallel and around:
+    if packed is not None:
+        _schedule_pack(sch, packed, batch if in_batch else [], plan)
+    around = [*batch] if in_batch else [*batch, chunk, outer_n]
+    if plan.is_parallel:
         sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
 
 
@@ -299,10 +327,8 @@ def _roles(sch: Any, block: Any, plan: _Plan) -> tuple[list[Any], Any, Any]:
     m = loops[axes.m[0]] if axes.m else None
     batch = [loop for loop in loops if loop is not n and loop is not m]
     if m is None:
-        if batch and extent(sch, batch[-1]) == 1:
-            m = batch.pop()
-        else:
-            m = sch.add_unit_loop(n)
+        is_unit = bool(batch) and extent(sch, batch[-1]) == 1
+        m = batch.pop() if is_unit else sch.add_unit_loop(n)
     return batch, m, n
 
 
@@ -369,14 +395,11 @@ def _initialise(sch: Any, accumulate: Any, loop: Any) -> None:
     sch.unroll(row)
 
 
-def _pack_right(sch: Any, accumulate: Any, plan: _Plan) -> Any | None:
-    """Copy the right operand into column panels where the product would read it with a stride."""
-    stage = describe_stage(sch.get(accumulate))
-    axes = dot_axes(stage)
+def _pack_right(sch: Any, accumulate: Any, plan: _Plan) -> Any:
+    """Copy the right operand into column panels, which the product then reads in order."""
+    axes = dot_axes(describe_stage(sch.get(accumulate)))
     if axes is None:
         raise UnschedulableError("the operands of the dot product are not plain tensors")
-    if _is_contiguous(axes.right, stage.iters[axes.n[0]].var):
-        return None
     reads = [region.buffer.data for region in sch.get(accumulate).reads]
     position = reads.index(axes.right.buffer.data)
     packed = sch.reindex(accumulate, ("read", position))
@@ -386,12 +409,11 @@ def _pack_right(sch: Any, accumulate: Any, plan: _Plan) -> Any | None:
         *outer, column, depth = indices
         return [*outer, column // width, depth, column % width]
 
-    pad = tir.const(0, axes.right.dtype)
-    sch.transform_layout(accumulate, ("read", position), panels, pad_value=pad)
+    sch.transform_layout(accumulate, ("read", position), panels)
     return packed
 
 
-def _schedule_pack(sch: Any, packed: Any, batch: list[Any], plan: _Plan, late: Late) -> None:
+def _schedule_pack(sch: Any, packed: Any, batch: list[Any], plan: _Plan) -> None:
     if batch:
         sch.compute_at(packed, batch[-1], preserve_unit_loops=True)
         return
@@ -400,61 +422,58 @@ def _schedule_pack(sch: Any, packed: Any, batch: list[Any], plan: _Plan, late: L
         sch.parallel(sch.fuse(*loops[:-1]))
 
 
-def _rows_at_root(
-    sch: Any,
-    accumulate: Any,
-    write_name: str,
-    plan: _Plan,
-    info: BlockInfo,
-    values: KnobValues,
-    late: Late,
-) -> None:
+def _rows_at_root(block: _Isolated, values: KnobValues, late: Late) -> None:
     """Compute a block of rows of the product, then all that follows on these rows."""
-    leader = _leader(info, write_name)
-    path = index_path(info, leader, write_name)
-    if path is None:
-        raise UnschedulableError("what follows the product does not read it in one place")
-    write = sch.get_block(write_name)
-    block = sch.get_block(leader)
-    variables = [it.var for it in info.stages[leader].iters]
-    wide = [index for index in path if not isinstance(index, tir.IntImm)]
-    order = [index for index in wide if isinstance(index, tir.Var) and index in variables]
-    if len(order) != len(wide):
-        raise UnschedulableError("what follows the product has another layout")
-    loops = dict(zip(variables, sch.get_loops(block), strict=True))
-    spatial = [loops[index] for index in order]
-    n_position, m_position = plan.axes.n[0], plan.axes.m[0] if plan.axes.m else None
-    n = loops.get(path[n_position]) if isinstance(path[n_position], tir.Var) else None
-    m = loops.get(path[m_position]) if m_position is not None else None
-    if n is None or m is None:
-        raise UnschedulableError("what follows the product does not keep its rows and columns")
-    batch = [loop for loop in sch.get_loops(block) if loop is not n and loop is not m]
-    if any(extent(sch, loop) > 1 and loop not in spatial for loop in batch):
-        raise UnschedulableError("what follows the product has more axes")
-    packed = _pack_right(sch, accumulate, plan)
-    rows = min(values[ROW_BLOCK_KNOB], plan.m)
-    outer, inner = sch.split(m, [None, rows])
+    sch, plan, info = block.sch, block.plan, block.info
+    leader = _leader(info, block.write)
+    batch, m, n = _leader_loops(block, leader)
+    accumulate, write = sch.get_block(block.reduce), sch.get_block(block.write)
+    packed = _pack_right(sch, accumulate, plan) if block.needs_pack else None
+    outer, inner = sch.split(m, [None, min(values[ROW_BLOCK_KNOB], extent(sch, m))])
     sch.reorder(*batch, outer, inner, n)
-    members = _members_of(info, leader, write_name)
+    members = _members_of(info, leader, block.write)
     for name in members:
-        member = sch.get_block(name)
-        sch.compute_at(member, outer, preserve_unit_loops=True)
+        sch.compute_at(sch.get_block(name), outer, preserve_unit_loops=True)
     _attach_outputs(sch, info, leader, outer, plan)
-    in_batch = packed is not None and plan.batch >= plan.cores
-    if packed is not None:
-        _schedule_pack(sch, packed, batch if in_batch else [], plan, late)
     _, write_m, write_n = _roles(sch, write, plan)
     outer_n, inner_n = sch.split(write_n, [None, plan.width])
     outer_m, inner_m = sch.split(write_m, [None, plan.rows])
     sch.reorder(outer_n, outer_m, inner_m, inner_n)
     _micro_kernel(sch, accumulate, write, outer_m, inner_m, inner_n, plan, late)
+    in_batch = packed is not None and plan.batch >= plan.cores
+    if packed is not None:
+        _schedule_pack(sch, packed, batch if in_batch else [], plan)
     for name in members:
-        if name != write_name:
+        if name != block.write:
             schedule_member(sch, sch.get_block(name), info.cpu, late)
     vectorise_loop(sch, n, info.cpu.lanes)
     around = [*batch] if in_batch else [*batch, outer]
     if plan.is_parallel:
         sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
+
+
+def _leader_loops(block: _Isolated, leader: str) -> tuple[list[Any], Any, Any]:
+    """Return the leader's loops in the product's roles: batch, rows, columns."""
+    sch, info, axes = block.sch, block.info, block.plan.axes
+    path = index_path(info, leader, block.write)
+    if path is None:
+        raise UnschedulableError("what follows the product does not read it in one place")
+    variables = [it.var for it in info.stages[leader].iters]
+    wide = [index for index in path if not isinstance(index, tir.IntImm)]
+    if not all(isinstance(index, tir.Var) and index in variables for index in wide):
+        raise UnschedulableError("what follows the product has another layout")
+    all_loops = sch.get_loops(sch.get_block(leader))
+    loops = dict(zip(variables, all_loops, strict=True))
+    n_index = path[axes.n[0]]
+    m_index = path[axes.m[0]] if axes.m else None
+    if not isinstance(n_index, tir.Var) or not isinstance(m_index, tir.Var):
+        raise UnschedulableError("what follows the product does not keep its rows and columns")
+    n, m = loops[n_index], loops[m_index]
+    batch = [loop for loop in all_loops if loop is not n and loop is not m]
+    used = [loops[index] for index in wide]
+    if any(extent(sch, loop) > 1 and loop not in used for loop in batch):
+        raise UnschedulableError("what follows the product has more axes")
+    return batch, m, n
 
 
 def _leader(info: BlockInfo, write_name: str) -> str:
