@@ -122,7 +122,8 @@ def seal(outputs: Iterable[Any], name: str, known: dict[Any, Any]) -> list[Any]:
     name
         The ONNX node's name.
     known
-        Expressions of earlier nodes, where the walk stops; equal keys are the same object.
+        Expressions where the walk stops, with what takes their place: themselves, or the earlier
+        result that a variable stood for. Equal keys are the same object.
 
     Returns
     -------
@@ -138,7 +139,7 @@ def seal(outputs: Iterable[Any], name: str, known: dict[Any, Any]) -> list[Any]:
         if expr in done:
             continue
         if expr in known:
-            done[expr] = expr
+            done[expr] = known[expr]
         elif is_expanded:
             done[expr] = _rebuild(expr, [done[operand] for operand in _operands(expr)], span)
         else:
