@@ -12,8 +12,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "__version__",
+    "bench",
     "build",
     "errors",
+    "explain",
+    "from_onnx",
     "lowering",
     "passes",
     "pipeline",
@@ -30,8 +33,11 @@ if not is_the_command():
     # A function that bears its module's name is imported eagerly on purpose: importing such a
     # module later would put the module in the function's place.
     from tvm_fusionx import passes
+    from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.pipeline import build, pipeline
+    from tvm_fusionx.report.bench import bench
+    from tvm_fusionx.report.explain import explain
     from tvm_fusionx.report.profile import profile
     from tvm_fusionx.report.verify import verify
     from tvm_fusionx.threads import threads

@@ -62,7 +62,7 @@ def random_inputs(specs: tuple[InputSpec, ...], seed: int = 0) -> dict[str, np.n
     for spec in specs:
         dtype = np.dtype(spec.dtype)
         if np.issubdtype(dtype, np.inexact):
-            value = generator.standard_normal(spec.shape)
+            value: np.ndarray = generator.standard_normal(spec.shape)
         elif "mask" in spec.name:
             value = np.ones(spec.shape)
         else:
@@ -121,11 +121,12 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
         The file is missing, damaged, not an ``.npz`` file, or holds Python objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("a single array without a name (.npy)")
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("a single array without a name (.npy)")
+        with archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
             f"inputs file {path}",
             expected="an .npz file of named numeric arrays",

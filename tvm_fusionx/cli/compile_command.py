@@ -19,7 +19,7 @@ from tvm_fusionx.cli.progress import Stages
 DUMP_FORMATS = ("relay", "ll", "asm")
 
 
-class Formats(click.ParamType):
+class Formats(click.ParamType):  # type: ignore[type-arg]
     """The value of ``--dump-code``: formats with commas between."""
 
     name = "formats"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -48,7 +48,7 @@ def debug_option(command: Command) -> Command:
     )(command)
 
 
-class InputShapes(click.ParamType):
+class InputShapes(click.ParamType):  # type: ignore[type-arg]
     """The value of ``--input-shapes``: ``x:[1,3,320,320] mask:[1,128]``."""
 
     name = "shapes"
@@ -80,7 +80,7 @@ class InputShapes(click.ParamType):
 
     def _refuse(
         self, value: Any, problem: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> None:
+    ) -> NoReturn:
         self.fail(
             f'{value!r}: {problem}; write it like "x:[1,3,320,320] mask:[1,128]".', param, ctx
         )

@@ -172,7 +172,7 @@ def _end_to_end(library: Library, inputs: Mapping[str, np.ndarray], repeat: int)
     set_inputs(executor, inputs)
     for _ in range(WARM_UP_RUNS):
         executor.run()
-    taken = []
+    taken: list[float] = []
     deadline = time.perf_counter() + repeat * MIN_REPEAT_MS / 1e3
     while len(taken) < repeat or time.perf_counter() < deadline:
         started = time.perf_counter()

@@ -58,17 +58,16 @@ with np.load(here / "{expected}", allow_pickle=False) as expected:
     for position, name in enumerate(expected.files):
         wanted = expected[name].astype("float64")
         got = executor.get_output(position).numpy().astype("float64").reshape(wanted.shape)
-        distance = np.abs(got - wanted)
-        largest = np.abs(wanted).max(initial=0.0)
-        relative = distance.max(initial=0.0) / largest if largest else distance.max(initial=0.0)
-        if not np.array_equal(np.isfinite(got), np.isfinite(wanted)):
-            relative = float("inf")
-        where = np.unravel_index(int(np.nanargmax(distance)), distance.shape) if distance.size else
-        () print(
-            f"output {{position}}: max abs {{distance.max(initial=0.0):.6g}}, "
-            f"max rel {{relative:.6g}}, worst at {{tuple(int(i) for i in where)}}: "
-            f"{{got[where] if distance.size else None}} instead of "
-            f"{{wanted[where] if distance.size else None}}"
+        distance = np.nan_to_num(np.abs(got - wanted), nan=np.inf)
+        distance[np.isnan(got) & np.isnan(wanted) | (got == wanted)] = 0.0
+        if not distance.size:
+            continue
+        at = np.unravel_index(int(distance.argmax()), distance.shape)
+        largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
+        relative = distance[at] / largest if largest else distance[at]
+        print(
+            f"output {{position}}: max abs {{distance[at]:.6g}}, max rel {{relative:.6g}}, "
+            f"at {{tuple(map(int, at))}}: {{got[at]}} instead of {{wanted[at]}}"
         )
         worst = max(worst, relative)
 print("WRONG" if worst > TOLERANCE else "ok", f"(tolerance {{TOLERANCE:g}})")
@@ -108,9 +107,10 @@ def write_reproduction(
     with new_folder(folder) as scratch:
         (scratch / MODULE).write_text(tvm.ir.save_json(module), encoding="utf-8")
         (scratch / TEXT).write_text(module.astext(show_meta_data=False), encoding="utf-8")
-        np.savez(scratch / OPERANDS, **arrays)
+        np.savez(scratch / OPERANDS, allow_pickle=False, **arrays)
         np.savez(
             scratch / EXPECTED,
+            allow_pickle=False,
             **{f"output{position}": value for position, value in enumerate(expected)},
         )
         script = SCRIPT_TEXT.format(
