@@ -31,6 +31,7 @@ from tvm_fusionx._tvm import (
 from tvm_fusionx.errors import RecordError
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule, target_key
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.mathematics import vectorise_mathematics
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
 
 logger = logging.getLogger(__name__)
@@ -247,6 +248,7 @@ def _pass_context() -> Any:
     ours[ADD_LOWER_PASS] = [
         *config.get(ADD_LOWER_PASS, []),
         *ours.get(ADD_LOWER_PASS, []),
+        (AFTER_LOWERING, vectorise_mathematics()),
         (AFTER_LOWERING, keep_small_buffers_on_stack()),
     ]
     # Peels the iterations that need no bounds check off loops whose extent a tile does not divide.

@@ -210,7 +210,10 @@ def _row_block(plan: _Plan, cpu: Cpu) -> int:
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     info = detach_outputs(sch, inline_spatial(sch, info))
-    func = split_lane_reductions(sch.mod["main"], info.cpu.lanes)
+    dot = info.anchor
+    if dot is None:
+        raise UnschedulableError("the dot product is gone")
+    func = split_lane_reductions(sch.mod["main"], info.cpu.lanes, keep=dot.name)
     for attempt in (_as_one_nest, _as_own_nest):
         try:
             return attempt(func, info, values)

@@ -13,7 +13,7 @@ from tvm import tir
 MAX_STACK_BYTES = 32 * 1024
 
 # TVM's annotation (tir::transform::kDisableLowerTVMBuiltin): leave this allocation to the code generator.
-_ON_STACK = "disable_lower_builtin"
+ON_STACK = "disable_lower_builtin"
 
 
 def keep_small_buffers_on_stack() -> Any:
@@ -39,7 +39,7 @@ def _annotate(node: Any) -> Any:
     bytes_each = (data_type.bits * data_type.lanes + 7) // 8
     if math.prod(int(extent) for extent in node.extents) * bytes_each > MAX_STACK_BYTES:
         return None
-    annotations = {**dict(node.annotations.items()), _ON_STACK: tir.const(True, "bool")}
+    annotations = {**dict(node.annotations.items()), ON_STACK: tir.const(True, "bool")}
     return tir.Allocate(
         node.buffer_var, node.dtype, node.extents, node.condition, node.body, annotations
     )

@@ -1,0 +1,326 @@
+"""Vectorised polynomials in place of libm calls for float32 functions.
+
+TVM turns ``exp`` of a vector into one call of ``expf`` for each lane, which costs as much as the
+matrix products around it. After lowering, each such statement becomes straight-line arithmetic on
+whole vectors. Intermediate values go through one-element buffers, which LLVM keeps in registers:
+a TIR ``Let`` would do the same, but LLVM 22 rejects it, and repeating the expression would grow it
+exponentially.
+
+Largest errors against float64, over all exponents of float32 (`tests/schedules/test_mathematics.py`),
+in units in the last place: exp 1, log 1, erf 1, sigmoid 3, tanh 5. NaN, infinities and zeros give
+what libm gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.stack import ON_STACK
+
+# exp: Cephes expf (S. Moshier), with the exponent built in two halves so that it underflows to
+# denormals and overflows to infinity as libm's does.
+LOG2_E = 1.44269504088896341
+LN2_HIGH = 0.693359375
+LN2_LOW = -2.12194440e-4
+EXP_COEFFICIENTS = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+EXP_HIGHEST, EXP_LOWEST = 89.0, -104.0
+# Adding 1.5 * 2**23 rounds a small float32 to an integer, held in the low bits of the sum.
+ROUNDING_MAGIC = 12582912.0
+ROUNDING_MAGIC_BITS = 0x4B400000
+EXPONENT_BIAS = 127
+EXPONENT_SHIFT = 23
+
+# log: Cephes logf.
+LOG_COEFFICIENTS = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+SQRT_HALF_BITS = 0x3F3504F3
+ONE_BITS = 0x3F800000
+MANTISSA_MASK = 0x007FFFFF
+SMALLEST_NORMAL = 1.17549435e-38
+TWO_TO_23 = 8388608.0
+
+# erf: two branches (N. Juffa, "Fast and accurate erff", 2018): x + x*p(x^2), and 1 - exp(q(|x|)).
+ERF_BOUNDARY = 0.927734375
+ERF_NEAR = (
+    -5.96761703e-4,
+    4.99119423e-3,
+    -2.67681349e-2,
+    1.12819925e-1,
+    -3.76125336e-1,
+    1.28379166e-1,
+)
+ERF_FAR = (
+    -1.72853470e-5,
+    3.83197126e-4,
+    -3.88396438e-3,
+    2.42546219e-2,
+    -1.06777877e-1,
+    -6.34846687e-1,
+    -1.28717512e-1,
+)
+ERF_SATURATION = 4.0
+
+# tanh: the rational approximation of Eigen (generic_fast_tanh_float).
+TANH_CLAMP = 7.90531110763549805
+TANH_LINEAR = 0.0004
+TANH_NUMERATOR = (
+    -2.76076847742355e-16,
+    2.00018790482477e-13,
+    -8.60467152213735e-11,
+    5.12229709037114e-08,
+    1.48572235717979e-05,
+    6.37261928875436e-04,
+    4.89352455891786e-03,
+)
+TANH_DENOMINATOR = (
+    1.19825839466702e-06,
+    1.18534705686654e-04,
+    2.26843463243900e-03,
+    4.89352518554385e-03,
+)
+
+# Powers up to this become products.
+MAX_PRODUCT_POWER = 4
+
+Hold = Callable[[Any], Any]
+"""Evaluates an expression once; returns an expression that reads the value."""
+
+
+def _constant(value: float, like: Any) -> Any:
+    return tir.const(value, like.dtype)
+
+
+def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    result = _constant(coefficients[0], x)
+    for coefficient in coefficients[1:]:
+        result = result * x + _constant(coefficient, x)
+    return result
+
+
+def _integer_type(dtype: str) -> str:
+    lanes = tvm.DataType(dtype).lanes
+    return "int32" if lanes == 1 else f"int32x{lanes}"
+
+
+def _bits(x: Any) -> Any:
+    return tir.reinterpret(_integer_type(x.dtype), x)
+
+
+def _or_nan(x: Any, value: Any) -> Any:
+    return tir.Select(tir.EQ(x, x), value, x)
+
+
+def exp(x: Any, hold: Hold) -> Any:
+    """e**x."""
+    x = hold(x)
+    clamped = hold(tir.Max(tir.Min(x, _constant(EXP_HIGHEST, x)), _constant(EXP_LOWEST, x)))
+    shifted = hold(clamped * _constant(LOG2_E, x) + _constant(ROUNDING_MAGIC, x))
+    n = hold(shifted - _constant(ROUNDING_MAGIC, x))
+    r = hold(clamped - n * _constant(LN2_HIGH, x) - n * _constant(LN2_LOW, x))
+    p = hold(_polynomial(EXP_COEFFICIENTS, r))
+    mantissa = p * r * r + r + _constant(1.0, x)
+    integer = _integer_type(x.dtype)
+    power = hold(_bits(shifted) - tir.const(ROUNDING_MAGIC_BITS, integer))
+    half = hold(power >> tir.const(1, integer))
+    scaled = mantissa * _power_of_two(half, x.dtype) * _power_of_two(power - half, x.dtype)
+    return _or_nan(x, hold(scaled))
+
+
+def _power_of_two(n: Any, dtype: str) -> Any:
+    biased = n + tir.const(EXPONENT_BIAS, n.dtype)
+    return tir.reinterpret(dtype, biased << tir.const(EXPONENT_SHIFT, n.dtype))
+
+
+def log(x: Any, hold: Hold) -> Any:
+    """Natural logarithm."""
+    x = hold(x)
+    integer = _integer_type(x.dtype)
+    is_denormal = x < _constant(SMALLEST_NORMAL, x)
+    normal = hold(tir.Select(is_denormal, x * _constant(TWO_TO_23, x), x))
+    offset = tir.Select(is_denormal, _constant(-float(EXPONENT_SHIFT), x), _constant(0.0, x))
+    # The exponent that brings the mantissa into [sqrt(1/2), sqrt(2)).
+    lifted = hold(_bits(normal) - tir.const(SQRT_HALF_BITS, integer))
+    exponent = hold(lifted >> tir.const(EXPONENT_SHIFT, integer))
+    mantissa_bits = (lifted & tir.const(MANTISSA_MASK, integer)) + tir.const(
+        SQRT_HALF_BITS, integer
+    )
+    f = hold(tir.reinterpret(x.dtype, mantissa_bits) - _constant(1.0, x))
+    e = hold(tir.Cast(x.dtype, exponent) + offset)
+    z = hold(f * f)
+    p = hold(_polynomial(LOG_COEFFICIENTS, f) * f * z)
+    y = p + e * _constant(LN2_LOW, x) - z * _constant(0.5, x)
+    result = hold(f + y + e * _constant(LN2_HIGH, x))
+    infinity = _constant(float("inf"), x)
+    result = tir.Select(tir.EQ(x, infinity), x, result)
+    result = tir.Select(tir.EQ(x, _constant(0.0, x)), _constant(float("-inf"), x), result)
+    result = tir.Select(x < _constant(0.0, x), _constant(float("nan"), x), result)
+    return _or_nan(x, hold(result))
+
+
+def erf(x: Any, hold: Hold) -> Any:
+    """Error function."""
+    x = hold(x)
+    t = hold(tir.Min(tir.Max(x, -x), _constant(ERF_SATURATION, x)))
+    q = hold(_polynomial(ERF_FAR, t) * t - t)
+    far = hold(_constant(1.0, x) - exp(q, hold))
+    signed = tir.Select(x < _constant(0.0, x), -far, far)
+    s = hold(x * x)
+    near = hold(_polynomial(ERF_NEAR, s) * x + x)
+    return _or_nan(x, hold(tir.Select(t > _constant(ERF_BOUNDARY, x), signed, near)))
+
+
+def tanh(x: Any, hold: Hold) -> Any:
+    """Hyperbolic tangent."""
+    x = hold(x)
+    clamped = hold(tir.Max(tir.Min(x, _constant(TANH_CLAMP, x)), _constant(-TANH_CLAMP, x)))
+    z = hold(clamped * clamped)
+    ratio = hold(clamped * _polynomial(TANH_NUMERATOR, z) / _polynomial(TANH_DENOMINATOR, z))
+    is_linear = tir.Max(x, -x) < _constant(TANH_LINEAR, x)
+    return _or_nan(x, hold(tir.Select(is_linear, x, ratio)))
+
+
+def sigmoid(x: Any, hold: Hold) -> Any:
+    """1 / (1 + e**-x), by e**-|x|: the direct form overflows where the result is still above zero."""
+    x = hold(x)
+    one = _constant(1.0, x)
+    e = hold(exp(tir.Min(x, -x), hold))
+    return tir.Select(x < _constant(0.0, x), e, one) / (one + e)
+
+
+def _power(x: Any, n: int, hold: Hold) -> Any:
+    x = hold(x)
+    square = hold(x * x)
+    return {2: square, 3: square * x, 4: square * square}[n]
+
+
+FUNCTIONS: dict[str, Callable[[Any, Hold], Any]] = {
+    "tir.exp": exp,
+    "tir.log": log,
+    "tir.erf": erf,
+    "tir.tanh": tanh,
+    "tir.sigmoid": sigmoid,
+}
+
+
+def replacement(call: Any, hold: Hold) -> Any | None:
+    """Return straight-line arithmetic for a call, or None where libm stays."""
+    if not call.dtype.startswith("float32"):
+        return None
+    name = getattr(call.op, "name", "")
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](call.args[0], hold)
+    if name == "tir.pow":
+        n = _small_integer(call.args[1])
+        return None if n is None else _power(call.args[0], n, hold)
+    return None
+
+
+def _small_integer(expr: Any) -> int | None:
+    value = expr.value if isinstance(expr, tir.Broadcast) else expr
+    if not isinstance(value, (tir.FloatImm, tir.IntImm)):
+        return None
+    number = float(value.value)
+    return int(number) if number in range(2, MAX_PRODUCT_POWER + 1) else None
+
+
+def vectorise_mathematics() -> Any:
+    """Return the TIR pass that replaces libm calls by polynomials, after lowering."""
+
+    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.VectoriseMathematics")
+    def run(func: Any, mod: Any, ctx: Any) -> Any:
+        if not _calls_of(func.body):
+            return func
+        return func.with_body(
+            tir.stmt_functor.ir_transform(func.body, None, _rewrite_store, ["tir.BufferStore"])
+        )
+
+    return run
+
+
+def _calls_of(stmt: Any) -> list[Any]:
+    """Return the calls in `stmt` that have a replacement."""
+    found: list[Any] = []
+
+    def visit(call: Any) -> None:
+        name = getattr(call.op, "name", "")
+        if name in FUNCTIONS or name == "tir.pow":
+            found.append(call)
+
+    tir.stmt_functor.ir_transform(stmt, visit, None, ["tir.Call"])
+    return found
+
+
+class _StraightLine:
+    """Statements that compute intermediate values, in order, before a store."""
+
+    def __init__(self) -> None:
+        self.statements: list[Any] = []
+        self.buffers: list[Any] = []
+
+    def hold(self, expr: Any) -> Any:
+        """Compute `expr` into a buffer of one element; return its load."""
+        if isinstance(expr, (tir.FloatImm, tir.IntImm)):
+            return expr
+        data = tir.Var("held", tvm.ir.PointerType(tvm.ir.PrimType(expr.dtype), "local"))
+        buffer = tir.decl_buffer((1,), expr.dtype, "held", data=data, scope="local")
+        self.buffers.append(buffer)
+        self.statements.append(tir.BufferStore(buffer, expr, [0]))
+        return tir.BufferLoad(buffer, [0])
+
+    def wrap(self, last: Any) -> Any:
+        """Return the statements followed by `last`, with their buffers allocated around."""
+        body: Any = tir.SeqStmt([*self.statements, last])
+        annotations = {ON_STACK: tir.const(True, "bool")}
+        for buffer in self.buffers:
+            body = tir.Allocate(
+                buffer.data, buffer.dtype, [1], tir.const(True, "bool"), body, annotations
+            )
+        return body
+
+
+def _rewrite_store(store: Any) -> Any:
+    statement = tir.Evaluate(store.value)
+    if not _calls_of(statement):
+        return None
+    if _has_guard(statement):
+        # A value computed early could read what the guard protects.
+        return None
+    line = _StraightLine()
+
+    def rewrite(call: Any) -> Any:
+        return replacement(call, line.hold)
+
+    changed = tir.stmt_functor.ir_transform(statement, None, rewrite, ["tir.Call"])
+    return line.wrap(tir.BufferStore(store.buffer, changed.value, store.indices))
+
+
+def _has_guard(statement: Any) -> bool:
+    found = False
+
+    def visit(call: Any) -> None:
+        nonlocal found
+        if getattr(call.op, "name", "") == "tir.if_then_else" and _calls_of(tir.Evaluate(call)):
+            found = True
+
+    tir.stmt_functor.ir_transform(statement, visit, None, ["tir.Call"])
+    return found
