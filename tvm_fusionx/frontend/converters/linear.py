@@ -12,10 +12,19 @@ from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape, transpose
 from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.values import constant
 
 
 def swap_last_two(x: Any, rank: int) -> Any:
     return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def turned_weights(node: Node, position: int) -> Any:
+    """Return a matrix input with its axes swapped; a constant is copied once instead of thrice."""
+    tensor = node.tensor(position)
+    if tensor.array is not None:
+        return constant(tensor.array.T)
+    return transpose(tensor.expr, (1, 0))
 
 
 def _flatten_batch(x: Any, shape: tuple[int, ...], batch: tuple[int, ...]) -> Any:
@@ -26,12 +35,18 @@ def _flatten_batch(x: Any, shape: tuple[int, ...], batch: tuple[int, ...]) -> An
 
 
 def matmul(
-    a: Any, a_shape: tuple[int, ...], b: Any, b_shape: tuple[int, ...], out_dtype: str = ""
+    a: Any,
+    a_shape: tuple[int, ...],
+    b: Any,
+    b_shape: tuple[int, ...],
+    out_dtype: str = "",
+    b_turned: Any = None,
 ) -> Any:
     """Return NumPy's matrix product as ``nn.dense`` or ``nn.batch_matmul`` (second operand transposed).
 
     A two-dimensional right side becomes a dense layer over the flattened left side, so that a
-    constant one is transposed once, while compiling.
+    constant one is transposed once, while compiling. `b_turned` is `b` with its axes swapped, where
+    the caller has it already.
     """
     # A vector is a matrix of one row on the left, of one column on the right.
     left = (1, *a_shape) if len(a_shape) == 1 else a_shape
@@ -41,14 +56,15 @@ def matmul(
     rows, columns = left[-2], right[-1]
     if len(right) == 2:  # noqa: PLR2004
         flat = a if len(left) == 2 else reshape(a, (math.prod(left[:-1]), left[-1]))  # noqa: PLR2004
-        product = relay.nn.dense(flat, transpose(b, (1, 0)), out_dtype=out_dtype)
+        turned_b = transpose(b, (1, 0)) if b_turned is None else b_turned
+        product = relay.nn.dense(flat, turned_b, out_dtype=out_dtype)
         batch = left[:-2]
         made: tuple[int, ...] = (math.prod(left[:-1]), columns)
     else:
         batch = np.broadcast_shapes(left[:-2], right[:-2])
         flat_a = _flatten_batch(a, left, batch)
-        turned = (*right[:-2], columns, right[-2])
-        flat_b = _flatten_batch(swap_last_two(b, len(right)), turned, batch)
+        turned_shape = (*right[:-2], columns, right[-2])
+        flat_b = _flatten_batch(swap_last_two(b, len(right)), turned_shape, batch)
         product = relay.nn.batch_matmul(flat_a, flat_b, out_dtype=out_dtype)
         made = (math.prod(batch), rows, columns)
     shape = (*batch, *(() if len(a_shape) == 1 else (rows,)), *(() if len(b_shape) == 1 else (columns,)))
@@ -57,6 +73,9 @@ def matmul(
 
 @converter("MatMul", through=13, because="TVM infers types over the whole graph for each one")
 def convert_matmul(node: Node) -> Any:
+    if node.rank(1) == 2:  # noqa: PLR2004
+        turned = turned_weights(node, 1)
+        return matmul(node.expr(0), node.shape(0), None, node.shape(1), b_turned=turned)
     return matmul(node.expr(0), node.shape(0), node.expr(1), node.shape(1))
 
 
@@ -65,7 +84,7 @@ def convert_gemm(node: Node) -> Any:
     """alpha * A' * B' + beta * C."""
     dtype = node.dtype()
     a = transpose(node.expr(0), (1, 0)) if node.attribute("transA", 0) else node.expr(0)
-    b = node.expr(1) if node.attribute("transB", 0) else transpose(node.expr(1), (1, 0))
+    b = node.expr(1) if node.attribute("transB", 0) else turned_weights(node, 1)
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
     # Relay's dense promises the left side's dtype, which for integers its compute does not keep.
     product = relay.nn.dense(a, b, out_dtype=dtype)
