@@ -210,9 +210,9 @@ function draw() {
       pen.strokeRect(x - BOX_W / 2 - 2, y - BOX_H / 2 - 2, BOX_W + 4, BOX_H + 4);
     }
     if (!withText) continue;
-    const name = blocks[index].name, room = 28;
+    const name = blocks[index].name, head = 16, tail = 10;
     pen.fillStyle = "#ffffff";
-    pen.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, x - BOX_W / 2 + 8, y, BOX_W - 16);
+    pen.fillText(name.length > head + tail ? name.slice(0, head) + "…" + name.slice(-tail) : name, x - BOX_W / 2 + 8, y, BOX_W - 16);
   }
   pen.globalAlpha = 1;
 }
