@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import tvm
@@ -15,12 +14,14 @@ from tvm_fusionx.report.explanation import BlockEntry, EdgeEntry, Report, Summar
 
 TARGET = "llvm -mcpu=native"
 FLOAT_BYTES = 4
+# Too large for the planner to take two products for one chain of tiny ones.
+ROWS, WIDTH = 128, 256
 
 
 def two_products() -> tvm.IRModule:
     """Two matrix products with a relu between them: the relu can join one of them, not both."""
-    x = relay.var("x", shape=(8, 16))
-    weight = relay.const(np.ones((16, 16), np.float32))
+    x = relay.var("x", shape=(ROWS, WIDTH))
+    weight = relay.const(np.ones((WIDTH, WIDTH), np.float32))
     hidden = relay.nn.relu(relay.nn.dense(x, weight))
     return tvm.IRModule.from_expr(relay.nn.dense(hidden, weight))
 
@@ -31,14 +32,14 @@ def test_two_products_are_two_kernels_and_the_edge_between_them_has_a_reason() -
         operators=3,
         kernels_unfused=3,
         kernels=2,
-        intermediate_bytes_unfused=2 * 8 * 16 * FLOAT_BYTES,
-        intermediate_bytes=8 * 16 * FLOAT_BYTES,
+        intermediate_bytes_unfused=2 * ROWS * WIDTH * FLOAT_BYTES,
+        intermediate_bytes=ROWS * WIDTH * FLOAT_BYTES,
         flops=report.summary.flops,
     )
-    assert report.summary.flops >= 2 * 2 * 8 * 16 * 16
+    assert report.summary.flops >= 2 * 2 * ROWS * WIDTH * WIDTH
     (reason,) = report.reasons()
     assert reason["edges"] == 1
-    assert reason["bytes"] == 8 * 16 * FLOAT_BYTES
+    assert reason["bytes"] == ROWS * WIDTH * FLOAT_BYTES
     assert reason["reason"] == "second-contraction"
 
 
@@ -88,15 +89,6 @@ def test_a_build_tells_the_template_of_each_kernel(tmp_path: Path) -> None:
     assert all(block.template for block in report.blocks)
     report.save_html(tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 0
-
-
-def test_a_template_is_found_under_tvms_prefix_too() -> None:
-    report = explain(two_products(), TARGET)
-    with lowering(TARGET) as log:
-        library = relay.build(pipeline(TARGET)(two_products()), target=TARGET)
-    bare = [replace(e, name=e.name.removeprefix("tvmgen_default_")) for e in log.entries]
-    known = with_schedules(report, library, SimpleNamespace(entries=bare))
-    assert all(block.template for block in known.blocks)
 
 
 def a_block(name: str, mapping_type: str, **known: object) -> BlockEntry:

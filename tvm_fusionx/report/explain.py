@@ -116,13 +116,11 @@ def with_schedules(report: Report, library: Any, log: Any) -> Report:
         The ``LoweringLog`` of the ``fx.lowering`` scope it was built in.
     """
     decided = {entry.name: entry for entry in log.entries}
-    kernels = {
-        node.name: node.function for node in KernelGraph.from_json(library.get_graph_json()).nodes
-    }
+    graph = KernelGraph.from_json(library.get_graph_json())
+    by_block = {node.name: decided.get(node.function) for node in graph.kernels}
     blocks = []
     for block in report.blocks:
-        function = kernels.get(block.name, "")
-        entry = next((decided[name] for name in _names_of(function) if name in decided), None)
+        entry = by_block.get(block.name)
         if entry is not None:
             block = replace(block, template=entry.template, fallback_reason=entry.fallback_reason)
         blocks.append(block)
@@ -206,8 +204,3 @@ def _neighbours(edges: Iterable[EdgeEntry]) -> Mapping[str, tuple[set[str], set[
             found.setdefault(edge.consumer_block, (set(), set()))[0].add(edge.producer_block)
             found.setdefault(edge.producer_block, (set(), set()))[1].add(edge.consumer_block)
     return found
-
-
-def _names_of(function: str) -> tuple[str, ...]:
-    """Return the names under which a kernel may stand in the log: with TVM's prefix and without."""
-    return function, function.removeprefix("tvmgen_default_")
