@@ -1,7 +1,8 @@
 """Write constraints.txt: the one version of every package, for each Python that is supported.
 
 Asks pip of each interpreter to resolve the whole set of extras without installing anything, and
-joins the answers; a package whose version depends on the Python gets one line per range, with a marker.
+joins the answers; a package whose version depends on the Python gets one line per range, with a
+marker.
 
     python requirements/lock.py python3.10 python3.11 python3.12 python3.13
 """
