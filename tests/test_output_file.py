@@ -21,9 +21,14 @@ def test_a_file_appears_when_the_scope_ends(tmp_path: Path) -> None:
 def test_after_an_error_the_old_file_stays_and_nothing_else(tmp_path: Path) -> None:
     final = tmp_path / "out.txt"
     final.write_text("old")
-    with pytest.raises(RuntimeError), new_file(final) as scratch:
-        scratch.write_text("half")
-        raise RuntimeError
+
+    def fail_midway() -> None:
+        with new_file(final) as scratch:
+            scratch.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_midway()
     assert final.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 

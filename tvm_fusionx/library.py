@@ -199,17 +199,14 @@ def save_library(
 
 
 def _link(module: Any, code: Path, compiler: Callable[..., Any] | None) -> None:
-    try:
-        module.export_library(str(code), fcompile=compiler or cc.create_shared)
-    except (RuntimeError, ValueError, OSError) as error:
-        if compiler is None and cc.get_cc() is None:
-            raise MissingDependencyError(
-                "C++ compiler",
-                expected="g++, clang++, or the one that CXX names",
-                found="none on the path",
-                next_step="Install one (Debian: apt-get install g++).",
-            ) from error
-        raise
+    if compiler is None and cc.get_cc() is None:
+        raise MissingDependencyError(
+            "C++ compiler",
+            expected="g++, clang++, or the one that CXX names",
+            found="none on the path",
+            next_step="Install one (Debian: apt-get install g++).",
+        )
+    module.export_library(str(code), fcompile=compiler or cc.create_shared)
 
 
 def _metadata(library: Library, members: Mapping[str, bytes]) -> dict[str, Any]:

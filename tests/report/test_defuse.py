@@ -17,7 +17,7 @@ def _block(name: str, params: list[relay.Var], body: relay.Expr) -> relay.Functi
 
 
 def _fused() -> tvm.IRModule:
-    """x -> (exp, split in two) -> add of the halves: one block with two outputs, and one with one."""
+    """x -> (exp, split in two) -> add of the halves: a block of two outputs, and one of one."""
     p, q, r = (
         relay.var(name, shape=shape) for name, shape in (("p", (4,)), ("q", (2,)), ("r", (2,)))
     )

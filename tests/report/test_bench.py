@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvm_fusionx as fx
+from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron, save
+from tvm_fusionx.errors import InputError, ShapeError
+from tvm_fusionx.report import peers
+from tvm_fusionx.report.bench import BenchResult, count_operators
+from tvm_fusionx.report.timing import Latency
+
+# The schema is a contract: other programs read it.
+KEYS = {
+    "model",
+    "target",
+    "threads",
+    "device",
+    "versions",
+    "ops",
+    "kernels",
+    "intermediate_bytes",
+    "weight_bytes",
+    "max_rel_err",
+    "cosine",
+    "import_s",
+    "build_s",
+    "latency_ms",
+    "errors",
+}
+SCHEMA_PAGE = Path(__file__).resolve().parents[2] / "docs" / "bench_schema.md"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> BenchResult:
+    path = save(perceptron(), tmp_path_factory.mktemp("bench"), "perceptron.onnx")
+    return fx.bench(path, TARGET, ("tvm", "unfused", "ort"), threads=1, repeat=3)
+
+
+def test_the_schema_has_exactly_its_keys_and_each_is_documented(result: BenchResult) -> None:
+    written = result.to_json()
+    assert set(written) == KEYS
+    page = SCHEMA_PAGE.read_text(encoding="utf-8")
+    assert [key for key in KEYS if f"`{key}`" not in page] == []
+    json.dumps(written)
+
+
+def test_every_side_has_a_latency_and_none_is_lost(result: BenchResult) -> None:
+    assert result.errors == {}
+    assert set(result.latency_ms) == {"fusionx", "tvm", "unfused", "ort"}
+    assert all(
+        0 < latency.p10 <= latency.median <= latency.p90 for latency in result.latency_ms.values()
+    )
+    assert {latency.n for latency in result.latency_ms.values()} == {3}
+
+
+def test_what_is_known_of_the_model_is_right(result: BenchResult) -> None:
+    assert result.model == "perceptron"
+    assert result.ops == 5
+    assert set(result.kernels) == {"fusionx", "tvm", "unfused"}
+    assert result.kernels["unfused"] == 5
+    assert result.kernels["fusionx"] <= result.kernels["tvm"] <= 5  # type: ignore[operator]
+    assert result.intermediate_bytes["fusionx"] <= result.intermediate_bytes["tvm"]  # type: ignore[operator]
+    assert result.weight_bytes == 4 * (8 * FEATURES + 8 + 8 * 8)
+    assert result.max_rel_err <= 1e-5
+    assert result.cosine == pytest.approx(1)
+    assert result.threads == 1
+    assert {"tvm_fusionx", "tvm", "ort"} <= set(result.versions)
+
+
+def test_the_result_is_written_as_json(result: BenchResult, tmp_path: Path) -> None:
+    result.save_json(tmp_path / "bench.json")
+    assert set(json.loads((tmp_path / "bench.json").read_text())) == KEYS
+
+
+def test_the_ratio_is_how_many_times_faster_ours_is(result: BenchResult) -> None:
+    latency = {"fusionx": Latency(2, 2, 2, 1), "tvm": Latency(5, 5, 5, 1)}
+    made = BenchResult(**{**result.__dict__, "latency_ms": latency})
+    assert made.speedup_over("tvm") == 2.5
+    assert made.speedup_over("ort") is None
+
+
+def test_a_peer_that_is_missing_or_fails_is_reported_with_its_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def prepare(name: str, *_: object) -> object:
+        if name == "mnn":
+            raise ImportError("No module named 'MNN'")
+        run = lambda: [np.zeros((ROWS, 8), "float32")]  # noqa: E731
+        return peers.PreparedPeer(name, "1.0", run, list)
+
+    monkeypatch.setattr("tvm_fusionx.report.bench.prepare_peer", prepare)
+    result = fx.bench(perceptron(), TARGET, ("mnn", "ncnn"), threads=1, repeat=1)
+    assert set(result.latency_ms) == {"fusionx", "ncnn"}
+    assert result.errors["mnn"] == "ImportError: No module named 'MNN'"
+    assert "outputs are 1 off" in result.errors["ncnn"]
+    assert result.kernels["tvm"] is None
+
+
+def test_given_inputs_are_checked_and_used() -> None:
+    inputs = {"ids": np.array([1, 2, 3]), "scale": np.ones((3, 6), "float32")}
+    result = fx.bench(lookup(), TARGET, (), threads=1, repeat=1, inputs=inputs)
+    assert result.max_rel_err == 0
+    with pytest.raises(InputError, match="'ids'"):
+        fx.bench(lookup(), TARGET, (), inputs={"scale": inputs["scale"]})
+
+
+def test_an_unknown_side_is_refused_before_any_work() -> None:
+    with pytest.raises(InputError, match="'tflite'"):
+        fx.bench("missing.onnx", TARGET, ("tvm", "tflite"))
+
+
+def test_a_dynamic_model_needs_a_shape() -> None:
+    model = perceptron(batch="n")
+    with pytest.raises(ShapeError):
+        fx.bench(model, TARGET, ())
+    result = fx.bench(model, TARGET, ("ort",), threads=1, repeat=1, shape={"x": (2, FEATURES)})
+    assert set(result.latency_ms) == {"fusionx", "ort"}
+
+
+def test_operators_are_counted_not_tuples_or_constants() -> None:
+    mod, _ = fx.from_onnx(lookup())
+    assert count_operators(mod) >= 2

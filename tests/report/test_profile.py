@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tvm_fusionx as fx
+from tests.tiny_models import TARGET, perceptron
+from tvm_fusionx.fused_build import build_fused, kernel_notes
+from tvm_fusionx.inputs import inputs_of, random_inputs
+from tvm_fusionx.library import describe_library
+from tvm_fusionx.report.profile import KernelTime, ProfileReport, format_seconds
+
+
+@pytest.fixture(scope="module")
+def report() -> ProfileReport:
+    mod, params = fx.from_onnx(perceptron())
+    build = build_fused(mod, TARGET, params=params, fuse=False)
+    library = describe_library(
+        build.library,
+        model="perceptron",
+        target=TARGET,
+        inputs=inputs_of(mod, params),
+        kernels=kernel_notes(build),
+    )
+    return fx.profile(library, random_inputs(library.inputs), repeat=2)
+
+
+def test_every_kernel_has_a_time_that_is_not_zero(report: ProfileReport) -> None:
+    assert len(report.kernels) == 5
+    assert all(kernel.seconds > 0 for kernel in report.kernels)
+    assert all("0.000" not in format_seconds(kernel.seconds) for kernel in report.kernels)
+
+
+def test_the_shares_add_up_and_the_gap_is_named(report: ProfileReport) -> None:
+    assert sum(kernel.share for kernel in report.kernels) == pytest.approx(1)
+    assert report.sum_seconds + report.gap_seconds == pytest.approx(report.end_to_end_seconds)
+    assert "caches" in report.gap_text()
+
+
+def test_speeds_are_operations_and_bytes_over_time(report: ProfileReport) -> None:
+    dense = next(kernel for kernel in report.kernels if "dense" in kernel.name)
+    assert dense.gflops_per_second == pytest.approx(2 * 4 * 8 * 16 / dense.seconds / 1e9)
+    moved = 4 * (4 * 16 + 8 * 16 + 4 * 8)
+    assert dense.gbytes_per_second == pytest.approx(moved / dense.seconds / 1e9)
+    assert dense.operators == ("fc1",)
+    assert dense.template
+
+
+def test_the_report_is_json(report: ProfileReport) -> None:
+    assert set(json.loads(json.dumps(report.to_json()))) == {
+        "kernels",
+        "sum_s",
+        "end_to_end_s",
+        "gap_s",
+    }
+
+
+@pytest.mark.parametrize("whole", [3e-6, 1e-6])
+def test_the_gap_may_have_either_sign(whole: float) -> None:
+    kernel = KernelTime("k", (), "", 2e-6, 1.0, None, 1.0)
+    text = ProfileReport((kernel,), whole).gap_text()
+    assert text.startswith("1 µs more" if whole > 2e-6 else "1 µs less")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (1.5, "1.5 s"),
+        (0.0123456, "12.3 ms"),
+        (0.1234, "123 ms"),
+        (4.56e-6, "4.56 µs"),
+        (7e-9, "7 ns"),
+    ],
+)
+def test_times_have_the_unit_that_suits_them(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+def test_an_operand_used_twice_is_read_once() -> None:
+    import tvm
+    from tvm import relay
+
+    x = relay.var("x", shape=(1024,))
+    mod = relay.transform.InferType()(
+        tvm.IRModule.from_expr(relay.Function([x], relay.multiply(x, x)))
+    )
+    library = describe_library(
+        fx.build(mod, TARGET), model="m", target=TARGET, inputs=inputs_of(mod)
+    )
+    (kernel,) = fx.profile(library, {"x": np.ones(1024, "float32")}, repeat=1).kernels
+    assert kernel.gbytes_per_second == pytest.approx(2 * 4 * 1024 / kernel.seconds / 1e9)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from tvm_fusionx.report import timing
+from tvm_fusionx.report.timing import Latency, describe_failure, time_interleaved
+
+
+@pytest.fixture(autouse=True)
+def _no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "SETTLE_SECONDS", 0)
+
+
+def test_every_side_is_timed_as_often_as_asked() -> None:
+    latencies, failures = time_interleaved({"a": lambda: None, "b": lambda: None}, repeat=12)
+    assert {name: latency.n for name, latency in latencies.items()} == {"a": 12, "b": 12}
+    assert failures == {}
+
+
+def test_the_sides_take_turns_and_each_goes_first() -> None:
+    order: list[str] = []
+    sides = {name: (lambda name=name: order.append(name)) for name in ("a", "b")}
+    time_interleaved(sides, repeat=2 * timing.RUNS_A_TURN)
+    turns = [name for i, name in enumerate(order) if i == 0 or order[i - 1] != name]
+    assert turns == ["a", "b", "a"]
+    # An untimed run precedes the timed ones of each turn.
+    assert order.count("a") == order.count("b") == 2 * (timing.RUNS_A_TURN + 1)
+
+
+def test_a_side_that_fails_midway_has_a_message_and_no_latency() -> None:
+    runs = iter(range(3))
+
+    def fails() -> None:
+        if next(runs, None) is None:
+            raise RuntimeError("lost\nthe device is gone\n")
+
+    latencies, failures = time_interleaved({"a": lambda: None, "bad": fails}, repeat=10)
+    assert set(latencies) == {"a"}
+    assert failures == {"bad": "RuntimeError: the device is gone"}
+
+
+def test_the_statistics_are_in_milliseconds() -> None:
+    latency = Latency.of([0.001 * (i + 1) for i in range(11)])
+    assert (latency.median, latency.p10, latency.p90, latency.n) == pytest.approx((6, 2, 10, 11))
+    assert set(latency.to_json()) == {"median", "p10", "p90", "n"}
+
+
+def test_a_failure_without_a_message_is_named_by_its_type() -> None:
+    assert describe_failure(KeyError()) == "KeyError"
