@@ -15,14 +15,22 @@ from typing import Any
 os.environ.setdefault("TOPHUB_LOCATION", "NONE")
 
 import tvm
-from tvm import relay, tir
+from tvm import tir
 
 # TVM's configuration of a build through our lowering; see `build_config`.
 TIR_CONVERTER_NAME = "fusionx"
 
 # AlterOpLayout packs weights inside the kernel on every run; MetaScheduleLayoutRewrite triggers
-# DefuseOps, which unwraps every block.
-PASSES_THAT_UNDO_BLOCKS = ("AlterOpLayout", "MetaScheduleLayoutRewrite")
+# DefuseOps, which unwraps every block. The others enter blocks to simplify what is simplified
+# already, and compile and run a kernel for each constant they fold (20 s on PP-OCRv4 detection).
+PASSES_THAT_UNDO_BLOCKS = (
+    "AlterOpLayout",
+    "MetaScheduleLayoutRewrite",
+    "FoldConstant",
+    "FoldScaleAxis",
+    "SimplifyExpr",
+    "SimplifyExprPostAlterOp",
+)
 
 _let_cure_lock = threading.RLock()
 _let_cure_depth = 0
@@ -126,20 +134,21 @@ def _wrap_backend_build() -> None:
     tvm.register_func("relay.backend.build", build, override=True)
 
 
-# Passes of TVM's own prefix that we leave out of ours: FoldConstant compiles and runs a kernel for
-# each constant it folds (we fold in numpy), AlterOpLayout chooses layouts (so do we), and the
-# post-alter simplification is only for it.
-_LEFT_OUT = frozenset({"FoldConstant", "AlterOpLayout", "SimplifyExprPostAlterOp"})
+# It drops the spans, which carry the names of the model's nodes, and serves only control flow, which
+# `relay.build` meets again.
+PASS_THAT_FORGETS_NAMES = "ToBasicBlockNormalForm"
 
 
 def simplification_passes() -> list[Any]:
-    """Return the simplifications that ``relay.build`` itself runs before fusion, less three.
+    """Return the passes that ``relay.build`` itself runs before fusion, less those we replace.
 
-    ``FoldExplicitPadding`` is added: it is public, and makes a convolution's padding its own.
+    Left out are :data:`PASSES_THAT_UNDO_BLOCKS`: our rules do their work, and constants are folded
+    in numpy.
     """
     prefix = tvm.get_global_func("relay.backend.GetPassPrefixSeq")
-    passes = [step for step in prefix(True, False).passes if step.info.name not in _LEFT_OUT]
-    return [*passes, relay.transform.FoldExplicitPadding()]
+    steps = prefix(True, False).passes
+    left_out = (*PASSES_THAT_UNDO_BLOCKS, PASS_THAT_FORGETS_NAMES)
+    return [step for step in steps if step.info.name not in left_out]
 
 
 def convert_onnx_node(proto: Any, inputs: list[Any], opset: int) -> list[Any]:

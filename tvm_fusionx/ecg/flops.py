@@ -49,7 +49,9 @@ def _products_per_element(node: Node) -> int:
         return math.prod(weight[2:4])
     if "transpose" in node.op:
         # Each input element meets every weight of its channel once.
-        return max(1, node.operands[0].type.elements * math.prod(weight[1:]) // node.outputs[0].elements)
+        return max(
+            1, node.operands[0].type.elements * math.prod(weight[1:]) // node.outputs[0].elements
+        )
     channels_last = str(node.attrs.get("kernel_layout", "OIHW")).endswith("IO")
     kernel = weight[:-1] if channels_last else weight[1:]
     return math.prod(kernel)

@@ -331,9 +331,7 @@ class Graph:
                     order.append(node)
                 continue
             state[node] = False
-            stack.extend(
-                value.node for value in reversed(node.operands) if value.node not in state
-            )
+            stack.extend(value.node for value in reversed(node.operands) if value.node not in state)
         return order
 
     def calls(self) -> list[Node]:

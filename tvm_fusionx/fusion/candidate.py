@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.geometry import is_contraction
 from tvm_fusionx.fusion.partition import Partition, Unit
 from tvm_fusionx.operators import MappingType
+
+# A call this small takes less time than starting a kernel for it: a result that stays in the first
+# level cache, and arithmetic of a few microseconds on one core.
+SMALL_BYTES = 1 << 14
+SMALL_FLOPS = 1 << 20
 
 
 class Candidate:
@@ -29,6 +35,13 @@ class Candidate:
     def many_to_many(self) -> list[Node]:
         """The Many-to-Many calls of both."""
         return [node for node in self.nodes if mapping_type(node) is MappingType.MANY_TO_MANY]
+
+    @cached_property
+    def is_small_chain(self) -> bool:
+        """Whether every call is so small that its stages may simply follow each other in a kernel."""
+        return all(
+            node.bytes_out <= SMALL_BYTES and flops(node) <= SMALL_FLOPS for node in self.nodes
+        )
 
     def below(self, roots: list[Node]) -> set[Node]:
         """Return the calls of the candidate that read `roots`, directly or not."""

@@ -22,10 +22,19 @@ def mapping_type(node: Node) -> MappingType:
 
 # One-to-One in the paper's table, but their result is a part of, or more than, one operand.
 _PIECEWISE = frozenset(
-    """
-    concatenate dyn.nn.pad dyn.strided_slice matrix_set_diag nn.dilate nn.pad slice_like split
-    stack strided_set strided_slice
-    """.split()
+    [
+        "concatenate",
+        "dyn.nn.pad",
+        "dyn.strided_slice",
+        "matrix_set_diag",
+        "nn.dilate",
+        "nn.pad",
+        "slice_like",
+        "split",
+        "stack",
+        "strided_set",
+        "strided_slice",
+    ]
 )
 
 
@@ -37,6 +46,4 @@ def is_elementwise(node: Node) -> bool:
 def broadcasts(node: Node) -> bool:
     """Tell whether an operand that is not constant has fewer elements than the result."""
     elements = node.outputs[0].elements
-    return any(
-        not value.is_constant and value.type.elements < elements for value in node.operands
-    )
+    return any(not value.is_constant and value.type.elements < elements for value in node.operands)

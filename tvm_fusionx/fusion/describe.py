@@ -55,9 +55,7 @@ def _is_heavy(node: Node) -> bool:
 def describe_block(graph: Graph, nodes: tuple[Node, ...], name: str) -> Block:
     """Count a block's bytes and arithmetic."""
     members = set(nodes)
-    read = {
-        value for node in nodes for value in node.operands if value.node not in members
-    }
+    read = {value for node in nodes for value in node.operands if value.node not in members}
     outputs = block_outputs(graph, nodes)
     bytes_out = sum(value.type.bytes for value in outputs)
     produced = sum(node.bytes_out for node in nodes)

@@ -15,7 +15,7 @@ from tvm_fusionx.operators import (
 )
 
 # Contractions whose result is a matrix of rows, the last axis being a row.
-MATRIX_PRODUCTS = frozenset("nn.batch_matmul nn.contrib_dense_pack nn.dense nn.matmul".split())
+MATRIX_PRODUCTS = frozenset(["nn.batch_matmul", "nn.contrib_dense_pack", "nn.dense", "nn.matmul"])
 
 
 @dataclass(frozen=True)

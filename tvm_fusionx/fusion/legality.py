@@ -88,9 +88,12 @@ def _why_not_whole(partition: Partition, candidate: Candidate, limits: Limits) -
 
 
 def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
-    """Say why the Many-to-Many operators of a candidate do not share one loop nest."""
+    """Say why the Many-to-Many operators of a candidate do not share one loop nest.
+
+    Small ones need not: their loop nests follow each other, each result in a buffer of the kernel.
+    """
     heavy = candidate.many_to_many
-    if not heavy:
+    if not heavy or candidate.is_small_chain:
         return None
     contractions = [node for node in heavy if is_contraction(node)]
     if len(contractions) > limits.contractions:

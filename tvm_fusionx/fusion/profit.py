@@ -26,6 +26,8 @@ _PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}
 
 def why_not_profitable(candidate: Candidate) -> Refusal | None:
     """Say why fusing producer and consumer does not pay, or None if it does."""
+    if candidate.is_small_chain:
+        return None
     for check in (_why_not_by_table, _why_not_into_windows, _why_not_expanded):
         refusal = check(candidate)
         if refusal is not None:
@@ -40,7 +42,9 @@ def _why_not_by_table(candidate: Candidate) -> Refusal | None:
     our extension, and legality has proved it where a candidate reaches this check.
     """
     if candidate.many_to_many and all(
-        row_reduction(node) is not None for node in candidate.many_to_many if not is_contraction(node)
+        row_reduction(node) is not None
+        for node in candidate.many_to_many
+        if not is_contraction(node)
     ):
         return None
     for producer, consumer in candidate.edges():

@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.relay_attributes import FUNCTION
 from tvm_fusionx.ecg.to_relay import RelayBlock
 from tvm_fusionx.fusion import Limits, Plan, PlannerOptions, plan
@@ -68,6 +69,8 @@ def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]
     plans = {}
 
     def cut(name: str, graph: Graph) -> Any:
+        # A call on constants alone would become a kernel that computes the same on every run.
+        fold_constants(graph)
         plans[name] = made = plan(graph, options)
         return to_relay(graph, relay_blocks(made))
 
@@ -81,4 +84,3 @@ def relay_blocks(made: Plan) -> list[RelayBlock]:
         for block in made.blocks
         if block.ops != (FUNCTION,)
     ]
-

@@ -9,7 +9,7 @@ import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.ecg.fold import fold_constants
-from tvm_fusionx.layout import pack_convolutions
+from tvm_fusionx.layout import pack_convolutions, pack_dense
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
@@ -46,6 +46,7 @@ class PackLayouts:
 
         def pack(_: str, graph: Graph) -> Any:
             pack_convolutions(graph, cpu)
+            pack_dense(graph, cpu)
             fold_constants(graph)
             graph.prune()
             return to_relay(graph)

@@ -7,13 +7,32 @@ import numpy as np
 from tvm_fusionx.ecg.graph import Value
 
 # Results that are never negative, whatever their operands.
-_NON_NEGATIVE_RESULTS = frozenset("abs exp nn.relu nn.softmax sigmoid sqrt variance".split())
+_NON_NEGATIVE_RESULTS = frozenset(
+    ["abs", "exp", "nn.relu", "nn.softmax", "sigmoid", "sqrt", "variance"]
+)
 # Results that are not negative when no operand is.
 _KEEP_NON_NEGATIVE = frozenset(
-    """
-    add broadcast_to concatenate divide expand_dims max maximum mean min minimum multiply
-    nn.avg_pool2d nn.max_pool2d reshape squeeze strided_slice sum take transpose
-    """.split()
+    [
+        "add",
+        "broadcast_to",
+        "concatenate",
+        "divide",
+        "expand_dims",
+        "max",
+        "maximum",
+        "mean",
+        "min",
+        "minimum",
+        "multiply",
+        "nn.avg_pool2d",
+        "nn.max_pool2d",
+        "reshape",
+        "squeeze",
+        "strided_slice",
+        "sum",
+        "take",
+        "transpose",
+    ]
 )
 # How many calls back the analysis looks: it is a local condition, not a pass over the graph.
 _DEPTH = 8

@@ -70,7 +70,9 @@ def freed_by(graph: Graph, old: Iterable[Value], kept: set[Node]) -> set[Node]:
             continue
         if any(value in returned for value in node):
             continue
-        still_read = {value for user in graph.users(node) if user not in freed for value in user.operands}
+        still_read = {
+            value for user in graph.users(node) if user not in freed for value in user.operands
+        }
         if any(value in still_read and value not in replaced for value in node):
             continue
         freed.add(node)

@@ -77,7 +77,9 @@ def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> 
         done.extend(applied)
     else:
         fighting = Counter(application.rule for application in applied).most_common()
-        logger.warning("rewriting stopped after %d rounds; these rules fight: %s", MAX_ROUNDS, fighting)
+        logger.warning(
+            "rewriting stopped after %d rounds; these rules fight: %s", MAX_ROUNDS, fighting
+        )
     graph.prune()
     return done
 
@@ -93,7 +95,9 @@ def _apply_round(graph: Graph, by_root: dict[str, list[Rule]]) -> list[Applicati
     opportunities.sort(key=lambda item: item.gain, reverse=True)
     applied = []
     for item in opportunities:
-        if not graph.contains(item.node) or not graph.users(item.node) and not graph.is_output(item.node):
+        if not graph.contains(item.node) or (
+            not graph.users(item.node) and not graph.is_output(item.node)
+        ):
             continue
         gain = _apply(graph, item)
         if gain is not None:

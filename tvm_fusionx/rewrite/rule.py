@@ -103,7 +103,9 @@ def rule(
     left = lhs(**{name: variable(name) for name in names})
 
     def declare(function: Callable[..., Term]) -> Rule:
-        right = function(**{name: variable(name) for name in inspect.signature(function).parameters})
+        right = function(
+            **{name: variable(name) for name in inspect.signature(function).parameters}
+        )
 
         def attempts(
             graph: Graph, node: Node

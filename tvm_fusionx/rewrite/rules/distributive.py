@@ -8,17 +8,13 @@ from tvm_fusionx.rewrite.rule import Law, rule
 from tvm_fusionx.rewrite.term import Term, op
 
 
-@rule(
-    lhs=lambda a, b, c: a * c + b * c, law=Law.DISTRIBUTIVE, a=(4, 8), b=(4, 8), c=(4, 8)
-)
+@rule(lhs=lambda a, b, c: a * c + b * c, law=Law.DISTRIBUTIVE, a=(4, 8), b=(4, 8), c=(4, 8))
 def factor_common_multiplier(a: Term, b: Term, c: Term) -> Term:
     """a*c + b*c -> (a + b)*c: one multiply fewer (DNNFusion, D1)."""
     return (a + b) * c
 
 
-@rule(
-    lhs=lambda a, b, c: a * c - b * c, law=Law.DISTRIBUTIVE, a=(4, 8), b=(4, 8), c=(4, 8)
-)
+@rule(lhs=lambda a, b, c: a * c - b * c, law=Law.DISTRIBUTIVE, a=(4, 8), b=(4, 8), c=(4, 8))
 def factor_common_multiplier_of_difference(a: Term, b: Term, c: Term) -> Term:
     """a*c - b*c -> (a - b)*c."""
     return (a - b) * c
@@ -41,11 +37,9 @@ def _why_not_constant(b: Value) -> str | None:
     return None if b.is_constant else "b is not a constant, so b+1 is not known"
 
 
-@rule(
-    lhs=lambda a, b: a + a * b, law=Law.DISTRIBUTIVE, when=_why_not_constant, a=(4, 8), b=0.5
-)
+@rule(lhs=lambda a, b: a + a * b, law=Law.DISTRIBUTIVE, when=_why_not_constant, a=(4, 8), b=0.5)
 def factor_self(a: Term, b: Term) -> Term:
-    """a + a*b -> a*(b + 1), for a constant b (DNNFusion, D2)."""
+    """A + a*b -> a*(b + 1), for a constant b (DNNFusion, D2)."""
     return a * (b + 1.0)
 
 

@@ -49,7 +49,9 @@ def transpose_as_reshape(graph: Graph, node: Node) -> list[Replacement] | None:
     return [(node[0], reshape(graph, node.operands[0], node.outputs[0].shape, node.name))]
 
 
-@graph_rule(roots=("strided_slice", "broadcast_to", "cast", "nn.pad", "concatenate", "tile", "copy"))
+@graph_rule(
+    roots=("strided_slice", "broadcast_to", "cast", "nn.pad", "concatenate", "tile", "copy")
+)
 def drop_no_operation(graph: Graph, node: Node) -> list[Replacement] | None:
     """f(x) -> x where f is a slice of everything, a cast to the same type, a padding by nothing."""
     if len(node.operands) > 1 and not _is_constant_padding(node):

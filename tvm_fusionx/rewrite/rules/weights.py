@@ -8,8 +8,6 @@ from tvm_fusionx.ecg.construct import dense, reshape, slice_axis
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.rewrite.rule import NumericClass, Refused, Replacement, graph_rule
 
-_MATRIX_RANK = 2
-
 
 @graph_rule(roots=("nn.batch_matmul",))
 def product_with_shared_matrix(graph: Graph, node: Node) -> list[Replacement] | None:
@@ -30,7 +28,11 @@ def product_with_shared_matrix(graph: Graph, node: Node) -> list[Replacement] | 
 def matmul_as_dense(graph: Graph, node: Node) -> list[Replacement] | None:
     """matmul(x, W) -> dense(x, W^T) for a constant W, transposed at compile time."""
     data, weight = node.operands
-    if not weight.is_constant or node.attrs.get("transpose_a") or data.dtype != node.outputs[0].dtype:
+    if (
+        not weight.is_constant
+        or node.attrs.get("transpose_a")
+        or data.dtype != node.outputs[0].dtype
+    ):
         return None
     matrix = weight.array if node.attrs.get("transpose_b") else weight.array.T
     return [(node[0], dense(graph, data, graph.constant(matrix), node.name))]
@@ -114,30 +116,81 @@ def _bias_of(graph: Graph, product: Node) -> _Bias | None:
         return _Bias(other[0], user[0]) if is_row else None
 
 
+# Operator -> axis of its weights along which the result's channels lie, for the plain layouts.
+_OUTPUT_AXIS = {
+    "nn.dense": 0,
+    "nn.conv1d": 0,
+    "nn.conv2d": 0,
+    "nn.conv3d": 0,
+    "nn.conv2d_transpose": 1,
+}
+_PLAIN_KERNEL_LAYOUTS = ("OIW", "OIHW", "OIDHW", "IOHW")
+
+
 @graph_rule(roots=("multiply",), numeric_class=NumericClass.REASSOCIATES)
-def fold_factor_into_weights(graph: Graph, node: Node) -> list[Replacement] | None:
-    """dense(x, W)*k -> dense(x, W*k) for a constant k, one for all or one a column."""
-    for product, factor in (node.operands, tuple(reversed(node.operands))):
-        if product.op != "nn.dense" or not factor.is_constant or not product.node.operands[1].is_constant:
+def fold_factor_into_weights(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
+    """(conv(x, W) + b)*k -> conv(x, W*k) + b*k for constants b and k, one for all or one a channel."""
+    for scaled, factor in (node.operands, tuple(reversed(node.operands))):
+        if not factor.is_constant or scaled.type != node.outputs[0]:
             continue
-        if not graph.has_single_user(product) or product.type != node.outputs[0]:
+        product, bias = _product_and_bias(scaled)
+        if product is None or not _may_scale(graph, product, scaled):
             continue
-        data, weight = product.node.operands
-        columns = factor.array.reshape(-1)
-        is_column_wise = factor.type.elements == 1 or (
-            factor.type.elements == factor.shape[-1] == weight.shape[0]
+        channels = _channel_axis(product)
+        factors = _per_channel(factor, product.outputs[0].shape, channels)
+        if factors is None:
+            return Refused("the factor differs within a channel")
+        data, weight = product.operands
+        shape = [1] * len(weight.shape)
+        shape[_OUTPUT_AXIS[product.op]] = -1
+        weights = (weight.array * factors.reshape(shape)).astype(weight.dtype)
+        out = graph.call(
+            product.op, [data, graph.constant(weights)], product.attrs, name=product.name
         )
-        if not is_column_wise or len(product.shape) != _MATRIX_RANK:
-            continue
-        scaled = (weight.array * columns[:, None]).astype(weight.dtype)
-        attrs = product.node.attrs
-        return [
-            (
-                node[0],
-                graph.call("nn.dense", [data, graph.constant(scaled)], attrs, name=product.node.name),
-            )
-        ]
+        if bias is not None:
+            moved = graph.constant((bias.array * factor.array).astype(bias.dtype))
+            out = graph.call("add", [out, moved], name=scaled.node.name)
+        return [(node[0], out)]
     return None
+
+
+def _product_and_bias(value: Value) -> tuple[Node | None, Value | None]:
+    if value.op in _OUTPUT_AXIS:
+        return value.node, None
+    if value.op == "add":
+        for product, bias in (value.node.operands, tuple(reversed(value.node.operands))):
+            if product.op in _OUTPUT_AXIS and bias.is_constant and product.type == value.type:
+                return product.node, bias
+    return None, None
+
+
+def _may_scale(graph: Graph, product: Node, scaled: Value) -> bool:
+    """Tell whether a product's weights may take a factor: nobody else sees the unscaled result."""
+    return (
+        product.operands[1].is_constant
+        and product.outputs[0].is_float
+        and graph.has_single_user(product[0])
+        and graph.has_single_user(scaled)
+        and product.attrs.get("kernel_layout", "OIHW") in _PLAIN_KERNEL_LAYOUTS
+        and product.attrs.get("out_layout", "") in ("", product.attrs.get("data_layout", ""))
+        and (product.op != "nn.conv2d_transpose" or product.attrs["groups"] == 1)
+    )
+
+
+def _channel_axis(product: Node) -> int:
+    layout = product.attrs.get("data_layout")
+    return str(layout).index("C") if layout else len(product.outputs[0].shape) - 1
+
+
+def _per_channel(factor: Value, shape: tuple[int, ...], axis: int) -> np.ndarray | None:
+    """Return the factor of each channel (or of all), or None if it differs within a channel."""
+    if factor.type.elements == 1:
+        return factor.array.reshape(-1)
+    padded = (1,) * (len(shape) - len(factor.shape)) + factor.shape
+    is_channels = len(padded) == len(shape) and all(
+        extent == (shape[axis] if position == axis else 1) for position, extent in enumerate(padded)
+    )
+    return factor.array.reshape(-1) if is_channels else None
 
 
 RULES = (
