@@ -289,6 +289,8 @@ class _StraightLine:
 
     def wrap(self, last: Any) -> Any:
         """Return the statements followed by `last`, with their buffers allocated around."""
+        if not self.statements:
+            return last  # a sequence of one statement is an error in TVM
         body: Any = tir.SeqStmt([*self.statements, last])
         annotations = {ON_STACK: tir.const(True, "bool")}
         for buffer in self.buffers:
