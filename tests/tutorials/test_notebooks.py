@@ -1,0 +1,52 @@
+"""Every tutorial runs from its first cell to its last, as `make tutorials` runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TUTORIALS = Path(__file__).resolve().parents[2] / "tutorials"
+NOTEBOOKS = sorted(TUTORIALS.glob("*.ipynb"))
+
+# Far above what a notebook takes: a cell that hangs must not hold the suite until CI ends it.
+CELL_TIMEOUT_SECONDS = 600
+LARGEST_STORED_BYTES = 100_000
+
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pip install nbformat")
+
+
+def test_there_are_tutorials_and_they_are_numbered() -> None:
+    assert [path.name[:2] for path in NOTEBOOKS] == [
+        f"{number:02}" for number in range(1, len(NOTEBOOKS) + 1)
+    ]
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_is_stored_clean(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    stored = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.outputs]
+    assert not stored, "clear the outputs before committing"
+    assert path.stat().st_size < LARGEST_STORED_BYTES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbclient = pytest.importorskip(
+        "nbclient", reason="nbclient is not installed: pip install nbclient ipykernel"
+    )
+    notebook = nbformat.read(path, as_version=4)
+    # The kernel is a process of its own, in a folder where the checkout is not on the path.
+    monkeypatch.setenv("PYTHONPATH", str(TUTORIALS.parent))
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT_SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
+    )
+    client.execute()
+    last = [cell for cell in notebook.cells if cell.cell_type == "code"][-1]
+    assert last.execution_count == sum(cell.cell_type == "code" for cell in notebook.cells)
