@@ -131,7 +131,7 @@ def main() -> int:
     # Without a terminal, rich would fold the table into 80 columns.
     console.width = max(console.width, TABLE_COLUMNS)
     # TVM's default side is meant to run as it comes, untuned.
-    logging.getLogger("te_compiler").setLevel(logging.ERROR)
+    logging.getLogger("autotvm").setLevel(logging.ERROR)
     OUT.mkdir(parents=True, exist_ok=True)
     model = export("ppocr-det", OUT / "ppocr-det.onnx")
     height, width = model.shapes["x"][2:]
