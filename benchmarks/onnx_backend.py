@@ -10,6 +10,8 @@ passed
     Every output equals the expected one within the tolerance of ONNX's own runner.
 refused
     A typed ``FusionXError``: the user is told what cannot be done.
+disputed
+    Not the expected numbers, where ONNX Runtime 1.31 does not give these either (see ``DISPUTED``).
 wrong
     Numbers, shapes or types that differ from the expected ones, without an error.
 crashed
@@ -42,8 +44,22 @@ from typing import Any
 
 import numpy as np
 
+# Tests whose expected numbers ONNX Runtime contradicts as well, each with what is the matter with them.
+SATURATION = "the expected numbers wrap around where the definition saturates"
+ROUNDING = "the expected zeros carry the reference's rounding errors, above the absolute tolerance"
+CEIL_DIVISOR = "the expected divisor counts the rows that ceil_mode adds behind the padding"
+DISPUTED = {
+    "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True": CEIL_DIVISOR,
+    "test_dft_inverse": ROUNDING,
+    "test_dft_inverse_opset19": ROUNDING,
+    "test_qlinearmatmul_2D_int8_float16": SATURATION,
+    "test_qlinearmatmul_2D_int8_float32": SATURATION,
+    "test_qlinearmatmul_3D_int8_float16": SATURATION,
+    "test_qlinearmatmul_3D_int8_float32": SATURATION,
+}
+
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
-OUTCOMES = ("passed", "refused", "wrong", "crashed", "failed")
+OUTCOMES = ("passed", "refused", "disputed", "wrong", "crashed", "failed")
 BACKENDS = ("fusionx", "frontend", "tvm")
 # The slowest passing test takes about 20 s of one core here; a hang is a hang at three times that.
 DEFAULT_LIMIT_SECONDS = 60.0
@@ -201,7 +217,8 @@ def judge_case(case: Any, backend: str, target: str) -> dict[str, Any]:
         try:
             run_case(case, backend, target, should_fix_shapes)
         except WrongAnswerError as error:
-            outcome, message = "wrong", str(error)
+            outcome = "disputed" if case.name in DISPUTED else "wrong"
+            message = str(error)
         except FusionXError as error:
             outcome, message = "refused", str(error)
         except NothingToFixError:
@@ -216,7 +233,7 @@ def judge_case(case: Any, backend: str, target: str) -> dict[str, Any]:
             "fixed_shapes": should_fix_shapes,
         }
         # A wrong answer with run-time shapes stays wrong, whatever the second way gives.
-        if outcome in ("passed", "wrong"):
+        if outcome in ("passed", "wrong", "disputed"):
             return verdict
         first = first or verdict
     return first

@@ -81,10 +81,13 @@ def from_onnx(
     translation = Translation(opsets)
     scope = Scope()
     params = []
-    for name, (dims, element) in inputs.items():
-        variable = relay.var(name, shape=dims, dtype=element)
+    elements = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}
+    for name, (dims, element_dtype) in inputs.items():
+        variable = relay.var(name, shape=dims, dtype=element_dtype)
         params.append(variable)
-        scope[name] = translation.input_tensor(variable, dims, element)
+        tensor = translation.input_tensor(variable, dims, element_dtype)
+        tensor.element = elements[name]
+        scope[name] = tensor
     for name, array in arrays.items():
         scope[name] = Tensor.from_array(array)
     outputs = _flatten(translation.run_graph(model.graph, scope))

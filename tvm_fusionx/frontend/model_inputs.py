@@ -6,50 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 
 from tvm_fusionx.errors import InputError, ShapeError, UnsupportedOperatorError
+from tvm_fusionx.frontend.element_types import dtype_of
 
 ShapeArgument = Mapping[str, Sequence[int]] | None
 DtypeArgument = Mapping[str, str] | str | None
-
-# Element types without a NumPy equivalent that TVM can compute on.
-NOT_NUMPY = (
-    onnx.TensorProto.STRING,
-    onnx.TensorProto.BFLOAT16,
-    onnx.TensorProto.COMPLEX64,
-    onnx.TensorProto.COMPLEX128,
-    onnx.TensorProto.FLOAT8E4M3FN,
-    onnx.TensorProto.FLOAT8E4M3FNUZ,
-    onnx.TensorProto.FLOAT8E5M2,
-    onnx.TensorProto.FLOAT8E5M2FNUZ,
-    onnx.TensorProto.INT4,
-    onnx.TensorProto.UINT4,
-)
-
-
-def element_type_name(element_type: int) -> str:
-    """Return ONNX's name of an element type, e.g. ``FLOAT``."""
-    return str(onnx.TensorProto.DataType.Name(element_type))
-
-
-def dtype_of(element_type: int, thing: str) -> str:
-    """Return NumPy's name of an ONNX element type.
-
-    Raises
-    ------
-    UnsupportedOperatorError
-        For strings, bfloat16, float8, int4 and complex numbers.
-    """
-    if element_type == onnx.TensorProto.UNDEFINED or element_type in NOT_NUMPY:
-        raise UnsupportedOperatorError(
-            thing,
-            expected="a boolean, an integer of 8 to 64 bits or a float of 16 to 64 bits",
-            found=f"element type {element_type_name(element_type)}",
-            next_step="Export the model in float32, float16 or int8.",
-        )
-    return str(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type)))
-
 
 def graph_inputs(model: Any) -> list[Any]:
     """Return the inputs that are fed at run time: all but those with an initializer."""
@@ -173,6 +135,10 @@ def resolve_inputs(
     return inputs
 
 
+def _element_of(info: Any) -> int:
+    return int(info.type.tensor_type.elem_type)
+
+
 def _declared_dtype(info: Any) -> str:
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
@@ -182,7 +148,7 @@ def _declared_dtype(info: Any) -> str:
             found=f"a value of kind {kind or 'unknown'}, whose structure is known only at run time",
             next_step="Export the model with tensor inputs.",
         )
-    return dtype_of(info.type.tensor_type.elem_type, f"input {info.name!r}")
+    return dtype_of(_element_of(info), f"input {info.name!r}")
 
 
 def _check_dtype(name: str, declared: str, given: DtypeArgument) -> None:

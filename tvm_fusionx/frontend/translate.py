@@ -19,9 +19,14 @@ from tvm import relay
 from tvm_fusionx import _tvm
 from tvm_fusionx.errors import FusionXError, UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS
+from tvm_fusionx.frontend.element_types import (
+    NARROW_OPERATORS,
+    STORED_WIDER,
+    dtype_of,
+    element_type_name,
+)
 from tvm_fusionx.frontend.evaluate import attribute_value, evaluate
 from tvm_fusionx.frontend.functions import expand_function
-from tvm_fusionx.frontend.model_inputs import dtype_of, element_type_name
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
 from tvm_fusionx.frontend.seal import seal
 from tvm_fusionx.frontend.structures import STRUCTURES
@@ -99,8 +104,12 @@ class Translation:
                     scope[name] = result
 
     def _initializer(self, tensor: Any) -> Value:
-        dtype_of(tensor.data_type, f"initializer {tensor.name!r}")
-        return Tensor.from_array(numpy_helper.to_array(tensor))
+        dtype = dtype_of(tensor.data_type, f"initializer {tensor.name!r}")
+        array = numpy_helper.to_array(tensor)
+        # NumPy has no bfloat16: ONNX hands its numbers out as float32, so does this.
+        value = Tensor.from_array(array if dtype == "bfloat16" else array.astype(dtype, copy=False))
+        value.element = tensor.data_type
+        return value
 
     def _translate(self, proto: Any, scope: Scope, prefix: str) -> Sequence[Value]:
         op_type = qualified_name(proto)
@@ -110,6 +119,7 @@ class Translation:
         attributes = {a.name: attribute_value(a) for a in proto.attribute}
         node = Node(name, op_type, version, attributes, inputs, list(proto.output), list(proto.input))
         try:
+            self._check_narrow_inputs(node)
             results = self._results(proto, node, scope)
             self._check_types(proto, node, results)
         except FusionXError:
@@ -149,12 +159,27 @@ class Translation:
             return self._convert_with_tvm(proto, node)
         raise node.refuse("an operator with a translation", "none", ASK_SUPPORT)
 
+    def _check_narrow_inputs(self, node: Node) -> None:
+        if node.op_type in NARROW_OPERATORS or node.op_type in STRUCTURES:
+            return
+        for value in node.inputs:
+            if isinstance(value, Tensor) and value.is_narrow:
+                raise node.refuse(
+                    "inputs of 8 to 64 bits",
+                    f"{element_type_name(value.element)}, which only Cast, QuantizeLinear and "
+                    "DequantizeLinear take",
+                    "Export the model in float32, float16 or int8.",
+                )
+
     def _evaluate(self, proto: Any, node: Node) -> list[Value] | None:
         arrays = [value.array if isinstance(value, Tensor) else value for value in node.inputs]
         is_known = all(
             array is not None or value is None for array, value in zip(arrays, node.inputs, strict=True)
         )
-        if not is_known or any(isinstance(value, list) for value in node.inputs):
+        if not is_known or any(
+            isinstance(value, list) or (isinstance(value, Tensor) and value.is_narrow)
+            for value in node.inputs
+        ):
             return None
         results = evaluate(proto, arrays, self.opsets)
         return None if results is None else [Tensor.from_array(array) for array in results]
@@ -246,6 +271,7 @@ class Translation:
             n: numpy_helper.from_array(np.asarray(v.array), n)
             for n, v in zip(proto.input, node.inputs, strict=True)
             if n and isinstance(v, Tensor) and v.array is not None and is_small(v.array)
+            and not v.is_narrow
         }
         schema = defs.get_schema(proto.op_type, node.version, "")
         try:
@@ -272,11 +298,10 @@ def is_small(array: Any) -> bool:
 def type_proto(value: Value) -> Any:
     """Return the ONNX type of a value."""
     if isinstance(value, Tensor):
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
-        return helper.make_tensor_type_proto(element, value.shape)
+        return helper.make_tensor_type_proto(value.element, value.shape)
     if isinstance(value, list) and value:
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(value[0].dtype))
-        return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element, None))
+        item = helper.make_tensor_type_proto(value[0].element, None)
+        return helper.make_sequence_type_proto(item)
     return onnx.TypeProto()
 
 
@@ -285,9 +310,10 @@ def why_not_of_type(tensor: Tensor, inferred: Any) -> tuple[str, str] | None:
     if not inferred.HasField("tensor_type"):
         return None
     element = inferred.tensor_type.elem_type
-    found = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-    if element != found:
-        return f"element type {element_type_name(element)}", element_type_name(found)
+    if STORED_WIDER.get(element) == tensor.dtype:
+        tensor.element = element
+    if element != tensor.element:
+        return f"element type {element_type_name(element)}", element_type_name(tensor.element)
     if not inferred.tensor_type.HasField("shape"):
         return None
     dims = inferred.tensor_type.shape.dim

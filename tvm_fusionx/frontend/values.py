@@ -8,6 +8,8 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx.frontend.element_types import ELEMENTS, STORED_WIDER
+
 
 def constant(array: Any) -> Any:
     """Return `array` as a ``relay.Constant`` of the same dtype and shape."""
@@ -24,15 +26,18 @@ class Tensor:
         NumPy's name, e.g. ``"float32"``.
     array : numpy.ndarray or None
         The numbers, where they are known while compiling.
+    element : int
+        ONNX's element type, which for four-bit integers says more than `dtype`.
     """
 
-    __slots__ = ("_expr", "array", "dtype", "shape")
+    __slots__ = ("_expr", "array", "dtype", "element", "shape")
 
     def __init__(self, expr: Any, shape: tuple[int, ...], dtype: str, array: Any = None) -> None:
         self._expr = expr
         self.shape = shape
         self.dtype = dtype
         self.array = array
+        self.element = ELEMENTS[dtype]
 
     @classmethod
     def from_array(cls, array: Any) -> Tensor:
@@ -68,6 +73,11 @@ class Tensor:
         if self._expr is None:
             self._expr = constant(self.array)
         return self._expr
+
+    @property
+    def is_narrow(self) -> bool:
+        """Tell whether few operators take this element type."""
+        return self.element in STORED_WIDER or self.dtype == "bfloat16"
 
     @property
     def rank(self) -> int:

@@ -13,6 +13,8 @@ from tvm_fusionx.frontend.node import Node
 
 # Before this opset softmax flattens its input to two dimensions at `axis`.
 SOFTMAX_ALONG_AXIS_SINCE = 13
+# s * s is at most 1/9, so that term k is below 9 ** -k: enough of them to reach the type's last digit.
+ARTANH_TERMS = {"float16": 3, "float32": 7, "float64": 16}
 
 
 @converter("Relu", through=14)
@@ -81,9 +83,23 @@ def convert_hard_swish(node: Node) -> Any:
 
 
 def softplus(x: Any, dtype: str) -> Any:
-    """log(1 + exp(x)) that overflows for no x."""
-    tail = relay.log(scalar(1, dtype) + relay.exp(relay.negative(relay.abs(x))))
-    return relay.maximum(x, scalar(0, dtype)) + tail
+    """log(1 + exp(x)) that overflows for no x and keeps the digits of a small exp(x)."""
+    return relay.maximum(x, scalar(0, dtype)) + log1p(relay.exp(relay.negative(relay.abs(x))), dtype)
+
+
+def log1p(x: Any, dtype: str) -> Any:
+    """log(1 + x) for x in [0, 1], to the last digits also near zero.
+
+    log(1 + x) = 2 artanh(s) with s = x / (2 + x), by the power series of artanh. Forms that subtract
+    the one again are undone by TVM, which simplifies (x + 1) - 1 to x.
+    """
+    s = x / (scalar(2, dtype) + x)
+    square = s * s
+    terms = ARTANH_TERMS.get(dtype, ARTANH_TERMS["float32"])
+    series = scalar(1 / (2 * terms + 1), dtype)
+    for k in reversed(range(terms)):
+        series = series * square + scalar(1 / (2 * k + 1), dtype)
+    return scalar(2, dtype) * s * series
 
 
 @converter("Softplus", through=22, because="exp overflows for large inputs")

@@ -6,9 +6,9 @@ from typing import Any
 
 from tvm import relay
 
-from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.elementwise import round_half_even, scalar
 from tvm_fusionx.frontend.converters.registry import converter
-from tvm_fusionx.frontend.model_inputs import dtype_of
+from tvm_fusionx.frontend.element_types import LIMITS, dtype_of
 from tvm_fusionx.frontend.node import Node
 
 
@@ -24,12 +24,21 @@ def cast(x: Any, source: str, target: str) -> Any:
     return relay.cast(x, target)
 
 
+def cast_to_element(node: Node, element: int) -> Any:
+    """Return the first input as an ONNX element type; four-bit integers are rounded and clipped."""
+    target = dtype_of(element, f"{node.op_type} node {node.name!r}")
+    if element not in LIMITS or node.tensor(0).element == element:
+        return cast(node.expr(), node.dtype(), target)
+    low, high = LIMITS[element]
+    rounded = round_half_even(cast(node.expr(), node.dtype(), "float32"), "float32")
+    return relay.cast(relay.clip(rounded, low, high), target)
+
+
 @converter("Cast", through=21, because="TVM reads bfloat16, float8 and int4 as other types")
 def convert_cast(node: Node) -> Any:
-    target = dtype_of(int(node.attribute("to")), f"Cast node {node.name!r}")
-    return cast(node.expr(), node.dtype(), target)
+    return cast_to_element(node, int(node.attribute("to")))
 
 
 @converter("CastLike", through=21)
 def convert_cast_like(node: Node) -> Any:
-    return cast(node.expr(), node.dtype(), node.dtype(1))
+    return cast_to_element(node, node.tensor(1).element)

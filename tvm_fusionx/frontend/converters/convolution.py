@@ -94,9 +94,10 @@ def convert_conv_transpose(node: Node) -> Any:
         weights = relay.nn.dilate(weights, [1, 1, *dilations])
     pads = _transposed_pads(node, rank, extents, strides)
     extra = list(node.attribute("output_padding") or [0] * rank)
-    # A cut below zero adds rows, which only the side behind can do.
-    added = [max(0, -pad) for pad in pads]
-    if any(added):
+    # A cut below zero adds rows; behind the data that is what an output padding does.
+    extra = [e + max(0, -pad) for e, pad in zip(extra, pads[rank:], strict=True)]
+    pads = [*pads[:rank], *(max(0, pad) for pad in pads[rank:])]
+    if any(pad < 0 for pad in pads):
         raise node.refuse("an output no larger than the full transposed convolution", f"pads {pads}")
     groups = int(node.attribute("group", 1))
     result = _transposed(node, weights, extents, strides, pads, extra, groups, rank)
@@ -157,27 +158,3 @@ def _by_groups(
         for x, w in parts
     ]
     return relay.concatenate(results, 1)
-
-
-@converter("DeformConv", through=22)
-def convert_deform_conv(node: Node) -> Any:
-    windows = windows_of(node, node.shape(1)[2:])
-    if windows.rank != 2 or node.has(4):  # noqa: PLR2004
-        raise node.refuse("a two-dimensional deformable convolution without a mask", "another")
-    if windows.pads_begin != windows.pads_end:
-        raise node.refuse("symmetric padding", str(windows.padding))
-    result = relay.nn.deformable_conv2d(
-        node.expr(0),
-        node.expr(2),
-        node.expr(1),
-        strides=windows.strides,
-        padding=windows.pads_begin,
-        dilation=windows.dilations,
-        deformable_groups=int(node.attribute("offset_group", 1)),
-        groups=int(node.attribute("group", 1)),
-        channels=node.shape(1)[0],
-        kernel_size=windows.kernel,
-    )
-    return relay.nn.bias_add(result, node.expr(3)) if node.has(3) else result
-
-

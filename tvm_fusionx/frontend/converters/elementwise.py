@@ -179,8 +179,15 @@ def _float_power(node: Node, base: Any, exponent: Any) -> Any:
 @converter("Mod", through=13)
 def convert_mod(node: Node) -> Any:
     """Take the divisor's sign, or the dividend's where ``fmod`` is set."""
-    is_c_like = node.attribute("fmod", 0)
-    return (relay.mod if is_c_like else relay.floor_mod)(node.expr(0), node.expr(1))
+    a, b, dtype = node.expr(0), node.expr(1), node.dtype()
+    remainder = relay.mod(a, b)
+    if node.attribute("fmod", 0) or dtype.startswith("uint"):
+        return remainder
+    # Relay's floor_mod binds a value in the kernel, which LLVM 22 rejects.
+    zero = scalar(0, dtype)
+    signs_differ = relay.not_equal(relay.less(remainder, zero), relay.less(b, zero))
+    is_off = relay.logical_and(relay.not_equal(remainder, zero), signs_differ)
+    return relay.where(is_off, remainder + b, remainder)
 
 
 @converter("BitShift", through=11)

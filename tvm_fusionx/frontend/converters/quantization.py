@@ -13,7 +13,8 @@ from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.frontend.converters.linear import matmul
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape
-from tvm_fusionx.frontend.model_inputs import dtype_of
+from tvm_fusionx.frontend.element_types import ELEMENTS, LIMITS, dtype_of
+from tvm_fusionx.frontend.converters.slicing import take
 from tvm_fusionx.frontend.node import Node
 
 
@@ -30,9 +31,7 @@ def along_axis(node: Node, position: int, rank: int, axis: int) -> Any:
 def repeat_blocks(node: Node, position: int, axis: int) -> Any:
     """Return a blocked scale or zero point repeated to the data's shape."""
     block = int(node.attribute("block_size", 0))
-    repeated = relay.repeat(node.expr(position), block, axis)
-    size = node.shape()[axis]
-    return relay.strided_slice(repeated, [0], [size], axes=[axis])
+    return take(node.expr(position), np.arange(node.shape()[axis]) // block, axis)
 
 
 def _parameter(node: Node, position: int) -> Any:
@@ -42,26 +41,32 @@ def _parameter(node: Node, position: int) -> Any:
     return along_axis(node, position, node.rank(), axis)
 
 
-def saturate(x: Any, zero: Any, dtype: str) -> Any:
-    """Return round(x) + zero, clipped to the integer type `dtype`; x is float32, zero is int32."""
+def limits_of(element: int, dtype: str) -> tuple[int, int]:
+    """Return the smallest and largest number of an integer element type."""
     limits = np.iinfo(dtype)
+    return LIMITS.get(element, (int(limits.min), int(limits.max)))
+
+
+def saturate(x: Any, zero: Any, element: int, dtype: str) -> Any:
+    """Return round(x) + zero, clipped to the integer type; x is float32, zero is int32."""
+    low, high = limits_of(element, dtype)
     shifted = round_half_even(x, "float32")
     if zero is not None:
         shifted = shifted + relay.cast(zero, "float32")
-    return relay.cast(relay.clip(shifted, float(limits.min), float(limits.max)), dtype)
+    return relay.cast(relay.clip(shifted, float(low), float(high)), dtype)
 
 
 @converter("QuantizeLinear", through=21, because="TVM quantizes int4 and blocks as other types")
 def convert_quantize_linear(node: Node) -> Any:
     if node.has(2):
-        target = node.dtype(2)
+        element = node.tensor(2).element
     else:
-        to = int(node.attribute("output_dtype", 0))
-        target = dtype_of(to, f"QuantizeLinear node {node.name!r}") if to else "uint8"
+        element = int(node.attribute("output_dtype", 0)) or ELEMENTS["uint8"]
+    target = dtype_of(element, f"QuantizeLinear node {node.name!r}")
     x = cast(node.expr(), node.dtype(), "float32")
     scaled = x / cast(_parameter(node, 1), node.dtype(1), "float32")
     zero = cast(_parameter(node, 2), node.dtype(2), "int32") if node.has(2) else None
-    return saturate(scaled, zero, target)
+    return saturate(scaled, zero, element, target)
 
 
 @converter("DequantizeLinear", through=21, because="TVM fails on blocks")
@@ -98,7 +103,7 @@ def convert_qlinear_matmul(node: Node) -> Any:
     scale_y = cast(along_axis(node, 6, rank_a, rank_a - 2), node.dtype(6), "float32")
     zero = cast(along_axis(node, 7, rank_a, rank_a - 2), node.dtype(7), "int32")
     scaled = relay.cast(product, "float32") * (scale_a * scale_b / scale_y)
-    return saturate(scaled, zero, node.dtype(7))
+    return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))
 
 
 @converter("QLinearConv", through=10)
@@ -114,6 +119,6 @@ def convert_qlinear_conv(node: Node) -> Any:
     scale = reshape(node.expr(1), ()) * along_axis(node, 4, rank, 1) / reshape(node.expr(6), ())
     zero = cast(reshape(node.expr(7), ()), node.dtype(7), "int32")
     scaled = relay.cast(product, "float32") * scale
-    return saturate(scaled, zero, node.dtype(7))
+    return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.registry import converter
-from tvm_fusionx.frontend.model_inputs import dtype_of
+from tvm_fusionx.frontend.element_types import dtype_of
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import constant
 

@@ -1,0 +1,57 @@
+"""ONNX element types and their names in NumPy and Relay."""
+
+from __future__ import annotations
+
+import onnx
+
+from tvm_fusionx.errors import UnsupportedOperatorError
+
+TensorProto = onnx.TensorProto
+
+DTYPES: dict[int, str] = {
+    TensorProto.BOOL: "bool",
+    TensorProto.BFLOAT16: "bfloat16",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.FLOAT: "float32",
+    TensorProto.DOUBLE: "float64",
+    TensorProto.INT8: "int8",
+    TensorProto.INT16: "int16",
+    TensorProto.INT32: "int32",
+    TensorProto.INT64: "int64",
+    TensorProto.UINT8: "uint8",
+    TensorProto.UINT16: "uint16",
+    TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64",
+}
+ELEMENTS = {dtype: element for element, dtype in DTYPES.items()}
+
+# Four-bit integers: kept one in a byte, with these limits.
+STORED_WIDER: dict[int, str] = {TensorProto.INT4: "int8", TensorProto.UINT4: "uint8"}
+LIMITS: dict[int, tuple[int, int]] = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}
+
+# Only these take and make four-bit integers or bfloat16; NumPy and TVM's kernels know neither well.
+NARROW_OPERATORS = frozenset({"Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"})
+
+
+def element_type_name(element: int) -> str:
+    """Return ONNX's name of an element type, e.g. ``FLOAT``."""
+    return str(TensorProto.DataType.Name(element))
+
+
+def dtype_of(element: int, thing: str) -> str:
+    """Return the name of the dtype that holds an ONNX element type.
+
+    Raises
+    ------
+    UnsupportedOperatorError
+        For strings, float8 and complex numbers.
+    """
+    dtype = DTYPES.get(element) or STORED_WIDER.get(element)
+    if dtype is None:
+        raise UnsupportedOperatorError(
+            thing,
+            expected="a boolean, an integer of 4 to 64 bits or a float of 16 to 64 bits",
+            found=f"element type {element_type_name(element)}",
+            next_step="Export the model in float32, float16 or int8.",
+        )
+    return dtype
