@@ -38,11 +38,19 @@ def from_attrs(attrs: Any) -> Attributes:
     return Attributes({str(key): plain(attrs[key]) for key in attrs.keys()}, origin=attrs)  # noqa: SIM118
 
 
+# TVM registers this operator with the attributes of another, which lack one field.
+_CORRECTED_TYPE_KEYS = {"nn.contrib_dense_pack": "relay.attrs.DensePackAttrs"}
+
+
+def _type_key(op: str) -> str:
+    return _CORRECTED_TYPE_KEYS.get(op) or str(relay.op.get(op).attrs_type_key)
+
+
 def to_attrs(op: str, attrs: Attributes) -> Any:
     """Return the Relay attribute object of a call to `op`."""
     if attrs.origin is not None:
         return attrs.origin
-    type_key = relay.op.get(op).attrs_type_key
+    type_key = _type_key(op)
     if not type_key:
         return None
     return tvm.ir.make_node(type_key, **{name: _tvm_value(value) for name, value in attrs.items()})
@@ -56,6 +64,6 @@ def _tvm_value(value: Any) -> Any:
 
 def default_attributes(op: str, **changes: Any) -> Attributes:
     """Return the attributes of `op` with TVM's defaults, and `changes` made to them."""
-    type_key = relay.op.get(op).attrs_type_key
+    type_key = _type_key(op)
     made: Mapping[str, Any] = from_attrs(tvm.ir.make_node(type_key, **changes))
     return Attributes(made)

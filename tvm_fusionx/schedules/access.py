@@ -142,3 +142,24 @@ def _vars_in(load: Any) -> set[Any]:
     for index in load.indices:
         found |= variables_of(index)
     return found
+
+
+def is_contiguous_along(load: Any, var: Any) -> bool:
+    """Tell whether neighbours along `var` are neighbours in memory (within a packed panel)."""
+    last = load.indices[-1]
+    is_panel = isinstance(last, tir.FloorMod)
+    if not is_panel and any(var in variables_of(index) for index in load.indices[:-1]):
+        return False
+    position = last.a if is_panel else last
+    step = tir.stmt_functor.substitute(position, {var: var + tir.const(1, var.dtype)})
+    return bool(tvm.arith.Analyzer().can_prove_equal(step - position, 1))
+
+
+def needs_panels(stage: Stage) -> Any | None:
+    """Return the data variable of a dot's vector operand when its columns are not contiguous."""
+    axes = dot_axes(stage)
+    if axes is None or len(axes.n) != 1:
+        return None
+    if is_contiguous_along(axes.right, stage.iters[axes.n[0]].var):
+        return None
+    return axes.right.buffer.data

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.cpu import Cpu
@@ -88,11 +89,13 @@ class Stage:
         if not isinstance(product, tir.Mul):
             return False
         left, right = _loads(product.a), _loads(product.b)
-        return (
-            len(left) > 0
-            and len(right) > 0
-            and {load.buffer.data for load in left}.isdisjoint(load.buffer.data for load in right)
-        )
+        if not left or not right:
+            return False
+        if {load.buffer.data for load in left}.isdisjoint(load.buffer.data for load in right):
+            return True
+        # Two parts of one tensor, such as queries and keys; but not the square of a deviation.
+        are_plain = all(isinstance(side, tir.BufferLoad) for side in (product.a, product.b))
+        return are_plain and not tvm.ir.structural_equal(product.a, product.b)
 
 
 def _strip_cast(expr: Any) -> Any:

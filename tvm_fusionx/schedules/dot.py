@@ -16,8 +16,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.access import DotAxes, dot_axes, index_path, variables_of
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_stage
+from tvm_fusionx.schedules.access import DotAxes, dot_axes, index_path, is_contiguous_along
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage, collect_blocks, describe_stage
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
@@ -111,22 +111,9 @@ def _why_not(info: BlockInfo) -> str | None:
         for index, var in zip(indices, spatial, strict=True)
     ):
         return "its dot product does not write by its own axes"
-    if not axes.m and not _is_contiguous(axes.right, stage.iters[axes.n[0]].var):
+    if not axes.m and not is_contiguous_along(axes.right, stage.iters[axes.n[0]].var):
         return "a matrix-vector product along its rows is a row reduction"
     return None
-
-
-def _is_contiguous(load: Any, var: Any) -> bool:
-    """Tell whether neighbours along `var` are neighbours in memory (within a packed panel)."""
-    last = load.indices[-1]
-    if isinstance(last, tir.FloorMod):
-        last = last.a
-    if any(var in variables_of(index) for index in load.indices[:-1]) and not isinstance(
-        load.indices[-1], tir.FloorMod
-    ):
-        return False
-    step = tir.stmt_functor.substitute(last, {var: var + tir.const(1, var.dtype)})
-    return bool(tvm.arith.Analyzer().can_prove_equal(step - last, 1))
 
 
 def _packed_width(load: Any) -> int | None:
@@ -244,7 +231,7 @@ def _isolate(func: Any, info: BlockInfo, values: KnobValues, row_block: int) -> 
             sch.reverse_compute_inline(sch.get_block(readers[0]))
     current = info_of(sch, info)
     mode = OVERLAP if name in current.outputs else PAD
-    right_is_panel = _is_contiguous(plan.axes.right, dot.iters[plan.axes.n[0]].var)
+    right_is_panel = is_contiguous_along(plan.axes.right, dot.iters[plan.axes.n[0]].var)
     has_tail = plan.n % plan.width != 0
     needs_pack = not right_is_panel or (has_tail and mode == PAD)
     func = widen_axis(sch.mod["main"], dot.name, name, plan.axes.n[0], plan.width, mode)
@@ -271,7 +258,7 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
         _rows_at_root(block, values, late)
     else:
         _tile_at_root(block, late)
-    rest = set(current.stages) - after - {block.write, block.reduce}
+    rest = _left_over(block) - after
     if (rest - before) & {stage for each in after for stage in current.producers[each]}:
         raise UnschedulableError("what follows the product reads another stage")
     _schedule_others(block, rest, late)
@@ -289,11 +276,16 @@ def _as_own_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
     """Give the product a parallel loop of its own, and what follows it others."""
     block = _isolate(func, info, values, 0)
     late: Late = []
-    others = set(block.info.stages) - {block.write, block.reduce}
     _tile_at_root(block, late)
-    _schedule_others(block, others, late)
+    _schedule_others(block, _left_over(block), late)
     finish(late)
     return block.sch.mod["main"]
+
+
+def _left_over(block: _Isolated) -> set[str]:
+    """Return the stages around the product that are still in loops of their own."""
+    present = {each.name_hint for each in collect_blocks(block.sch.mod["main"])}
+    return (set(block.info.stages) & present) - {block.write, block.reduce}
 
 
 def _schedule_others(block: _Isolated, names: set[str], late: Late) -> None:
@@ -308,7 +300,7 @@ def _tile_at_root(block: _Isolated, late: Late) -> None:
     sch, plan = block.sch, block.plan
     write, accumulate = sch.get_block(block.write), sch.get_block(block.reduce)
     batch, m, n = _roles(sch, write, plan)
-    packed = _pack_right(sch, accumulate, plan) if block.needs_pack else None
+    packed = _pack_right(block) if block.needs_pack else None
     in_batch = packed is not None and plan.batch >= plan.cores
     outer_n, inner_n = sch.split(n, [None, plan.width])
     outer_m, inner_m = sch.split(m, [None, plan.rows])
@@ -398,15 +390,25 @@ def _initialise(sch: Any, accumulate: Any, loop: Any) -> None:
     sch.unroll(row)
 
 
-def _pack_right(sch: Any, accumulate: Any, plan: _Plan) -> Any:
-    """Copy the right operand into column panels, which the product then reads in order."""
-    axes = dot_axes(describe_stage(sch.get(accumulate)))
+def _pack_right(block: _Isolated) -> Any:
+    """Store the right operand in column panels, which the product then reads in order."""
+    sch, info, width = block.sch, block.info, block.plan.width
+    accumulate = sch.get_block(block.reduce)
+    axes = dot_axes(info.stages[block.reduce])
     if axes is None:
         raise UnschedulableError("the operands of the dot product are not plain tensors")
-    reads = [region.buffer.data for region in sch.get(accumulate).reads]
-    position = reads.index(axes.right.buffer.data)
+    data = axes.right.buffer.data
+    position = [region.buffer.data for region in sch.get(accumulate).reads].index(data)
+    own = [
+        name
+        for name in info.producers[block.reduce]
+        if info.consumers[name] == (block.reduce,)
+        and info.stages[name].writes[0].data.same_as(data)
+    ]
     packed = sch.reindex(accumulate, ("read", position))
-    width = plan.width
+    for name in own:
+        if not info.stages[name].is_reduction:
+            sch.compute_inline(sch.get_block(name))
 
     def panels(*indices: Any) -> list[Any]:
         *outer, column, depth = indices
@@ -431,7 +433,7 @@ def _rows_at_root(block: _Isolated, values: KnobValues, late: Late) -> None:
     leader = _leader(info, block.write)
     batch, m, n = _leader_loops(block, leader)
     accumulate, write = sch.get_block(block.reduce), sch.get_block(block.write)
-    packed = _pack_right(sch, accumulate, plan) if block.needs_pack else None
+    packed = _pack_right(block) if block.needs_pack else None
     outer, inner = sch.split(m, [None, min(values[ROW_BLOCK_KNOB], extent(sch, m))])
     sch.reorder(*batch, outer, inner, n)
     members = _members_of(info, leader, block.write)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.access import needs_panels
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_block
 
 # Expression nodes after which an inlined body is cut into stages: bounds compile time, which grows
@@ -87,8 +88,12 @@ def why_not_inline_around_dot(info: BlockInfo, stage: Stage, finishes_a_dot: boo
     readers = info.consumers[stage.name]
     if finishes_a_dot and len(readers) > 1:
         return "several stages read the dot product it finishes"
-    if any(info.stages[name].is_dot for name in readers) and not _only_moves(stage):
+    dots = [info.stages[name] for name in readers if info.stages[name].is_dot]
+    if dots and not _only_moves(stage):
         return "a dot product would compute it once for every row or column"
+    written = [buffer.data for buffer in stage.writes]
+    if any(data in written for data in map(needs_panels, dots) if data is not None):
+        return "a dot product reads it in panels of columns"
     return None
 
 

@@ -13,6 +13,10 @@ VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
 VECTORS_WITH_MANY_REGISTERS = (2, 4, 3, 1)
 FEW_REGISTERS = 16
 
+# With fewer rows than this, more columns at once hide the latency of the accumulation.
+FEW_ROWS = 4
+VECTORS_WITH_FEW_ROWS = (4, 3, 2, 1)
+
 # Rows beyond which a taller tile no longer helps: each loaded weight is then used 8 times.
 MAX_ROWS = 8
 
@@ -28,15 +32,30 @@ class RegisterTile:
     vectors: int
 
 
-def panel_vectors(columns: int, cpu: Cpu) -> int:
+def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS) -> int:
     """Return the vectors of a column panel for a matrix of `columns`, the least padding first."""
-    few = cpu.registers <= FEW_REGISTERS
-    choices = VECTORS_WITH_FEW_REGISTERS if few else VECTORS_WITH_MANY_REGISTERS
+    if rows < FEW_ROWS:
+        choices = VECTORS_WITH_FEW_ROWS
+    elif cpu.registers <= FEW_REGISTERS:
+        choices = VECTORS_WITH_FEW_REGISTERS
+    else:
+        choices = VECTORS_WITH_MANY_REGISTERS
 
     def padding(vectors: int) -> int:
         return -columns % (vectors * cpu.lanes)
 
     return min(choices, key=lambda vectors: (padding(vectors), choices.index(vectors)))
+
+
+def panel_width(columns: int, rows: int, cpu: Cpu) -> int:
+    """Return the columns of a panel of packed weights.
+
+    Parameters
+    ----------
+    columns, rows
+        Shape of the product's result.
+    """
+    return panel_vectors(columns, cpu, rows) * cpu.lanes
 
 
 def max_rows(vectors: int, cpu: Cpu) -> int:

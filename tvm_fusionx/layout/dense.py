@@ -1,0 +1,107 @@
+"""Matrix products with constant weights, packed at compile time into panels of columns.
+
+``nn.dense`` reads weights ``[N, K]``: a vector of neighbouring columns lies K elements apart. Packed as
+``[N / n, K, n]`` (``nn.contrib_dense_pack``) a panel of n columns streams past in order, and n is what
+the register tile of the dot template holds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.ecg.relay_attributes import default_attributes
+from tvm_fusionx.layout.blocked_tensor import reshape
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.register_tile import panel_width
+
+DENSE = "nn.dense"
+MATMUL = "nn.matmul"
+BATCH_MATMUL = "nn.batch_matmul"
+PACKED = "nn.contrib_dense_pack"
+
+# Packing pads columns with zeros up to this share of the useful ones; beyond, the product stays.
+MOST_PADDING = 0.25
+
+DATA_RANK = 2
+
+
+def why_not_pack(node: Node, cpu: Cpu) -> str | None:
+    """Return why a matrix product keeps its weights as they are, or None."""
+    if node.op not in (DENSE, MATMUL, BATCH_MATMUL):
+        return f"{node.op} is no matrix product"
+    data, weights = node.operands
+    if not weights.is_constant:
+        return "its weights are not constant"
+    if not data.type.is_float or data.dtype != weights.dtype:
+        return f"it multiplies {data.dtype} by {weights.dtype}"
+    if node.outputs[0].dtype != data.dtype:
+        return f"it accumulates {data.dtype} in {node.outputs[0].dtype}"
+    if node.attrs.get("transpose_a", False):
+        return "its data is transposed"
+    if node.op == BATCH_MATMUL and weights.shape[0] != 1:
+        return "each matrix of its batch has its own weights"
+    columns = node.outputs[0].shape[-1]
+    width = panel_width(columns, _rows(node), cpu)
+    if -columns % width > MOST_PADDING * columns:
+        return f"{columns} columns are too few for a panel of {width}"
+    return None
+
+
+def pack_dense(graph: Graph, cpu: Cpu) -> int:
+    """Pack the constant weights of every matrix product of `graph`; return how many were packed."""
+    packed = 0
+    for node in graph.calls():
+        if why_not_pack(node, cpu) is None:
+            graph.replace(node[0], _packed(graph, node, cpu))
+            packed += 1
+    return packed
+
+
+def _rows(node: Node) -> int:
+    return math.prod(node.outputs[0].shape[:-1])
+
+
+def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
+    data, weights = node.operands
+    shape = node.outputs[0].shape
+    columns, rows = shape[-1], _rows(node)
+    width = panel_width(columns, rows, cpu)
+    panels = graph.constant(pack_weights(_by_column(node), width))
+    units = panels.shape[0] * width
+    attrs = default_attributes(
+        PACKED, units=units, out_dtype=node.outputs[0].dtype, weight_layout=f"NC{width}n"
+    )
+    matrix = reshape(graph, data, (rows, data.shape[-1]))
+    result = graph.call(PACKED, [matrix, panels], attrs, name=node.name)
+    if units != columns:
+        result = graph.call(
+            "strided_slice",
+            [result],
+            default_attributes(
+                "strided_slice",
+                begin=(0, 0),
+                end=(rows, columns),
+                strides=(1, 1),
+                slice_mode="end",
+            ),
+        )
+    return reshape(graph, result, shape)
+
+
+def _by_column(node: Node) -> np.ndarray:
+    """Return the weights as ``[N, K]``."""
+    array = node.operands[1].array
+    if node.op == BATCH_MATMUL:
+        array = array[0]
+    is_by_column = node.op == DENSE or bool(node.attrs.get("transpose_b", False))
+    return array if is_by_column else array.T
+
+
+def pack_weights(array: np.ndarray, width: int) -> np.ndarray:
+    """Return weights ``[N, K]`` as ``[ceil(N / width), K, width]``, padded with zero columns."""
+    columns, depth = array.shape
+    padded = np.pad(array, ((0, -columns % width), (0, 0)))
+    return np.ascontiguousarray(padded.reshape(-1, width, depth).transpose(0, 2, 1))
