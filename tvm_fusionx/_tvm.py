@@ -1,4 +1,4 @@
-"""Every touch of a private, version-dependent or buggy TVM API: one function each, naming the reason.
+"""Every touch of a private, version-dependent or buggy TVM API: one function each, and the reason.
 
 Written against TVM 0.19, the last TVM with Relay.
 """
@@ -64,7 +64,7 @@ def _drop_let(node: Any) -> Any:
 
 
 def _floor_without_let(node: Any) -> Any:
-    """Spell a floor division or modulo through the truncating one; TVM's own lowering binds a Let."""
+    """Spell a floor division or modulo through the truncating one; TVM's lowering binds a Let."""
     a, b = node.a, node.b
     is_constant = isinstance(b, tir.IntImm) or (
         isinstance(b, tir.Broadcast) and isinstance(b.value, tir.IntImm)
@@ -134,8 +134,37 @@ def _wrap_backend_build() -> None:
     tvm.register_func("relay.backend.build", build, override=True)
 
 
-# It drops the spans, which carry the names of the model's nodes, and serves only control flow, which
-# `relay.build` meets again.
+_concatenation_depth = 0
+
+
+@contextlib.contextmanager
+def concatenation_as_expression() -> Iterator[None]:
+    """Let x86 concatenations be tensor expressions in this scope, like those of other targets.
+
+    TVM's x86 strategy makes an extern operator of ``concatenate``, which no schedule can fuse or
+    traverse: a block with one then fails in TOPI's schedules with "Unsupported operator". Scopes
+    nest, from any thread.
+    """
+    global _concatenation_depth
+    from tvm import topi
+
+    with _let_cure_lock:
+        if _concatenation_depth == 0:
+            topi.x86.concatenate = topi.transform.concatenate
+        _concatenation_depth += 1
+    try:
+        yield
+    finally:
+        with _let_cure_lock:
+            _concatenation_depth -= 1
+            if _concatenation_depth == 0:
+                topi.x86.concatenate = _original_concatenate
+
+
+_original_concatenate = tvm.topi.x86.concatenate
+
+# It drops the spans, which carry the names of the model's nodes, and serves only control flow,
+# which `relay.build` meets again.
 PASS_THAT_FORGETS_NAMES = "ToBasicBlockNormalForm"
 
 
@@ -154,8 +183,9 @@ def simplification_passes() -> list[Any]:
 def convert_onnx_node(proto: Any, inputs: list[Any], opset: int) -> list[Any]:
     """Convert one ONNX node with the converter that TVM's importer has for it.
 
-    The importer has no public entrance for less than a model, and looks operators up by name without
-    their domain. Its converters infer types over everything upstream of `inputs`: give them variables.
+    The importer has no public entrance for less than a model, and looks operators up by name
+    without their domain. Its converters infer types over everything upstream of `inputs`: give them
+    variables.
     """
     from tvm.relay.frontend import onnx as importer
 

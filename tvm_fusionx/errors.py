@@ -1,7 +1,7 @@
 """Every error a user can meet, and the exit code that goes with it.
 
-Each error is one sentence of four parts: the thing, what was expected of it, what was found, and the
-next step. :func:`explain_problem` builds that sentence, so that no message forgets a part.
+Each error is one sentence of four parts: the thing, what was expected of it, what was found, and
+the next step. :func:`explain_problem` builds that sentence, so that no message forgets a part.
 """
 
 from __future__ import annotations

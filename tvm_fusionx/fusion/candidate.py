@@ -38,7 +38,7 @@ class Candidate:
 
     @cached_property
     def is_small_chain(self) -> bool:
-        """Whether every call is so small that its stages may simply follow each other in a kernel."""
+        """Whether every call is so small that the stages may just follow each other in a kernel."""
         return all(
             node.bytes_out <= SMALL_BYTES and flops(node) <= SMALL_FLOPS for node in self.nodes
         )

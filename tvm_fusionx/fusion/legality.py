@@ -1,4 +1,4 @@
-"""Can two units be one kernel? One short function per fact, each answering with a refusal or None."""
+"""Can two units be one kernel? One short function per fact, each giving a refusal or None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DNNFusion's Table 3 as data: what fusing a producer with a consumer gives, and how it is judged."""
+"""DNNFusion's Table 3 as data: what fusing a producer with a consumer gives, how it is judged."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tvm_fusionx.rewrite.rule import NumericClass, Refused, Replacement, Rule
 
 logger = logging.getLogger(__name__)
 
-# Every application lowers the cost, so rewriting ends; a rule that lies about its cost must not hang.
+# Every application lowers the cost of what it changes; rules that fight all the same must not hang.
 MAX_ROUNDS = 64
 
 

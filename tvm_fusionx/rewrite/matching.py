@@ -34,7 +34,7 @@ _State = tuple[tuple[tuple[Term, Value], ...], dict[str, Value], tuple[Node, ...
 
 
 def find_matches(pattern: Term, root: Value) -> Iterator[Match]:
-    """Yield every way in which `pattern` matches at `root`, in any order of commutative operands."""
+    """Yield each way in which `pattern` matches at `root`, in any order of commutative operands."""
     states: list[_State] = [(((pattern, root),), {}, ())]
     while states:
         pending, values, nodes = states.pop()

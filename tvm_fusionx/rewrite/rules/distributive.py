@@ -39,7 +39,7 @@ def _why_not_constant(b: Value) -> str | None:
 
 @rule(lhs=lambda a, b: a + a * b, law=Law.DISTRIBUTIVE, when=_why_not_constant, a=(4, 8), b=0.5)
 def factor_self(a: Term, b: Term) -> Term:
-    """A + a*b -> a*(b + 1), for a constant b (DNNFusion, D2)."""
+    """a+a*b -> a*(b + 1), for a constant b (DNNFusion, D2)."""
     return a * (b + 1.0)
 
 

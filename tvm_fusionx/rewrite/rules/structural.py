@@ -16,7 +16,7 @@ _RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten")
 
 @graph_rule(roots=("transpose",))
 def merge_transposes(graph: Graph, node: Node) -> list[Replacement] | None:
-    """transpose(transpose(x, p), q) -> transpose(x, p o q); none at all if nothing changes place."""
+    """transpose(transpose(x, p), q) -> transpose(x, p o q); none if nothing changes place."""
     axes = transpose_axes(node)
     source = node.operands[0]
     if source.op == "transpose":
@@ -30,7 +30,7 @@ def merge_transposes(graph: Graph, node: Node) -> list[Replacement] | None:
 
 @graph_rule(roots=_RESHAPES)
 def merge_reshapes(graph: Graph, node: Node) -> list[Replacement] | None:
-    """reshape(reshape(x)) -> reshape(x), whatever the reshapes are called; none if none is needed."""
+    """reshape(reshape(x)) -> reshape(x), by any of their names; none if none is needed."""
     source = node.operands[0]
     while source.op in _RESHAPES:
         source = source.node.operands[0]

@@ -129,7 +129,7 @@ _PLAIN_KERNEL_LAYOUTS = ("OIW", "OIHW", "OIDHW", "IOHW")
 
 @graph_rule(roots=("multiply",), numeric_class=NumericClass.REASSOCIATES)
 def fold_factor_into_weights(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
-    """(conv(x, W) + b)*k -> conv(x, W*k) + b*k for constants b and k, one for all or one a channel."""
+    """(conv(x, W) + b)*k -> conv(x, W*k) + b*k for constants b, k; k one for all or a channel."""
     for scaled, factor in (node.operands, tuple(reversed(node.operands))):
         if not factor.is_constant or scaled.type != node.outputs[0]:
             continue
