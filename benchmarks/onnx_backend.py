@@ -1,8 +1,8 @@
 """Run the ONNX package's own node and model tests through the front end and the compiler.
 
-Every test runs in a worker process, so that a crash or a hang costs one test and not the run. A test
-that fails with all its inputs fed at run time is tried once more with its shape-like inputs (the
-shape of a Reshape, the starts of a Slice, ...) given as constants, as a deployed model has them.
+Every test runs in a worker process, so that a crash or a hang costs one test and not the run. A
+test that fails with all its inputs fed at run time is tried once more with its shape-like inputs
+(the shape of a Reshape, the starts of a Slice, ...) as constants, as a deployed model has them.
 
 Outcomes
 --------
@@ -44,7 +44,7 @@ from typing import Any
 
 import numpy as np
 
-# Tests whose expected numbers ONNX Runtime contradicts as well, each with what is the matter with them.
+# Tests whose expected numbers ONNX Runtime contradicts as well, each with what is wrong with them.
 SATURATION = "the expected numbers wrap around where the definition saturates"
 ROUNDING = "the expected zeros carry the reference's rounding errors, above the absolute tolerance"
 CEIL_DIVISOR = "the expected divisor counts the rows that ceil_mode adds behind the padding"
@@ -104,7 +104,9 @@ def load_data_sets(model_dir: Path, model: Any) -> list[tuple[list[Any], list[An
         sides = []
         for stem, infos in (("input", model.graph.input), ("output", model.graph.output)):
             count = len(list(folder.glob(f"{stem}_*.pb")))
-            sides.append([load_values(folder / f"{stem}_{i}.pb", infos[i].type) for i in range(count)])
+            sides.append(
+                [load_values(folder / f"{stem}_{i}.pb", infos[i].type) for i in range(count)]
+            )
         data_sets.append((sides[0], sides[1]))
     return data_sets
 
@@ -147,7 +149,9 @@ def import_with_tvm(model: Any, constants: dict[str, np.ndarray]) -> Any:
     return relay.frontend.from_onnx(model, freeze_params=True)[0]
 
 
-def compile_and_load(backend: str, model: Any, constants: dict[str, np.ndarray], target: str) -> Any:
+def compile_and_load(
+    backend: str, model: Any, constants: dict[str, np.ndarray], target: str
+) -> Any:
     """Return a graph executor for `model`."""
     import tvm
     from tvm import relay
@@ -261,6 +265,7 @@ class Worker:
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> subprocess.Popen[str]:
+        """Return a new process that answers requests."""
         environment = os.environ | {"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         root = str(Path(__file__).resolve().parent.parent)
         environment["PYTHONPATH"] = os.pathsep.join(
@@ -301,6 +306,7 @@ class Worker:
         return {"outcome": "crashed", "message": reason, "fixed_shapes": False, "seconds": seconds}
 
     def close(self) -> None:
+        """End the process."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -324,7 +330,9 @@ def run_all(
             try:
                 while True:
                     name = todo.get_nowait()
-                    verdicts[name] = worker.ask({"name": name, "backend": backend, "target": target})
+                    verdicts[name] = worker.ask(
+                        {"name": name, "backend": backend, "target": target}
+                    )
                     progress.update()
             except queue.Empty:
                 pass
@@ -340,9 +348,12 @@ def run_all(
 
 
 def parse_arguments() -> argparse.Namespace:
+    """Return the command line's options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", choices=BACKENDS, default="fusionx")
-    parser.add_argument("--only", metavar="PATTERN", default="*", help="shell pattern of test names")
+    parser.add_argument(
+        "--only", metavar="PATTERN", default="*", help="shell pattern of test names"
+    )
     parser.add_argument("--names", metavar="FILE", help="file of test names, one a line")
     parser.add_argument("--json", metavar="OUT", help="write every verdict to this file")
     parser.add_argument("--target", default="llvm", help="TVM target (default: llvm)")
@@ -353,6 +364,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
+    """Run the chosen tests and print what is not passed, and the counts."""
     arguments = parse_arguments()
     if arguments.serve:
         serve()
@@ -374,7 +386,9 @@ def main() -> int:
     counts = Counter(verdict["outcome"] for verdict in verdicts.values())
     fixed = sum(v["fixed_shapes"] for v in verdicts.values() if v["outcome"] == "passed")
     line = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
-    print(f"{arguments.backend}: {line} ({fixed} of the passed with shape-like inputs as constants)")
+    print(
+        f"{arguments.backend}: {line} ({fixed} of the passed with shape-like inputs as constants)"
+    )
     return 1 if counts["wrong"] or counts["crashed"] else 0
 
 

@@ -62,7 +62,7 @@ def from_onnx(
     ModelError
         If the file is missing, truncated, not ONNX, or newer than opset 22.
     UnsupportedOperatorError
-        If operators have no translation (all are listed), or a node uses one in a way that has none.
+        If operators have no translation (all are listed), or a node uses one as no converter can.
     ShapeError
         If a dimension is left open, or a given shape contradicts the model.
     InputError
@@ -98,7 +98,7 @@ def from_onnx(
 
 def _flatten(values: list[Value]) -> list[Any]:
     """Return the expressions of all outputs, the items of sequences one by one."""
-    exprs = []
+    exprs: list[Any] = []
     for value in values:
         if value is None:
             raise ModelError(

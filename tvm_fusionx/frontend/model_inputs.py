@@ -13,6 +13,7 @@ from tvm_fusionx.frontend.element_types import dtype_of
 ShapeArgument = Mapping[str, Sequence[int]] | None
 DtypeArgument = Mapping[str, str] | str | None
 
+
 def graph_inputs(model: Any) -> list[Any]:
     """Return the inputs that are fed at run time: all but those with an initializer."""
     initializers = {tensor.name for tensor in model.graph.initializer}
@@ -20,6 +21,7 @@ def graph_inputs(model: Any) -> list[Any]:
 
 
 def show_shape(dims: Sequence[Any]) -> str:
+    """Return a shape as the command line writes it."""
     return "[" + ",".join(str(dim) for dim in dims) + "]"
 
 
@@ -106,7 +108,7 @@ def resolve_inputs(
     ShapeError
         If dimensions stay open (all are listed), or a given shape contradicts the file.
     InputError
-        If a name in `shape`, `dtype` or `constants` is not an input, or a dtype contradicts the file.
+        If a name in `shape`, `dtype` or `constants` is no input, or a dtype contradicts the file.
     """
     infos = graph_inputs(model)
     names = [info.name for info in infos]
@@ -161,7 +163,7 @@ def _check_dtype(name: str, declared: str, given: DtypeArgument) -> None:
             f"dtype of input {name!r}",
             expected=f"{declared} as the model declares",
             found=str(wanted),
-            next_step="Convert the model itself to change its types, e.g. with onnxconverter-common.",
+            next_step="To change its types convert the model, e.g. with onnxconverter-common.",
         )
 
 

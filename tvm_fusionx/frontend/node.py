@@ -10,7 +10,9 @@ import numpy as np
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend.values import Tensor, Value
 
-FIX_INPUT = "Give it as a constant: from_onnx(model, constants={name: array}), or fold it in the exporter."
+FIX_INPUT = (
+    "Give it as a constant: from_onnx(model, constants={name: array}), or fold it in the exporter."
+)
 ASK_SUPPORT = "Export the model without it, or add a converter in tvm_fusionx/frontend/converters."
 
 
@@ -22,7 +24,7 @@ class Node:
     name : str
         Unique and not empty.
     op_type : str
-        Operator name; with its domain in front when that is not ONNX's own (``com.microsoft.Gelu``).
+        Operator name; after its domain when that is not ONNX's own (``com.microsoft.Gelu``).
     version : int
         The opset version that last changed this operator's definition, at most the model's.
     attributes : Mapping
@@ -68,15 +70,19 @@ class Node:
         return value
 
     def expr(self, position: int = 0) -> Any:
+        """Return the Relay expression of an input."""
         return self.tensor(position).expr
 
     def shape(self, position: int = 0) -> tuple[int, ...]:
+        """Return the static shape of an input."""
         return self.tensor(position).shape
 
     def rank(self, position: int = 0) -> int:
+        """Return the number of dimensions."""
         return self.tensor(position).rank
 
     def dtype(self, position: int = 0) -> str:
+        """Return the dtype of an input."""
         return self.tensor(position).dtype
 
     def array(self, position: int) -> np.ndarray[Any, Any]:

@@ -80,7 +80,7 @@ NUMPY_EQUIVALENTS: dict[str, Callable[[list[Any], Any], Any]] = {
 
 
 def fold_call(call: Any) -> Any:
-    """Return the constant that `call` computes, or `call` itself where it is not a known constant."""
+    """Return the constant that `call` computes, or `call` itself where none is known."""
     if not isinstance(call.op, tvm.ir.Op) or call.op.name not in NUMPY_EQUIVALENTS:
         return call
     if not call.args or not all(isinstance(arg, relay.Constant) for arg in call.args):

@@ -1,4 +1,4 @@
-"""Control flow and sequences, resolved while translating: what remains is a flat graph of tensors."""
+"""Control flow and sequences, resolved while translating: what remains is a flat graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Structure = Callable[["Translation", Node, "Scope"], Sequence[Value]]
 # A loop is unrolled, so its length is the length of the compiled program.
 MOST_ITERATIONS = 1000
 SCAN_WITH_BATCH = 8
-KNOWN_COUNT = "Export with a fixed iteration count, or give the input that decides it as a constant."
+KNOWN_COUNT = (
+    "Export with a fixed iteration count, or give the input that decides it as a constant."
+)
 
 
 def _scalar_tensor(value: Any, dtype: str) -> Tensor:
@@ -48,7 +50,9 @@ def run_if(translation: Translation, node: Node, scope: Scope) -> list[Value]:
     results = []
     for a, b in zip(yes, no, strict=True):
         is_selectable = (
-            isinstance(a, Tensor) and isinstance(b, Tensor) and (a.shape, a.dtype) == (b.shape, b.dtype)
+            isinstance(a, Tensor)
+            and isinstance(b, Tensor)
+            and (a.shape, a.dtype) == (b.shape, b.dtype)
         )
         if not is_selectable:
             raise node.refuse(
@@ -90,7 +94,9 @@ def run_loop(translation: Translation, node: Node, scope: Scope) -> list[Value]:
         results = translation.run_graph(body, inner, f"{node.name}/{step}/")
         condition = results[0]
         if not isinstance(condition, Tensor) or condition.array is None:
-            raise node.refuse("a condition known while compiling", "one computed at run time", KNOWN_COUNT)
+            raise node.refuse(
+                "a condition known while compiling", "one computed at run time", KNOWN_COUNT
+            )
         is_going = bool(condition.array.reshape(-1)[0])
         carried = list(results[1 : 1 + count])
         for parts, value in zip(collected, results[1 + count :], strict=True):
@@ -168,7 +174,9 @@ def _run_batched_scan(translation: Translation, node: Node, scope: Scope) -> lis
         for step in range(values[-1].shape[1]):
             inner = InnerScope(scope)
             elements = [
-                _element(translation, node, t, 0, step) for t in entry[count:] if isinstance(t, Tensor)
+                _element(translation, node, t, 0, step)
+                for t in entry[count:]
+                if isinstance(t, Tensor)
             ]
             for info, value in zip(body.input, [*carried, *elements], strict=True):
                 inner[info.name] = value
@@ -176,39 +184,48 @@ def _run_batched_scan(translation: Translation, node: Node, scope: Scope) -> lis
             carried = list(results[:count])
             for parts, value in zip(collected, results[count:], strict=True):
                 parts.append(value)
-        results_by_batch.append(carried + [_stack(translation, node, parts, 0) for parts in collected])
+        results_by_batch.append(
+            carried + [_stack(translation, node, parts, 0) for parts in collected]
+        )
     return [_stack(translation, node, parts, 0) for parts in zip(*results_by_batch, strict=True)]
 
 
 def make_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return the inputs as a sequence."""
     return [[node.tensor(i) for i in range(len(node.inputs))]]
 
 
 def make_empty_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return a sequence without items."""
     return [[]]
 
 
 def insert_in_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return the sequence with an item more."""
     items = list(_sequence(node))
     items.insert(int(node.scalar(2)) if node.has(2) else len(items), node.tensor(1))
     return [items]
 
 
 def erase_from_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return the sequence with an item less."""
     items = list(_sequence(node))
     del items[int(node.scalar(1)) if node.has(1) else -1]
     return [items]
 
 
 def item_of_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return one item."""
     return [_sequence(node)[int(node.scalar(1))]]
 
 
 def length_of_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return the number of items, which is known."""
     return [_scalar_tensor(len(_sequence(node)), "int64")]
 
 
 def concat_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Join the items along an axis, an old one or a new one."""
     items = _sequence(node)
     axis = int(node.attribute("axis"))
     if node.attribute("new_axis", 0):
@@ -219,6 +236,7 @@ def concat_sequence(translation: Translation, node: Node, scope: Scope) -> list[
 
 
 def split_to_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Cut a tensor into the items of a sequence."""
     axis, keeps = node.axis(0), bool(node.attribute("keepdims", 1))
     size = node.shape()[axis]
     sizes = [1] * size
@@ -235,14 +253,17 @@ def split_to_sequence(translation: Translation, node: Node, scope: Scope) -> lis
 
 
 def make_optional(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return the input, or nothing."""
     return [node.inputs[0] if node.inputs else None]
 
 
 def has_optional(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Tell whether there is content."""
     return [_scalar_tensor(bool(node.inputs) and node.inputs[0] is not None, "bool")]
 
 
 def pass_through(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+    """Return the input itself."""
     return [node.inputs[0]]
 
 

@@ -14,7 +14,7 @@ from tvm_fusionx.frontend.functions import has_function_body
 from tvm_fusionx.frontend.node import ASK_SUPPORT
 from tvm_fusionx.frontend.structures import STRUCTURES
 
-# Operators left to TVM's own converter, each with the newest definition that it was checked against.
+# Operators left to TVM's own converter, each with the newest definition it was checked against.
 TVM_CONVERTERS: dict[str, int] = {
     "Einsum": 12,
     "GRU": 22,
@@ -54,7 +54,7 @@ def qualified_name(proto: Any) -> str:
 def how_translated(proto: Any, version: int) -> str | None:
     """Return ``"converter"``, ``"function"`` or ``"tvm"``, or None where there is no way.
 
-    Our converter comes first, then ONNX's own definition by simpler operators, then TVM's converter.
+    Our converter comes first, then ONNX's own definition by simpler operators, then TVM's.
     """
     name = qualified_name(proto)
     if name in RANDOM_OPERATORS:
@@ -74,7 +74,7 @@ def _subgraphs(proto: Any) -> list[Any]:
 
 
 def _nodes_run_on_data(graph: Any, data: set[str]) -> Iterator[Any]:
-    """Yield the nodes of `graph` and its subgraphs that need an input's numbers; `data` names those."""
+    """Yield the nodes, subgraphs' too, that need an input's numbers; `data` names those."""
     for proto in graph.node:
         inner = _subgraphs(proto)
         if not inner and not any(name in data for name in proto.input):

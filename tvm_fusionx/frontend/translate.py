@@ -117,7 +117,9 @@ class Translation:
         name = self.unique_name(prefix + proto.name if proto.name else "", proto.op_type)
         version = self._version_of(proto)
         attributes = {a.name: attribute_value(a) for a in proto.attribute}
-        node = Node(name, op_type, version, attributes, inputs, list(proto.output), list(proto.input))
+        node = Node(
+            name, op_type, version, attributes, inputs, list(proto.output), list(proto.input)
+        )
         try:
             self._check_narrow_inputs(node)
             results = self._results(proto, node, scope)
@@ -126,12 +128,15 @@ class Translation:
             raise
         except DynamicShapeError as error:
             raise node.refuse(
-                "outputs whose shapes are known while compiling", f"{error}, which depends on the data"
+                "outputs whose shapes are known while compiling",
+                f"{error}, which depends on the data",
             ) from error
         except Exception as error:
             # TVM's converters and type relations raise many types; the user needs one.
             found = " ".join(str(error).split())[-MESSAGE_CHARACTERS:] or type(error).__name__
-            raise node.refuse(f"attributes and shapes that opset {version} translates", found) from error
+            raise node.refuse(
+                f"attributes and shapes that opset {version} translates", found
+            ) from error
         return results
 
     def _version_of(self, proto: Any) -> int:
@@ -174,7 +179,8 @@ class Translation:
     def _evaluate(self, proto: Any, node: Node) -> list[Value] | None:
         arrays = [value.array if isinstance(value, Tensor) else value for value in node.inputs]
         is_known = all(
-            array is not None or value is None for array, value in zip(arrays, node.inputs, strict=True)
+            array is not None or value is None
+            for array, value in zip(arrays, node.inputs, strict=True)
         )
         if not is_known or any(
             isinstance(value, list) or (isinstance(value, Tensor) and value.is_narrow)
@@ -227,7 +233,7 @@ class Translation:
         return Tensor(variable, shape, dtype)
 
     def seal(
-        self, node: Node, converted: Any, stand_ins: Mapping[Any, Any] | None = None
+        self, node: Node, converted: Any, stand_ins: dict[Any, Any] | None = None
     ) -> list[Value]:
         """Turn what a converter returned into values with names and types.
 
@@ -261,24 +267,34 @@ class Translation:
         return tensor
 
     def _check_types(self, proto: Any, node: Node, results: Sequence[Value]) -> None:
-        """Compare the results' types with ONNX's own inference: the last guard before a wrong answer."""
+        """Compare the results' types with those that ONNX infers: the last guard."""
         if proto.domain not in ("", "ai.onnx") or not defs.has(proto.op_type):
             return
-        if any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in proto.attribute):
+        if any(
+            a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+            for a in proto.attribute
+        ):
             return
         types = {n: type_proto(v) for n, v in zip(proto.input, node.inputs, strict=True) if n}
         data = {
             n: numpy_helper.from_array(np.asarray(v.array), n)
             for n, v in zip(proto.input, node.inputs, strict=True)
-            if n and isinstance(v, Tensor) and v.array is not None and is_small(v.array)
+            if n
+            and isinstance(v, Tensor)
+            and v.array is not None
+            and is_small(v.array)
             and not v.is_narrow
         }
         schema = defs.get_schema(proto.op_type, node.version, "")
         try:
             inferred = shape_inference.infer_node_outputs(
-                schema, proto, types, data, opset_imports=[
+                schema,
+                proto,
+                types,
+                data,
+                opset_imports=[
                     helper.make_opsetid(domain, version) for domain, version in self.opsets.items()
-                ]
+                ],
             )
         except Exception:  # onnx raises for what it cannot infer as for what is wrong
             return

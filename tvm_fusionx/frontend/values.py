@@ -81,6 +81,7 @@ class Tensor:
 
     @property
     def rank(self) -> int:
+        """Return the number of dimensions."""
         return len(self.shape)
 
 

@@ -13,22 +13,25 @@ from tvm_fusionx.frontend.node import Node
 
 # Before this opset softmax flattens its input to two dimensions at `axis`.
 SOFTMAX_ALONG_AXIS_SINCE = 13
-# s * s is at most 1/9, so that term k is below 9 ** -k: enough of them to reach the type's last digit.
+# s * s is at most 1/9, so term k is below 9 ** -k: enough of them to reach the type's last digit.
 ARTANH_TERMS = {"float16": 3, "float32": 7, "float64": 16}
 
 
 @converter("Relu", through=14)
 def convert_relu(node: Node) -> Any:
+    """max(x, 0)."""
     return relay.nn.relu(node.expr())
 
 
 @converter("LeakyRelu", through=16)
 def convert_leaky_relu(node: Node) -> Any:
+    """Return x where positive, alpha * x elsewhere."""
     return relay.nn.leaky_relu(node.expr(), float(node.attribute("alpha", 0.01)))
 
 
 @converter("PRelu", through=16, because="TVM fails on a slope per channel of old opsets")
 def convert_prelu(node: Node) -> Any:
+    """Return x where not negative, slope * x elsewhere."""
     x, slope = node.expr(0), node.expr(1)
     is_per_channel = node.version < NUMPY_BROADCAST_SINCE and node.rank(1) == 1 and node.rank() > 1
     if is_per_channel and node.shape(1)[0] == node.shape()[1]:
@@ -38,6 +41,7 @@ def convert_prelu(node: Node) -> Any:
 
 @converter("Elu", through=22)
 def convert_elu(node: Node) -> Any:
+    """Return x where not negative, alpha * (exp(x) - 1) elsewhere."""
     x, dtype = node.expr(), node.dtype()
     alpha = scalar(node.attribute("alpha", 1.0), dtype)
     below = alpha * (relay.exp(x) - scalar(1, dtype))
@@ -46,6 +50,7 @@ def convert_elu(node: Node) -> Any:
 
 @converter("Selu", through=22)
 def convert_selu(node: Node) -> Any:
+    """Return gamma * x where positive, gamma * alpha * (exp(x) - 1) elsewhere."""
     x, dtype = node.expr(), node.dtype()
     alpha = scalar(node.attribute("alpha", 1.67326319217681884765625), dtype)
     gamma = scalar(node.attribute("gamma", 1.05070102214813232421875), dtype)
@@ -55,6 +60,7 @@ def convert_selu(node: Node) -> Any:
 
 @converter("Celu", through=12)
 def convert_celu(node: Node) -> Any:
+    """Return x where not negative, alpha * (exp(x / alpha) - 1) elsewhere."""
     x, dtype = node.expr(), node.dtype()
     alpha = scalar(node.attribute("alpha", 1.0), dtype)
     below = alpha * (relay.exp(x / alpha) - scalar(1, dtype))
@@ -63,6 +69,7 @@ def convert_celu(node: Node) -> Any:
 
 @converter("ThresholdedRelu", through=22)
 def convert_thresholded_relu(node: Node) -> Any:
+    """Return x above alpha, zero elsewhere."""
     x, dtype = node.expr(), node.dtype()
     alpha = scalar(node.attribute("alpha", 1.0), dtype)
     return relay.where(relay.greater(x, alpha), x, scalar(0, dtype))
@@ -70,6 +77,7 @@ def convert_thresholded_relu(node: Node) -> Any:
 
 @converter("HardSigmoid", through=22)
 def convert_hard_sigmoid(node: Node) -> Any:
+    """Return alpha * x + beta, clipped to [0, 1]."""
     x, dtype = node.expr(), node.dtype()
     alpha = scalar(node.attribute("alpha", 0.2), dtype)
     beta = scalar(node.attribute("beta", 0.5), dtype)
@@ -78,20 +86,23 @@ def convert_hard_sigmoid(node: Node) -> Any:
 
 @converter("HardSwish", through=22)
 def convert_hard_swish(node: Node) -> Any:
+    """Return x * clip(x / 6 + 1 / 2, 0, 1)."""
     x, dtype = node.expr(), node.dtype()
     return x * relay.clip(x * scalar(1 / 6, dtype) + scalar(0.5, dtype), 0.0, 1.0)
 
 
 def softplus(x: Any, dtype: str) -> Any:
     """log(1 + exp(x)) that overflows for no x and keeps the digits of a small exp(x)."""
-    return relay.maximum(x, scalar(0, dtype)) + log1p(relay.exp(relay.negative(relay.abs(x))), dtype)
+    return relay.maximum(x, scalar(0, dtype)) + log1p(
+        relay.exp(relay.negative(relay.abs(x))), dtype
+    )
 
 
 def log1p(x: Any, dtype: str) -> Any:
     """log(1 + x) for x in [0, 1], to the last digits also near zero.
 
-    log(1 + x) = 2 artanh(s) with s = x / (2 + x), by the power series of artanh. Forms that subtract
-    the one again are undone by TVM, which simplifies (x + 1) - 1 to x.
+    log(1 + x) = 2 artanh(s) with s = x / (2 + x), by the power series of artanh. Forms that
+    subtract the one again are undone by TVM, which simplifies (x + 1) - 1 to x.
     """
     s = x / (scalar(2, dtype) + x)
     square = s * s
@@ -104,21 +115,25 @@ def log1p(x: Any, dtype: str) -> Any:
 
 @converter("Softplus", through=22, because="exp overflows for large inputs")
 def convert_softplus(node: Node) -> Any:
+    """log(1 + exp(x))."""
     return softplus(node.expr(), node.dtype())
 
 
 @converter("Mish", through=22, because="exp overflows for large inputs")
 def convert_mish(node: Node) -> Any:
+    """Return x * tanh(softplus(x))."""
     return node.expr() * relay.tanh(softplus(node.expr(), node.dtype()))
 
 
 @converter("Softsign", through=22)
 def convert_softsign(node: Node) -> Any:
+    """Return x / (1 + abs(x))."""
     return node.expr() / (scalar(1, node.dtype()) + relay.abs(node.expr()))
 
 
 @converter("Shrink", through=9)
 def convert_shrink(node: Node) -> Any:
+    """Return x moved toward zero by bias outside [-lambd, lambd], zero inside."""
     x, dtype = node.expr(), node.dtype()
     bias = scalar(node.attribute("bias", 0.0), dtype)
     threshold = node.attribute("lambd", 0.5)
@@ -129,6 +144,7 @@ def convert_shrink(node: Node) -> Any:
 
 @converter("Gelu", through=20, because="TVM ignores approximate='tanh'")
 def convert_gelu(node: Node) -> Any:
+    """Return x / 2 * (1 + erf(x / sqrt(2))), or its approximation by tanh."""
     x, dtype = node.expr(), node.dtype()
     one, half = scalar(1, dtype), scalar(0.5, dtype)
     if node.attribute("approximate", "none") == "tanh":
@@ -159,13 +175,14 @@ def _like_input(node: Node, result: Any) -> Any:
 
 @converter("Softmax", through=13)
 def convert_softmax(node: Node) -> Any:
+    """exp(x) / sum(exp(x)) along an axis."""
     x, axis = flat_softmax_view(node)
     return _like_input(node, relay.nn.softmax(x, axis))
 
 
 @converter("LogSoftmax", through=13)
 def convert_log_softmax(node: Node) -> Any:
-    """x - max - log(sum(exp(x - max))): Relay's ``log_softmax`` takes the last axis only."""
+    """X - max - log(sum(exp(x - max))): Relay's ``log_softmax`` takes the last axis only."""
     x, axis = flat_softmax_view(node)
     shifted = x - relay.max(x, axis=axis, keepdims=True)
     total = relay.sum(relay.exp(shifted), axis=axis, keepdims=True)
@@ -174,6 +191,7 @@ def convert_log_softmax(node: Node) -> Any:
 
 @converter("Hardmax", through=13)
 def convert_hardmax(node: Node) -> Any:
+    """One at the first largest element along an axis, zero elsewhere."""
     x, axis = flat_softmax_view(node)
     is_flat = node.version < SOFTMAX_ALONG_AXIS_SINCE and node.axis(1) != node.rank() - 1
     depth = math.prod(node.shape()[node.axis(1) :]) if is_flat else node.shape()[axis]
@@ -192,6 +210,6 @@ def convert_dropout(node: Node) -> Any:
         raise node.refuse(
             "inference", "training_mode=1, which draws random numbers", "Export in eval mode."
         )
-    mask_dtype = "bool" if node.version >= 10 else node.dtype()  # noqa: PLR2004
+    mask_dtype = "bool" if node.version >= 10 else node.dtype()
     mask = relay.ones(node.shape(), mask_dtype) if node.wants(1) else None
     return [node.tensor(0), mask]

@@ -36,9 +36,11 @@ def cast_to_element(node: Node, element: int) -> Any:
 
 @converter("Cast", through=21, because="TVM reads bfloat16, float8 and int4 as other types")
 def convert_cast(node: Node) -> Any:
+    """Convert to the element type of an attribute."""
     return cast_to_element(node, int(node.attribute("to")))
 
 
 @converter("CastLike", through=21)
 def convert_cast_like(node: Node) -> Any:
+    """Convert to the element type of the second input."""
     return cast_to_element(node, node.tensor(1).element)

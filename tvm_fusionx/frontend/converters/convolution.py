@@ -20,7 +20,9 @@ TRANSPOSED = {
 }
 
 
-def convolve(node: Node, x: Any, weights: Any, weights_shape: tuple[int, ...], out_dtype: str) -> Any:
+def convolve(
+    node: Node, x: Any, weights: Any, weights_shape: tuple[int, ...], out_dtype: str
+) -> Any:
     """Return the convolution of `x`, with the node's windows."""
     windows = windows_of(node, weights_shape[2:])
     padding = windows.padding
@@ -41,6 +43,7 @@ def convolve(node: Node, x: Any, weights: Any, weights_shape: tuple[int, ...], o
 
 @converter("Conv", through=22, because="TVM computes SAME_LOWER of a dilated kernel wrongly")
 def convert_conv(node: Node) -> Any:
+    """Convolve, and add the bias where there is one."""
     result = convolve(node, node.expr(0), node.expr(1), node.shape(1), "")
     return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
 
@@ -59,17 +62,27 @@ def convert_conv_integer(node: Node) -> Any:
 
 
 def _transposed_pads(node: Node, rank: int, extents: list[int], strides: list[int]) -> list[int]:
-    """Return how much is cut off the full result at each side; ``output_shape`` decides if given."""
+    """Return how much is cut off the full result at each side; ``output_shape`` decides."""
     sizes = node.shape()[2:]
     extra = node.attribute("output_padding") or [0] * rank
     auto = node.attribute("auto_pad", "NOTSET")
     output_shape = node.attribute("output_shape")
     if output_shape is None and auto in ("NOTSET", "VALID"):
-        return list(node.attribute("pads") or [0] * (2 * rank)) if auto == "NOTSET" else [0] * (2 * rank)
-    wanted = output_shape[-rank:] if output_shape else [s * t for s, t in zip(sizes, strides, strict=True)]
+        return (
+            list(node.attribute("pads") or [0] * (2 * rank))
+            if auto == "NOTSET"
+            else [0] * (2 * rank)
+        )
+    wanted = (
+        output_shape[-rank:]
+        if output_shape
+        else [s * t for s, t in zip(sizes, strides, strict=True)]
+    )
     totals = [
         stride * (size - 1) + out + extent - want
-        for stride, size, out, extent, want in zip(strides, sizes, extra, extents, wanted, strict=True)
+        for stride, size, out, extent, want in zip(
+            strides, sizes, extra, extents, wanted, strict=True
+        )
     ]
     small = [total // 2 for total in totals]
     large = [total - total // 2 for total in totals]
@@ -82,6 +95,7 @@ def _transposed_pads(node: Node, rank: int, extents: list[int], strides: list[in
     because="TVM ignores dilations, and swaps the pads of SAME_UPPER and SAME_LOWER",
 )
 def convert_conv_transpose(node: Node) -> Any:
+    """Spread each input element over a window, cut off the pads, add the bias."""
     weights, shape = node.expr(1), node.shape(1)
     rank = len(shape) - 2
     if rank not in TRANSPOSED:
@@ -98,7 +112,9 @@ def convert_conv_transpose(node: Node) -> Any:
     extra = [e + max(0, -pad) for e, pad in zip(extra, pads[rank:], strict=True)]
     pads = [*pads[:rank], *(max(0, pad) for pad in pads[rank:])]
     if any(pad < 0 for pad in pads):
-        raise node.refuse("an output no larger than the full transposed convolution", f"pads {pads}")
+        raise node.refuse(
+            "an output no larger than the full transposed convolution", f"pads {pads}"
+        )
     groups = int(node.attribute("group", 1))
     result = _transposed(node, weights, extents, strides, pads, extra, groups, rank)
     return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
@@ -119,7 +135,7 @@ def _transposed(
     if not can_take_extra:
         raise node.refuse("output_padding below the strides", f"{extra} with strides {strides}")
     per_group = node.shape(1)[1]
-    if groups > 1 and rank != 2:  # noqa: PLR2004
+    if groups > 1 and rank != 2:
         return _by_groups(node, weights, extents, strides, pads, extra, groups, rank)
     return TRANSPOSED[rank](
         node.expr(0),
@@ -143,7 +159,7 @@ def _by_groups(
     groups: int,
     rank: int,
 ) -> Any:
-    """Return a grouped transposed convolution made of one for each group: TVM has it for 2-D only."""
+    """Return a grouped transposed convolution made group by group: TVM has it for 2-D only."""
     parts = zip(relay.split(node.expr(0), groups, 1), relay.split(weights, groups, 0), strict=True)
     results = [
         TRANSPOSED[rank](

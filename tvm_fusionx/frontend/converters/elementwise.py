@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -99,7 +100,9 @@ def _variadic(function: Callable[[Any, Any], Any]) -> Callable[[Node], Any]:
 
 CONVERTERS.update({op: Converter(_unary(f), through, "") for op, (f, through) in UNARY.items()})
 CONVERTERS.update({op: Converter(_binary(f), through, "") for op, (f, through) in BINARY.items()})
-CONVERTERS.update({op: Converter(_variadic(f), through, "") for op, (f, through) in VARIADIC.items()})
+CONVERTERS.update(
+    {op: Converter(_variadic(f), through, "") for op, (f, through) in VARIADIC.items()}
+)
 
 
 def scalar(value: float, dtype: str) -> Any:
@@ -109,6 +112,7 @@ def scalar(value: float, dtype: str) -> Any:
 
 @converter("Mean", through=13)
 def convert_mean(node: Node) -> Any:
+    """Average any number of broadcast inputs."""
     total = _variadic(relay.add)(node)
     count = len(node.inputs)
     return total if count == 1 else relay.divide(total, scalar(count, node.dtype()))
@@ -116,6 +120,7 @@ def convert_mean(node: Node) -> Any:
 
 @converter("Reciprocal", through=13)
 def convert_reciprocal(node: Node) -> Any:
+    """1 / x."""
     return relay.divide(scalar(1, node.dtype()), node.expr())
 
 
@@ -134,11 +139,13 @@ def round_half_even(x: Any, dtype: str) -> Any:
 
 @converter("Round", through=22)
 def convert_round(node: Node) -> Any:
+    """Round to whole numbers, halves to the even one."""
     return round_half_even(node.expr(), node.dtype())
 
 
 @converter("IsInf", through=20)
 def convert_is_inf(node: Node) -> Any:
+    """Tell which elements are infinite, of one sign if so asked."""
     x, dtype = node.expr(), node.dtype()
     result = relay.isinf(x)
     if not node.attribute("detect_negative", 1):
@@ -150,6 +157,7 @@ def convert_is_inf(node: Node) -> Any:
 
 @converter("Pow", through=15, because="an integer base with a float exponent fails in TVM")
 def convert_pow(node: Node) -> Any:
+    """Return base ** exponent, in the base's type."""
     base, exponent = aligned_operands(node)
     base_dtype, exponent_dtype = node.dtype(0), node.dtype(1)
     if base_dtype == exponent_dtype and base_dtype.startswith("float"):
@@ -192,18 +200,25 @@ def convert_mod(node: Node) -> Any:
 
 @converter("BitShift", through=11)
 def convert_bit_shift(node: Node) -> Any:
+    """Shift unsigned integers left or right."""
     is_left = node.attribute("direction") == "LEFT"
     return (relay.left_shift if is_left else relay.right_shift)(node.expr(0), node.expr(1))
 
 
 @converter("Where", through=16)
 def convert_where(node: Node) -> Any:
+    """Select elements of two broadcast inputs."""
     return relay.where(node.expr(0), node.expr(1), node.expr(2))
 
 
 @converter("Identity", through=21)
 def convert_identity(node: Node) -> Any:
+    """Pass the input on."""
     return node.tensor(0)
+
+
+def _are_finite_and_ordered(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and -math.inf < low <= high < math.inf
 
 
 @converter("Clip", through=13, because="with one constant bound TVM silently drops the bound")
@@ -216,9 +231,8 @@ def convert_clip(node: Node) -> Any:
         value = node.attribute(name) if tensor is None else tensor.array
         known.append(None if value is None else np.asarray(value).reshape(-1)[0].item())
     low, high = known
-    if dtype.startswith("float") and low is not None and high is not None:
-        if np.isfinite([low, high]).all() and low <= high:
-            return relay.clip(x, low, high)
+    if dtype.startswith("float") and _are_finite_and_ordered(low, high):
+        return relay.clip(x, low, high)
     for position, value, bound in ((1, low, relay.maximum), (2, high, relay.minimum)):
         if value is not None:
             x = bound(x, scalar(value, dtype))

@@ -27,7 +27,9 @@ def non_negative(node: Node, position: int, sizes: Any) -> Any:
     """
     tensor = node.tensor(position)
     if tensor.array is not None:
-        return constant(np.where(tensor.array < 0, tensor.array + sizes, tensor.array).astype(tensor.dtype))
+        return constant(
+            np.where(tensor.array < 0, tensor.array + sizes, tensor.array).astype(tensor.dtype)
+        )
     if tensor.dtype.startswith("uint"):
         return tensor.expr
     size = constant(np.asarray(sizes, dtype=tensor.dtype))
@@ -37,6 +39,7 @@ def non_negative(node: Node, position: int, sizes: Any) -> Any:
 
 @converter("Gather", through=13)
 def convert_gather(node: Node) -> Any:
+    """Take slices at the indices; one known index is a slice."""
     axis = node.axis(0)
     size = node.shape()[axis]
     known = node.tensor(1).array
@@ -50,6 +53,7 @@ def convert_gather(node: Node) -> Any:
 
 @converter("GatherElements", through=13)
 def convert_gather_elements(node: Node) -> Any:
+    """Take one element for each index."""
     axis = node.axis(0)
     return relay.gather(node.expr(), axis, non_negative(node, 1, node.shape()[axis]))
 
@@ -63,6 +67,7 @@ def _index_first(node: Node, position: int, sizes: Any) -> Any:
 
 @converter("GatherND", through=13)
 def convert_gather_nd(node: Node) -> Any:
+    """Take slices at index tuples."""
     batch_dims = int(node.attribute("batch_dims", 0))
     depth = node.shape(1)[-1]
     sizes = node.shape()[batch_dims : batch_dims + depth]
@@ -72,6 +77,7 @@ def convert_gather_nd(node: Node) -> Any:
 
 @converter("ScatterElements", "Scatter", through=18, because="TVM misplaces negative indices")
 def convert_scatter_elements(node: Node) -> Any:
+    """Copy the data with one element replaced for each index."""
     axis = node.axis(0)
     mode = SCATTER_MODES[node.attribute("reduction", "none")]
     index = non_negative(node, 1, node.shape()[axis])
@@ -82,6 +88,7 @@ def convert_scatter_elements(node: Node) -> Any:
 
 @converter("ScatterND", through=18)
 def convert_scatter_nd(node: Node) -> Any:
+    """Copy the data with slices replaced at index tuples."""
     if 0 in node.shape(1):
         return node.tensor(0)
     mode = SCATTER_MODES[node.attribute("reduction", "none")]
@@ -91,6 +98,7 @@ def convert_scatter_nd(node: Node) -> Any:
 
 @converter("ai.onnx.ml.ArrayFeatureExtractor", through=1)
 def convert_array_feature_extractor(node: Node) -> Any:
+    """Take columns of the last axis."""
     index = relay.reshape(non_negative(node, 1, node.shape()[-1]), (-1,))
     taken = relay.take(node.expr(), index, axis=node.rank() - 1, mode="clip")
     if node.rank() == 1:
@@ -100,5 +108,6 @@ def convert_array_feature_extractor(node: Node) -> Any:
 
 @converter("ai.onnx.ml.Binarizer", through=1)
 def convert_binarizer(node: Node) -> Any:
+    """One above the threshold, zero elsewhere."""
     threshold = relay.const(float(node.attribute("threshold", 0.0)), node.dtype())
     return relay.cast(relay.greater(node.expr(), threshold), node.dtype())

@@ -16,6 +16,7 @@ from tvm_fusionx.frontend.values import constant
 
 
 def swap_last_two(x: Any, rank: int) -> Any:
+    """Return `x` with its last two axes swapped."""
     return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
@@ -42,7 +43,7 @@ def matmul(
     out_dtype: str = "",
     b_turned: Any = None,
 ) -> Any:
-    """Return NumPy's matrix product as ``nn.dense`` or ``nn.batch_matmul`` (second operand transposed).
+    """Return NumPy's matrix product as ``nn.dense`` or ``nn.batch_matmul`` .
 
     A two-dimensional right side becomes a dense layer over the flattened left side, so that a
     constant one is transposed once, while compiling. `b_turned` is `b` with its axes swapped, where
@@ -54,8 +55,8 @@ def matmul(
     a = a if left == a_shape else reshape(a, left)
     b = b if right == b_shape else reshape(b, right)
     rows, columns = left[-2], right[-1]
-    if len(right) == 2:  # noqa: PLR2004
-        flat = a if len(left) == 2 else reshape(a, (math.prod(left[:-1]), left[-1]))  # noqa: PLR2004
+    if len(right) == 2:
+        flat = a if len(left) == 2 else reshape(a, (math.prod(left[:-1]), left[-1]))
         turned_b = transpose(b, (1, 0)) if b_turned is None else b_turned
         product = relay.nn.dense(flat, turned_b, out_dtype=out_dtype)
         batch = left[:-2]
@@ -67,13 +68,18 @@ def matmul(
         flat_b = _flatten_batch(swap_last_two(b, len(right)), turned_shape, batch)
         product = relay.nn.batch_matmul(flat_a, flat_b, out_dtype=out_dtype)
         made = (math.prod(batch), rows, columns)
-    shape = (*batch, *(() if len(a_shape) == 1 else (rows,)), *(() if len(b_shape) == 1 else (columns,)))
+    shape = (
+        *batch,
+        *(() if len(a_shape) == 1 else (rows,)),
+        *(() if len(b_shape) == 1 else (columns,)),
+    )
     return product if shape == made else reshape(product, shape)
 
 
 @converter("MatMul", through=13, because="TVM infers types over the whole graph for each one")
 def convert_matmul(node: Node) -> Any:
-    if node.rank(1) == 2:  # noqa: PLR2004
+    """Multiply matrices as NumPy does."""
+    if node.rank(1) == 2:
         turned = turned_weights(node, 1)
         return matmul(node.expr(0), node.shape(0), None, node.shape(1), b_turned=turned)
     return matmul(node.expr(0), node.shape(0), node.expr(1), node.shape(1))
@@ -81,7 +87,7 @@ def convert_matmul(node: Node) -> Any:
 
 @converter("Gemm", through=13)
 def convert_gemm(node: Node) -> Any:
-    """alpha * A' * B' + beta * C."""
+    """Alpha * A' * B' + beta * C."""
     dtype = node.dtype()
     a = transpose(node.expr(0), (1, 0)) if node.attribute("transA", 0) else node.expr(0)
     b = node.expr(1) if node.attribute("transB", 0) else turned_weights(node, 1)

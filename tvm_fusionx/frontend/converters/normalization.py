@@ -16,10 +16,11 @@ EPSILON = 1e-5  # ONNX's default for every normalization
 
 @converter("BatchNormalization", through=15, because="TVM ignores training_mode")
 def convert_batch_normalization(node: Node) -> Any:
+    """Normalize each channel, by given statistics or those of the batch."""
     x, dtype = node.expr(), node.dtype()
     epsilon = float(node.attribute("epsilon", EPSILON))
     scale, shift, mean, variance = (node.expr(i) for i in range(1, 5))
-    if node.version < 9 and not node.attribute("spatial", 1):  # noqa: PLR2004
+    if node.version < 9 and not node.attribute("spatial", 1):
         raise node.refuse("statistics per channel", "spatial=0")
     if not node.attribute("training_mode", 0):
         result = relay.nn.batch_norm(
@@ -35,7 +36,8 @@ def convert_batch_normalization(node: Node) -> Any:
     result = normal * reshape(scale, shape) + reshape(shift, shape)
     momentum = float(node.attribute("momentum", 0.9))
     running = [
-        old * scalar(momentum, node.dtype(3)) + reshape(new, (-1,)) * scalar(1 - momentum, node.dtype(3))
+        old * scalar(momentum, node.dtype(3))
+        + reshape(new, (-1,)) * scalar(1 - momentum, node.dtype(3))
         for old, new in ((mean, now), (variance, spread))
     ]
     return [result, *running]
@@ -43,6 +45,7 @@ def convert_batch_normalization(node: Node) -> Any:
 
 @converter("InstanceNormalization", through=22)
 def convert_instance_normalization(node: Node) -> Any:
+    """Normalize each channel of each batch entry."""
     x, dtype = node.expr(), node.dtype()
     axes = list(range(2, node.rank()))
     shape = (node.shape()[1], *(1,) * (node.rank() - 2))
@@ -59,6 +62,7 @@ def _center(x: Any, axes: list[int], epsilon: float, dtype: str) -> tuple[Any, A
 
 @converter("LayerNormalization", through=17)
 def convert_layer_normalization(node: Node) -> Any:
+    """Normalize over the axes from `axis` on; scale and shift."""
     x, dtype = node.expr(), node.dtype()
     axes = list(range(node.axis(-1), node.rank()))
     epsilon = float(node.attribute("epsilon", EPSILON))
@@ -74,7 +78,7 @@ def convert_layer_normalization(node: Node) -> Any:
 
 @converter("GroupNormalization", through=21)
 def convert_group_normalization(node: Node) -> Any:
-    """Normalize within groups of channels; scale and shift per channel, per group before opset 21."""
+    """Normalize within groups of channels; scale per channel, before opset 21 per group."""
     shape, dtype = node.shape(), node.dtype()
     groups = int(node.attribute("num_groups"))
     grouped = (shape[0], groups, shape[1] // groups, *shape[2:])
@@ -83,7 +87,7 @@ def convert_group_normalization(node: Node) -> Any:
         x, list(range(2, len(grouped))), float(node.attribute("epsilon", EPSILON)), dtype
     )
     normal = centered / deviation
-    per = groups if node.version < 21 else shape[1]  # noqa: PLR2004
+    per = groups if node.version < 21 else shape[1]
     ones = (1,) * (len(shape) - 2)
     if per == groups:
         affine = (1, groups, 1, *ones)
@@ -95,6 +99,7 @@ def convert_group_normalization(node: Node) -> Any:
 
 @converter("LpNormalization", through=22)
 def convert_lp_normalization(node: Node) -> Any:
+    """Divide by the 1-norm or 2-norm along an axis."""
     x, axis = node.expr(), node.axis(-1)
     if node.attribute("p", 2) == 1:
         return x / relay.sum(relay.abs(x), axis, True)
@@ -103,20 +108,16 @@ def convert_lp_normalization(node: Node) -> Any:
 
 @converter("LRN", through=13, because="TVM centres an even window on the other side")
 def convert_lrn(node: Node) -> Any:
-    """x / (bias + alpha / size * sum of squares over neighbouring channels) ** beta."""
+    """X / (bias + alpha / size * sum of squares over neighbouring channels) ** beta."""
     x, dtype, shape = node.expr(), node.dtype(), node.shape()
     size = int(node.attribute("size"))
     before, after = (size - 1) // 2, size // 2
     pads = [(0, 0), (before, after), *[(0, 0)] * (len(shape) - 2)]
     squares = relay.nn.pad(x * x, pads, 0.0)
-    parts = [
-        relay.strided_slice(squares, [i], [i + shape[1]], axes=[1]) for i in range(size)
-    ]
+    parts = [relay.strided_slice(squares, [i], [i + shape[1]], axes=[1]) for i in range(size)]
     total = parts[0]
     for part in parts[1:]:
         total = total + part
     scale = scalar(node.attribute("alpha", 1e-4) / size, dtype)
     base = scalar(node.attribute("bias", 1.0), dtype) + scale * total
     return x / relay.power(base, scalar(node.attribute("beta", 0.75), dtype))
-
-

@@ -13,7 +13,7 @@ from tvm_fusionx.frontend.converters.slicing import slice_axis, take
 from tvm_fusionx.frontend.node import Node
 
 # ONNX's mode -> numpy.pad's, which computes the positions to read.
-INDEX_MODES = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+INDEX_MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 
 
 def _pads_by_axis(node: Node) -> dict[int, tuple[int, int]]:
@@ -29,13 +29,15 @@ def _pads_by_axis(node: Node) -> dict[int, tuple[int, int]]:
 
 @converter("Pad", through=21, because="TVM ignores axes, and has no wrap mode")
 def convert_pad(node: Node) -> Any:
+    """Add elements around the data; negative pads cut off."""
     pads, shape = _pads_by_axis(node), list(node.shape())
     x, mode = node.expr(), node.attribute("mode", "constant")
     if mode != "constant":
         for axis, (before, after) in pads.items():
             # A negative pad cuts first, so that what is mirrored is what remains.
             kept = np.arange(max(0, -before), shape[axis] - max(0, -after))
-            positions = np.pad(kept, (max(0, before), max(0, after)), mode=INDEX_MODES[mode])
+            widths: Any = (max(0, before), max(0, after))
+            positions = np.pad(kept, widths, mode=INDEX_MODES[mode])
             x = take(x, positions, axis)
         return x
     for axis, (before, after) in pads.items():

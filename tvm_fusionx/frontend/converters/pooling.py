@@ -47,8 +47,8 @@ def window_counts(windows: Windows, padded: Windows, counts_padding: bool) -> li
 def average_pool(node: Node, x: Any, windows: Windows, is_ceil: bool, counts_padding: bool) -> Any:
     """Return the mean over each window.
 
-    Relay's own treatment of padding is used where it means the same; else every window is divided by
-    its full size there, and a constant corrects the divisor.
+    Relay divides by the window's full size; where a window counts fewer elements, a constant factor
+    corrects the divisor.
     """
     padded = with_exact_ends(windows, is_ceil)
     counts = window_counts(windows, padded, counts_padding)
@@ -69,6 +69,7 @@ def average_pool(node: Node, x: Any, windows: Windows, is_ceil: bool, counts_pad
 
 @converter("AveragePool", through=22, because="TVM counts ceil_mode's rows in the divisor")
 def convert_average_pool(node: Node) -> Any:
+    """Average over windows."""
     windows = windows_of(node, tuple(node.attribute("kernel_shape")))
     is_ceil = bool(node.attribute("ceil_mode", 0))
     counts_padding = bool(node.attribute("count_include_pad", 0))
@@ -77,6 +78,7 @@ def convert_average_pool(node: Node) -> Any:
 
 @converter("MaxPool", through=22, because="TVM makes windows that start behind the data")
 def convert_max_pool(node: Node) -> Any:
+    """Take the largest element of each window."""
     windows = windows_of(node, tuple(node.attribute("kernel_shape")))
     padded = with_exact_ends(windows, bool(node.attribute("ceil_mode", 0)))
     if node.wants(1):
@@ -92,7 +94,7 @@ def convert_max_pool(node: Node) -> Any:
 
 @converter("LpPool", through=22, because="TVM averages, and raises signed values to the power")
 def convert_lp_pool(node: Node) -> Any:
-    """The p-norm of each window."""
+    """Take the p-norm of each window."""
     windows = windows_of(node, tuple(node.attribute("kernel_shape")))
     dtype, p = node.dtype(), node.attribute("p", 2)
     powers = relay.power(relay.abs(node.expr()), scalar(p, dtype))
@@ -116,18 +118,21 @@ def _spatial_axes(node: Node) -> list[int]:
 
 @converter("GlobalAveragePool", through=22)
 def convert_global_average_pool(node: Node) -> Any:
-    if len(_spatial_axes(node)) == 2:  # noqa: PLR2004
+    """Average each channel."""
+    if len(_spatial_axes(node)) == 2:
         return relay.nn.global_avg_pool2d(node.expr())
     return relay.mean(node.expr(), _spatial_axes(node), True)
 
 
 @converter("GlobalMaxPool", through=22)
 def convert_global_max_pool(node: Node) -> Any:
+    """Take each channel's largest element."""
     return relay.max(node.expr(), _spatial_axes(node), True)
 
 
 @converter("GlobalLpPool", through=22)
 def convert_global_lp_pool(node: Node) -> Any:
+    """Take each channel's p-norm."""
     dtype, p = node.dtype(), node.attribute("p", 2)
     powers = relay.power(relay.abs(node.expr()), scalar(p, dtype))
     return relay.power(relay.sum(powers, _spatial_axes(node), True), scalar(1 / p, dtype))
@@ -155,7 +160,7 @@ def convert_max_unpool(node: Node) -> Any:
 
 
 def _move_index(index: Any, source: tuple[int, ...], target: tuple[int, ...]) -> Any:
-    """Return flat indices of an array of shape `source` as flat indices of one of shape `target`."""
+    """Return flat indices into shape `source` as flat indices into shape `target`."""
     moved, rest = scalar(0, "int64"), index
     for axis in reversed(range(len(source))):
         size = scalar(source[axis], "int64")

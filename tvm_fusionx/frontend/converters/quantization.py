@@ -13,8 +13,8 @@ from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.frontend.converters.linear import matmul
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape
-from tvm_fusionx.frontend.element_types import ELEMENTS, LIMITS, dtype_of
 from tvm_fusionx.frontend.converters.slicing import take
+from tvm_fusionx.frontend.element_types import ELEMENTS, LIMITS, dtype_of
 from tvm_fusionx.frontend.node import Node
 
 
@@ -58,6 +58,7 @@ def saturate(x: Any, zero: Any, element: int, dtype: str) -> Any:
 
 @converter("QuantizeLinear", through=21, because="TVM quantizes int4 and blocks as other types")
 def convert_quantize_linear(node: Node) -> Any:
+    """round(x / scale) + zero point, saturated."""
     if node.has(2):
         element = node.tensor(2).element
     else:
@@ -71,6 +72,7 @@ def convert_quantize_linear(node: Node) -> Any:
 
 @converter("DequantizeLinear", through=21, because="TVM fails on blocks")
 def convert_dequantize_linear(node: Node) -> Any:
+    """(x - zero point) * scale."""
     wide = cast(node.expr(), node.dtype(), "int32")
     if node.has(2):
         wide = wide - cast(_parameter(node, 2), node.dtype(2), "int32")
@@ -80,6 +82,7 @@ def convert_dequantize_linear(node: Node) -> Any:
 
 @converter("MatMulInteger", through=10)
 def convert_matmul_integer(node: Node) -> Any:
+    """Multiply 8-bit matrices less their zero points, in 32 bits."""
     a = cast(node.expr(0), node.dtype(0), "int32")
     b = cast(node.expr(1), node.dtype(1), "int32")
     if node.has(2):
@@ -110,7 +113,9 @@ def convert_qlinear_matmul(node: Node) -> Any:
 def convert_qlinear_conv(node: Node) -> Any:
     """Convolve in 32-bit integers, then rescale once."""
     shape, rank = node.shape(3), node.rank(0)
-    x = cast(node.expr(0), node.dtype(0), "int32") - cast(reshape(node.expr(2), ()), node.dtype(2), "int32")
+    x = cast(node.expr(0), node.dtype(0), "int32") - cast(
+        reshape(node.expr(2), ()), node.dtype(2), "int32"
+    )
     weights = cast(node.expr(3), node.dtype(3), "int32")
     weights = weights - cast(along_axis(node, 5, len(shape), 0), node.dtype(5), "int32")
     product = convolve(node, x, weights, shape, "int32")
@@ -120,5 +125,3 @@ def convert_qlinear_conv(node: Node) -> Any:
     zero = cast(reshape(node.expr(7), ()), node.dtype(7), "int32")
     scaled = relay.cast(product, "float32") * scale
     return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))
-
-

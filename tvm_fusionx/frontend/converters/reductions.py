@@ -64,10 +64,16 @@ def _reduction(op_type: str, function: Reduce) -> Callable[[Node], Any]:
             work = FLOAT_FOR_INTEGERS
         x = x if work == dtype else relay.cast(x, work)
         # Relay takes an empty list of axes for all of them; ONNX reduces a scalar over none.
-        result = function(x, axes, keepdims) if axes else function(relay.reshape(x, (1,)), [0], False)
+        result = (
+            function(x, axes, keepdims) if axes else function(relay.reshape(x, (1,)), [0], False)
+        )
         if work == dtype:
             return result
-        return relay.not_equal(result, scalar(0, work)) if dtype == "bool" else relay.cast(result, dtype)
+        return (
+            relay.not_equal(result, scalar(0, work))
+            if dtype == "bool"
+            else relay.cast(result, dtype)
+        )
 
     return convert
 
@@ -82,6 +88,7 @@ CONVERTERS.update(
 
 @converter("ArgMax", "ArgMin", through=13)
 def convert_arg_extreme(node: Node) -> Any:
+    """Return the index of the largest or smallest element along an axis."""
     function = relay.argmax if node.op_type == "ArgMax" else relay.argmin
     is_last = bool(node.attribute("select_last_index", 0))
     keepdims = bool(node.attribute("keepdims", 1))
@@ -91,6 +98,7 @@ def convert_arg_extreme(node: Node) -> Any:
 
 @converter("MeanVarianceNormalization", through=13)
 def convert_mean_variance_normalization(node: Node) -> Any:
+    """(x - mean) / standard deviation over the axes."""
     axes = [int(axis) for axis in node.attribute("axes", [0, 2, 3])]
     x, dtype = node.expr(), node.dtype()
     mean = relay.mean(x, axes, True)

@@ -22,6 +22,7 @@ HALF_PIXEL_SINCE = 16
 
 @converter("GridSample", through=22, because="TVM does not know the mode names of opset 20")
 def convert_grid_sample(node: Node) -> Any:
+    """Sample the image at each point of the grid."""
     rank = node.rank()
     method = SAMPLE_METHODS[node.attribute("mode", "linear")]
     layout = {4: "NCHW", 5: "NCDHW"}.get(rank)
@@ -40,6 +41,7 @@ def convert_grid_sample(node: Node) -> Any:
 
 @converter("RoiAlign", through=22, because="TVM ignores coordinate_transformation_mode")
 def convert_roi_align(node: Node) -> Any:
+    """Average samples of each region on a grid of bins."""
     default = "half_pixel" if node.version >= HALF_PIXEL_SINCE else "output_half_pixel"
     mode = node.attribute("coordinate_transformation_mode", default)
     if mode != "output_half_pixel" or node.attribute("mode", "avg") != "avg":

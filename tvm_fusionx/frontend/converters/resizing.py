@@ -70,7 +70,9 @@ COORDINATES: dict[str, Callable[[Any, AxisResize], Any]] = {
     "half_pixel_symmetric": _half_pixel_symmetric,
     "pytorch_half_pixel": _pytorch_half_pixel,
     "tf_crop_and_resize": _crop_and_resize,
-    "tf_half_pixel_for_nn": lambda places, r: (places + COORDINATE_TYPE(0.5)) / COORDINATE_TYPE(r.scale),
+    "tf_half_pixel_for_nn": lambda places, r: (
+        (places + COORDINATE_TYPE(0.5)) / COORDINATE_TYPE(r.scale)
+    ),
 }
 
 ROUNDINGS: dict[str, Callable[[Any], Any]] = {
@@ -80,7 +82,7 @@ ROUNDINGS: dict[str, Callable[[Any], Any]] = {
     "ceil": np.ceil,
 }
 
-# Modes whose coordinates depend on the output's length, which ONNX Runtime rounds and ONNX does not.
+# Modes whose coordinates depend on the output's length: ONNX Runtime rounds it, ONNX does not.
 LENGTH_DEPENDENT = ("align_corners", "tf_crop_and_resize")
 
 
@@ -93,7 +95,7 @@ def _cubic_kernel(distance: Any, a: float) -> Any:
     d = np.abs(distance)
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))  # noqa: PLR2004
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
 # mode -> (kernel, how many elements it reaches to either side).
@@ -101,7 +103,7 @@ KERNELS = {"linear": (_linear_kernel, 1), "cubic": (_cubic_kernel, 2)}
 
 
 def axis_taps(node: Node, r: AxisResize) -> tuple[Any, Any, Any]:
-    """Return (positions [taps, output], weights [taps, output], is_outside [output]) of one axis."""
+    """Return positions and weights, both [taps, output], and is_outside [output], of one axis."""
     mode = node.attribute("coordinate_transformation_mode", _default_mode(node))
     x = COORDINATES[mode](np.arange(r.output, dtype=COORDINATE_TYPE), r)
     is_outside = (x < 0) | (x > r.size - 1)
@@ -126,14 +128,16 @@ def axis_taps(node: Node, r: AxisResize) -> tuple[Any, Any, Any]:
 
 
 def _default_mode(node: Node) -> str:
-    return "asymmetric" if node.op_type == "Upsample" or node.version < 11 else "half_pixel"  # noqa: PLR2004
+    return "asymmetric" if node.op_type == "Upsample" or node.version < 11 else "half_pixel"
 
 
 def _default_rounding(node: Node) -> str:
-    return "floor" if node.op_type == "Upsample" or node.version < 11 else "round_prefer_floor"  # noqa: PLR2004
+    return "floor" if node.op_type == "Upsample" or node.version < 11 else "round_prefer_floor"
 
 
-def apply_taps(x: Any, axis: int, rank: int, positions: Any, weights: Any, size: int, dtype: str) -> Any:
+def apply_taps(
+    x: Any, axis: int, rank: int, positions: Any, weights: Any, size: int, dtype: str
+) -> Any:
     """Return the weighted sum of `x` at `positions` along `axis`."""
     count = positions.shape[1]
     total = None
@@ -159,8 +163,10 @@ def _scales_of(node: Node, axes: list[int]) -> list[AxisResize]:
     shape = node.shape()
     if node.op_type == "Upsample":
         scales = node.array(1).reshape(-1) if node.has(1) else np.asarray(node.attribute("scales"))
-        return [_by_scale(axis, shape[axis], float(s)) for axis, s in zip(axes, scales, strict=True)]
-    is_first = node.version < 11  # noqa: PLR2004
+        return [
+            _by_scale(axis, shape[axis], float(s)) for axis, s in zip(axes, scales, strict=True)
+        ]
+    is_first = node.version < 11
     scales_at = 1 if is_first else 2
     if not is_first and node.has(3) and node.tensor(3).shape != (0,):
         sizes = _keep_ratio(node, axes, node.ints(3))

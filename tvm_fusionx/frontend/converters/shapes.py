@@ -15,6 +15,7 @@ from tvm_fusionx.frontend.values import constant
 
 
 def reshape(x: Any, shape: Any) -> Any:
+    """Return `x` in `shape`."""
     return relay.reshape(x, tuple(int(dim) for dim in shape))
 
 
@@ -26,6 +27,7 @@ def reshaped(node: Node, shape: Any) -> Any:
 
 @converter("Reshape", through=21, because="TVM ignores allowzero")
 def convert_reshape(node: Node) -> Any:
+    """Arrange the elements in the shape of the second input."""
     shape = node.ints_from("shape", 1) or []
     if not node.attribute("allowzero", 0):
         shape = [node.shape()[i] if dim == 0 else dim for i, dim in enumerate(shape)]
@@ -39,12 +41,14 @@ def convert_reshape(node: Node) -> Any:
 
 @converter("Flatten", through=21)
 def convert_flatten(node: Node) -> Any:
+    """Make a matrix: the axes before `axis` by those from it on."""
     axis = node.axis(1)
     return reshaped(node, (math.prod(node.shape()[:axis]), math.prod(node.shape()[axis:])))
 
 
 @converter("Squeeze", through=21)
 def convert_squeeze(node: Node) -> Any:
+    """Drop axes of size one."""
     shape, axes = node.shape(), node.ints_from("axes", 1)
     if axes is None:
         dropped = {i for i, dim in enumerate(shape) if dim == 1}
@@ -58,6 +62,7 @@ def convert_squeeze(node: Node) -> Any:
 
 @converter("Unsqueeze", through=21)
 def convert_unsqueeze(node: Node) -> Any:
+    """Insert axes of size one."""
     axes = node.ints_from("axes", 1) or []
     rank = node.rank() + len(axes)
     inserted = {axis % rank for axis in axes}
@@ -67,6 +72,7 @@ def convert_unsqueeze(node: Node) -> Any:
 
 @converter("Transpose", through=21)
 def convert_transpose(node: Node) -> Any:
+    """Reorder the axes; without an order reverse them."""
     order = node.attribute("perm") or list(range(node.rank()))[::-1]
     return transpose(node.expr(), order)
 
@@ -83,6 +89,7 @@ def transpose(x: Any, order: Any) -> Any:
 
 @converter("Expand", through=13, because="TVM infers the broadcast shape with compiled kernels")
 def convert_expand(node: Node) -> Any:
+    """Broadcast both ways with a shape."""
     shape = np.broadcast_shapes(node.shape(), tuple(node.ints(1)))
     return broadcast(node, shape)
 
@@ -94,6 +101,7 @@ def broadcast(node: Node, shape: tuple[int, ...]) -> Any:
 
 @converter("Tile", through=13)
 def convert_tile(node: Node) -> Any:
+    """Repeat the data along each axis."""
     repeats = node.ints(1)
     if node.version == 1:
         repeats = [repeats[0] if i == node.scalar(2) else 1 for i in range(node.rank())]
@@ -102,6 +110,7 @@ def convert_tile(node: Node) -> Any:
 
 @converter("Concat", through=13)
 def convert_concat(node: Node) -> Any:
+    """Join tensors along an axis."""
     # An empty part adds nothing, and TVM has no kernel for it.
     parts = [i for i in range(len(node.inputs)) if 0 not in node.shape(i)]
     if len(parts) == 1:
@@ -111,35 +120,42 @@ def convert_concat(node: Node) -> Any:
 
 @converter("Shape", through=21)
 def convert_shape(node: Node) -> Any:
+    """Return the input's shape, which is known."""
     start, end = node.attribute("start", 0), node.attribute("end")
     return np.asarray(node.shape()[start:end], dtype="int64")
 
 
 @converter("Size", through=21)
 def convert_size(node: Node) -> Any:
+    """Return the input's number of elements, which is known."""
     return np.asarray(math.prod(node.shape()), dtype="int64")
 
 
 @converter("ConstantOfShape", through=21)
 def convert_constant_of_shape(node: Node) -> Any:
+    """Fill a shape with one value."""
     value = np.asarray(node.attribute("value", np.zeros(1, "float32")))
     return np.full(node.ints(0), value.reshape(-1)[0], value.dtype)
 
 
 @converter("Range", through=11)
 def convert_range(node: Node) -> Any:
+    """Count from start to limit by delta."""
     return np.arange(node.scalar(0), node.scalar(1), node.scalar(2), dtype=node.dtype())
 
 
 @converter("EyeLike", through=22)
 def convert_eye_like(node: Node) -> Any:
+    """Return ones on a diagonal of the input's shape."""
     to = node.attribute("dtype")
     dtype = node.dtype() if to is None else dtype_of(int(to), f"EyeLike node {node.name!r}")
-    return np.eye(*node.shape(), k=int(node.attribute("k", 0)), dtype=dtype)
+    rows, columns = node.shape()
+    return np.eye(rows, columns, k=int(node.attribute("k", 0)), dtype=dtype)
 
 
 @converter("Trilu", through=14, because="TVM fails on empty tensors")
 def convert_trilu(node: Node) -> Any:
+    """Keep the triangle above or below a diagonal, zero elsewhere."""
     shape = node.shape()
     k = node.scalar(1) if node.has(1) else 0
     keep = np.tri(shape[-2], shape[-1], k if not node.attribute("upper", 1) else k - 1, dtype=bool)
@@ -149,6 +165,7 @@ def convert_trilu(node: Node) -> Any:
 
 @converter("DepthToSpace", through=13)
 def convert_depth_to_space(node: Node) -> Any:
+    """Move blocks of channels into the image."""
     n, c, h, w = node.shape()
     b = int(node.attribute("blocksize"))
     c //= b * b
@@ -161,6 +178,7 @@ def convert_depth_to_space(node: Node) -> Any:
 
 @converter("SpaceToDepth", through=13)
 def convert_space_to_depth(node: Node) -> Any:
+    """Move blocks of the image into channels."""
     n, c, h, w = node.shape()
     b = int(node.attribute("blocksize"))
     parts = reshape(node.expr(), (n, c, h // b, b, w // b, b))

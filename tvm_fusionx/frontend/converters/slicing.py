@@ -34,6 +34,7 @@ def slice_axis(x: Any, axis: int, positions: range, size: int) -> Any:
 
 @converter("Slice", through=13, because="TVM reads an end of 2**63 - 1 as a 32-bit integer")
 def convert_slice(node: Node) -> Any:
+    """Cut out a range of each axis."""
     shape = node.shape()
     starts = node.ints_from("starts", 1) or []
     ends = node.ints_from("ends", 2) or []
@@ -47,7 +48,9 @@ def convert_slice(node: Node) -> Any:
         dims = [len(cuts[i]) if i in cuts else dim for i, dim in enumerate(shape)]
         return np.zeros(dims, node.dtype())
     x = node.expr()
-    forward = {axis: cut for axis, cut in cuts.items() if cut.step > 0 and cut != range(shape[axis])}
+    forward = {
+        axis: cut for axis, cut in cuts.items() if cut.step > 0 and cut != range(shape[axis])
+    }
     if forward:
         x = relay.strided_slice(
             x,
@@ -88,6 +91,7 @@ def split(x: Any, sizes: list[int], axis: int) -> list[Any]:
 
 @converter("Split", through=18, because="TVM fails on uneven and on empty parts")
 def convert_split(node: Node) -> Any:
+    """Cut the data into parts along an axis."""
     axis = node.axis(0)
     sizes = split_sizes(node, len(node.outputs))
     parts = split(node.expr(), sizes, axis)
@@ -97,6 +101,7 @@ def convert_split(node: Node) -> Any:
 
 @converter("CumSum", through=14)
 def convert_cum_sum(node: Node) -> Any:
+    """Sum up along an axis, from either end."""
     axis = int(node.scalar(1)) % node.rank()
     x, is_reverse = node.expr(), node.attribute("reverse", 0)
     x = relay.reverse(x, axis) if is_reverse else x
@@ -106,6 +111,7 @@ def convert_cum_sum(node: Node) -> Any:
 
 @converter("TopK", through=11, because="TVM fails on largest=0")
 def convert_top_k(node: Node) -> Any:
+    """Return the k largest or smallest elements along an axis, and their indices."""
     k = int(node.attribute("k")) if node.version == 1 else int(node.scalar(1))
     is_ascending = not node.attribute("largest", 1)
     axis = node.axis(-1)
@@ -117,6 +123,7 @@ def convert_top_k(node: Node) -> Any:
 
 @converter("Compress", through=11)
 def convert_compress(node: Node) -> Any:
+    """Keep the slices where the known condition holds."""
     kept = np.flatnonzero(node.array(1))
     axis = node.attribute("axis")
     if axis is None:
@@ -135,8 +142,12 @@ def convert_one_hot(node: Node) -> Any:
     axis = node.axis(-1, node.rank() + 1)
     index_dtype = node.dtype()
     wide = relay.cast(node.expr(), "int64") if index_dtype != "int64" else node.expr()
-    index = relay.where(relay.less(wide, relay.const(0, "int64")), wide + relay.const(depth, "int64"), wide)
-    places = np.arange(depth, dtype="int64").reshape([-1 if i == axis else 1 for i in range(node.rank() + 1)])
+    index = relay.where(
+        relay.less(wide, relay.const(0, "int64")), wide + relay.const(depth, "int64"), wide
+    )
+    places = np.arange(depth, dtype="int64").reshape(
+        [-1 if i == axis else 1 for i in range(node.rank() + 1)]
+    )
     is_hot = relay.equal(relay.expand_dims(index, axis), constant(places))
     values = node.expr(2)
     off = relay.squeeze(relay.strided_slice(values, [0], [1], axes=[0]), [0])

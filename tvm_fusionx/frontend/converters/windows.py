@@ -20,6 +20,7 @@ class Windows:
 
     @property
     def rank(self) -> int:
+        """Return the number of dimensions."""
         return len(self.kernel)
 
     @property
