@@ -26,6 +26,7 @@ from tvm_fusionx._tvm import (
     PASSES_THAT_UNDO_BLOCKS,
     TIR_CONVERTER_NAME,
     build_config,
+    concatenation_as_expression,
     let_cure,
 )
 from tvm_fusionx.errors import RecordError
@@ -234,6 +235,7 @@ def lowering(
     register()
     with contextlib.ExitStack() as scope:
         scope.enter_context(let_cure())
+        scope.enter_context(concatenation_as_expression())
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(_pass_context())
         _sessions().append(session)
