@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relay
 
@@ -152,9 +151,13 @@ def _emit_block(graph: Graph, block: RelayBlock, exprs: dict[Value, Any]) -> Non
         exprs[value] = call if single else relay.TupleGetItem(call, position)
 
 
+# TVM writes only these into a kernel's expressions; it aborts on a scalar of another type.
+_INLINE_DTYPES = frozenset({"bool", "float32", "float64", "int32", "int64"})
+
+
 def is_inline_constant(value: Value) -> bool:
     """Tell whether a constant is written into the kernel instead of being passed to it."""
-    return value.is_constant and value.shape == () and bool(np.size(value.array))
+    return value.is_constant and value.shape == () and value.dtype in _INLINE_DTYPES
 
 
 def block_outputs(graph: Graph, nodes: Sequence[Node]) -> tuple[Value, ...]:
