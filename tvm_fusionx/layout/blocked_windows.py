@@ -32,6 +32,7 @@ SPATIAL_AXES = frozenset({2, 3})
 
 PAD = "nn.pad"
 CONCATENATE = "concatenate"
+REPEAT = "repeat"
 
 
 def block_layout_operator(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
@@ -69,6 +70,16 @@ def block_pad(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
         return None
     attrs = node.attrs.replace(pad_width=(*widths, (0, 0)))
     value = graph.call(PAD, [form.value, *node.operands[1:]], attrs, name=node.name)
+    return Blocked(value, node.outputs[0].shape)
+
+
+def block_repeat(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return a repetition of rows or of columns in NCHWc."""
+    form = blocked(node.operands[0])
+    axis = int(node.attrs["axis"]) % IMAGE_AXES
+    if form is None or axis not in SPATIAL_AXES:
+        return None
+    value = graph.call(REPEAT, [form.value], node.attrs.replace(axis=axis), name=node.name)
     return Blocked(value, node.outputs[0].shape)
 
 

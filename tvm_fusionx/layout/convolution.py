@@ -33,10 +33,12 @@ from tvm_fusionx.layout.blocked_windows import (
     LAYOUT_OPERATORS,
     PAD,
     REDUCTIONS,
+    REPEAT,
     block_concatenate,
     block_layout_operator,
     block_pad,
     block_reduction,
+    block_repeat,
 )
 
 logger = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ CARRIERS: dict[str, Carrier] = {
     BIAS: block_bias,
     PRELU: block_prelu,
     PAD: block_pad,
+    REPEAT: block_repeat,
     CONCATENATE: block_concatenate,
 }
 

@@ -85,6 +85,7 @@ def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
                 begin=(0, 0),
                 end=(rows, columns),
                 strides=(1, 1),
+                axes=None,
                 slice_mode="end",
             ),
         )
