@@ -31,9 +31,9 @@ def _twice() -> tvm.IRModule:
     ids=["tvm", "list", "dictionary", "function", "function to dictionary"],
 )
 def test_each_kind_of_reference_gives_its_outputs_and_its_name(reference: object, who: str) -> None:
-    name, outputs = reference_outputs(reference, _twice(), {}, INPUTS, TARGET)
-    assert name == who
-    assert np.array_equal(outputs[0], 2 * INPUTS["x"])
+    found = reference_outputs(reference, _twice(), {}, INPUTS, TARGET)
+    assert (found.name, found.spread) == (who, 0.0)
+    assert np.array_equal(found.outputs[0], 2 * INPUTS["x"])
 
 
 def test_an_onnx_file_and_a_model_in_memory_go_to_onnx_runtime(tmp_path: Path) -> None:
@@ -41,9 +41,10 @@ def test_an_onnx_file_and_a_model_in_memory_go_to_onnx_runtime(tmp_path: Path) -
     model = perceptron()
     path = save(model, tmp_path)
     for reference in (path, str(path), model):
-        name, outputs = reference_outputs(reference, _twice(), {}, INPUTS, TARGET)
-        assert name == "ONNX Runtime"
-        np.testing.assert_allclose(outputs[0].sum(axis=1), np.ones(ROWS), rtol=1e-6)
+        found = reference_outputs(reference, _twice(), {}, INPUTS, TARGET)
+        assert found.name == "ONNX Runtime"
+        assert found.spread <= 1e-6
+        np.testing.assert_allclose(found.outputs[0].sum(axis=1), np.ones(ROWS), rtol=1e-6)
 
 
 def test_outputs_keep_the_models_order() -> None:

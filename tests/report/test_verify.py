@@ -15,7 +15,7 @@ import tvm
 import tvm_fusionx as fx
 from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron
 from tvm_fusionx.errors import InputError, OutputFileError, WrongResultError
-from tvm_fusionx.report.reference import run_onnxruntime
+from tvm_fusionx.report.reference import ReferenceOutputs, run_onnxruntime
 from tvm_fusionx.report.verify import VerifyReport
 
 INPUTS = {"x": np.random.default_rng(3).standard_normal((ROWS, FEATURES)).astype("float32")}
@@ -140,6 +140,23 @@ def test_nan_is_counted_and_wrong_only_where_the_reference_has_none() -> None:
     assert report.ok, report.text()
     assert [difference.nans for difference in report.end_to_end] == [1, 1]
     assert not fx.verify(*module, inputs, TARGET, reference=clean).ok
+
+
+@pytest.mark.parametrize(("spread", "ok"), [(0.0, False), (1e-4, False), (3e-4, True)])
+def test_outputs_are_held_to_what_the_reference_knows_of_itself(
+    perceptron_module: Any,
+    right_report: VerifyReport,
+    monkeypatch: pytest.MonkeyPatch,
+    spread: float,
+    ok: bool,
+) -> None:
+    off = right_report.outputs[0] + np.float32(5e-4) * right_report.outputs[0].max()
+    given = ReferenceOutputs("ONNX Runtime", [off], spread)
+    monkeypatch.setattr("tvm_fusionx.report.verify.reference_outputs", lambda *_: given)
+    report = fx.verify(*perceptron_module, INPUTS, TARGET)
+    assert report.ok is ok
+    assert report.end_to_end_tolerance == max(report.tolerance, 2 * spread)
+    assert ("amplifies rounding" in report.summary()) is (spread > 0)
 
 
 def test_the_report_is_json(right_report: VerifyReport, tmp_path: Path) -> None:

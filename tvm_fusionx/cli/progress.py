@@ -26,9 +26,10 @@ class Stages:
     """
 
     def __init__(self, subject: str) -> None:
+        self._subject = subject
         self._bar = tqdm(
             desc=subject,
-            bar_format="{desc}: {postfix} {elapsed}",
+            bar_format="{desc} {elapsed}",
             delay=QUIET_SECONDS,
             leave=False,
             disable=None,
@@ -52,7 +53,7 @@ class Stages:
 
     def __call__(self, stage: str) -> None:
         """Say that `stage` begins."""
-        self._bar.set_postfix_str(stage, refresh=False)
+        self._bar.set_description_str(f"{self._subject}: {stage}", refresh=False)
 
     def _refresh(self) -> None:
         while not self._ended.wait(REFRESH_SECONDS):

@@ -123,7 +123,7 @@ def _print_report(report: VerifyReport, show_all: bool) -> None:
     for column in table.columns[2:]:
         column.justify = "right"
     for position, difference in enumerate(report.end_to_end):
-        within = difference.is_within(report.tolerance)
+        within = difference.is_within(report.end_to_end_tolerance)
         _add_row(table, within, f"output {position} beside {report.reference}", difference)
     blocks = sorted(report.blocks, key=lambda block: (block.ok, -block.difference.max_rel))
     shown = blocks if show_all else blocks[:SHOWN_BLOCKS]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run_cli import Ran, runner
+from tests.tiny_models import perceptron, save
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    return runner(capsys)
+
+
+def test_the_table_has_a_row_a_side_and_the_json_is_written(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    written = tmp_path / "bench.json"
+    model = save(perceptron(), tmp_path)
+    ran = run(
+        "bench", model, "--vs", "tvm, unfused", "--threads", 1, "--repeat", 2, "--json", written
+    )
+    assert ran.code == 0, ran.err
+    sides = {line.split()[0] for line in ran.out.splitlines() if line.strip()}
+    assert {"fusionx", "tvm", "unfused"} <= sides
+    assert "x as fast" in ran.out
+    assert set(json.loads(written.read_text())["latency_ms"]) == {"fusionx", "tvm", "unfused"}
+
+
+def test_an_unknown_side_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("bench", save(perceptron(), tmp_path), "--vs", "tvm,abacus")
+    assert ran.code == 2
+    assert "'abacus'" in ran.problem
+
+
+def test_a_json_path_that_cannot_be_written_is_3_before_any_work(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = run("bench", tmp_path / "absent.onnx", "--json", tmp_path / "missing" / "b.json")
+    assert ran.code == 3
+    assert "b.json" in ran.problem

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.cli.run_cli import Ran, runner
+from tests.tiny_models import FEATURES, ROWS, perceptron, save
+from tvm_fusionx.library import load_library
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    return runner(capsys)
+
+
+def test_a_model_becomes_one_file_that_describes_itself(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    model = save(perceptron(), tmp_path, "tiny net.onnx")
+    output = tmp_path / "lib.tar"
+    ran = run("compile", model, "-o", output, "--dump-code", "relay,ll")
+    assert ran.code == 0, ran.err
+    assert f"{output}: " in ran.out
+    library = load_library(output)
+    assert library.model == "tiny net"
+    assert "native" not in library.target
+    assert library.inputs[0].shape == (ROWS, FEATURES)
+    assert all(note.template for note in library.kernels)
+    assert "def @main" in (tmp_path / "lib.tar.relay").read_text()
+    assert "define" in (tmp_path / "lib.tar.ll").read_text()
+
+
+def test_a_dynamic_shape_is_refused_until_it_is_given(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    model = save(perceptron(batch="batch"), tmp_path)
+    output = tmp_path / "lib.tar"
+    refused = run("compile", model, "-o", output)
+    assert refused.code == 2
+    assert "--input-shapes" in refused.problem
+    assert "x" in refused.problem
+    assert not output.exists()
+    assert run("compile", model, "-o", output, "--input-shapes", f"x:[2,{FEATURES}]").code == 0
+    assert load_library(output).inputs[0].shape == (2, FEATURES)
+
+
+def _truncated(folder: Path) -> Path:
+    path = save(perceptron(), folder)
+    path.write_bytes(path.read_bytes()[:200])
+    return path
+
+
+def _unsupported(folder: Path) -> Path:
+    nodes = [helper.make_node("Fly", ["x"], ["y"], name="wings", domain="org.birds")]
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "xy"]
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("org.birds", 1)]
+    graph = helper.make_graph(nodes, "birds", value[:1], value[1:])
+    return save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_truncated, "model.onnx"),
+        (_unsupported, "wings"),
+        (lambda folder: folder / "absent.onnx", "absent.onnx"),
+        (lambda folder: folder, "folder"),
+    ],
+    ids=["truncated", "unsupported operator", "missing", "a folder"],
+)
+def test_a_model_that_cannot_be_compiled_is_said_in_one_sentence(
+    run: Callable[..., Ran], tmp_path: Path, make: Callable[[Path], Path], said: str
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    ran = run("compile", make(folder), "-o", tmp_path / "lib.tar")
+    assert ran.code == 2, ran.err
+    assert said in ran.problem
+    assert not (tmp_path / "lib.tar").exists()
+
+
+def test_an_unknown_target_is_2_and_quoted(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model = save(perceptron(), tmp_path)
+    ran = run("compile", model, "-o", tmp_path / "lib.tar", "--target", "toaster -slots=2")
+    assert ran.code == 2
+    assert "toaster -slots=2" in ran.problem
+
+
+def test_an_output_that_cannot_be_written_is_3_before_any_work(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = run("compile", tmp_path / "absent.onnx", "-o", tmp_path / "missing" / "lib.tar")
+    assert ran.code == 3
+    assert str(tmp_path / "missing" / "lib.tar") in ran.problem
+
+
+def test_records_of_another_target_and_damaged_records_are_refused(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    model = save(perceptron(), tmp_path)
+    records = tmp_path / "records.jsonl"
+    for content, said in (
+        ('{"target": "llvm other-cpu", "hash": "1", "template": "dot", "knobs": {}}', "other-cpu"),
+        ('{"target": ', "line 1"),
+    ):
+        records.write_text(content)
+        ran = run("compile", model, "-o", tmp_path / "lib.tar", "--tuning-records", records)
+        assert ran.code == 2
+        assert said in ran.problem
+
+
+def test_a_dump_format_that_does_not_exist_is_wrong_usage(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = run("compile", tmp_path / "m.onnx", "--dump-code", "cobol")
+    assert ran.code == 2
+    assert "cobol" in ran.err
+
+
+def test_a_name_with_shell_characters_is_only_a_name(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = perceptron()
+    model.graph.name = model.graph.node[0].name = "$(touch pwned); `touch pwned`"
+    onnx.save(model, "a; touch pwned.onnx")
+    ran = run("compile", "a; touch pwned.onnx", "-o", "b $(touch pwned).tar")
+    assert ran.code == 0, ran.err
+    assert not Path("pwned").exists()

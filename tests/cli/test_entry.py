@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from tvm_fusionx.cli import entry, main
+from tvm_fusionx.errors import OutputFileError, WrongResultError
+
+
+def _exit_code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_code("--help") == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {command} " in shown for command in entry.COMMANDS)
+    assert "Exit codes" in shown
+
+
+@pytest.mark.parametrize("command", entry.COMMANDS)
+def test_every_command_explains_itself_and_takes_debug(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _exit_code(command, "--help") == 0
+    assert "--debug" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("fly",),
+        ("compile",),
+        ("compile", "m.onnx", "--speed", "11"),
+        ("bench", "m", "--repeat", "0"),
+    ],
+)
+def test_wrong_usage_is_2_without_a_traceback(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _exit_code(*arguments) == 2
+    assert "Usage" in capsys.readouterr().err
+
+
+def _fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command("doctor")
+    @entry.debug_option
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr("tvm_fusionx.cli.doctor_command.command", command)
+
+
+@pytest.mark.parametrize(("kind", "code"), [(WrongResultError, 1), (OutputFileError, 3)])
+def test_a_typed_error_is_one_sentence_and_its_own_exit_code(
+    kind: type[Exception],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _fail_with(kind("it", expected="this", found="that", next_step="Do so."), monkeypatch)
+    assert _exit_code("doctor") == code
+    assert capsys.readouterr().err == "fusionx: it: expected this; found that. Do so.\n"
+
+
+def test_an_unexpected_error_is_one_sentence_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _fail_with(RuntimeError("Traceback of C++\nthe last line"), monkeypatch)
+    assert _exit_code("doctor") == 3
+    shown = capsys.readouterr().err
+    assert "unexpected RuntimeError: the last line." in shown
+    assert "--debug" in shown
+    assert "C++" not in shown
+
+
+@pytest.mark.parametrize("arguments", [("--debug", "doctor"), ("doctor", "--debug")])
+def test_debug_shows_the_traceback(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fail_with(RuntimeError("deep"), monkeypatch)
+    with pytest.raises(RuntimeError, match="deep"):
+        main(arguments)
+
+
+def test_the_module_is_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tvm_fusionx", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("fusionx, version ")

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run_cli import Ran, runner
+from tests.tiny_models import perceptron, save
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    return runner(capsys)
+
+
+def test_the_blocks_are_told_and_the_page_and_json_written(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    page, written = tmp_path / "report.html", tmp_path / "report.json"
+    ran = run("explain", save(perceptron(), tmp_path), "--html", page, "--json", written)
+    assert ran.code == 0, ran.err
+    assert "dense" in ran.out
+    assert str(page) in ran.out
+    assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    assert json.loads(written.read_text())
+
+
+def test_a_page_that_cannot_be_written_is_3_before_any_work(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = run("explain", tmp_path / "absent.onnx", "--html", tmp_path / "missing" / "r.html")
+    assert ran.code == 3
+    assert "r.html" in ran.problem
+
+
+def test_an_unknown_target_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("explain", save(perceptron(), tmp_path), "--target", "toaster")
+    assert ran.code == 2
+    assert "toaster" in ran.problem

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from tvm_fusionx.cli.options import InputShapes
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("x:[1,3,320,320]", {"x": (1, 3, 320, 320)}),
+        ("x:[1, 3]  mask:[128]", {"x": (1, 3), "mask": (128,)}),
+        ("x:[1,3], mask:[128] ,", {"x": (1, 3), "mask": (128,)}),
+        ("input:0:[2]", {"input:0": (2,)}),
+        ("a/b.c-d : [2]", {"a/b.c-d": (2,)}),
+        ("scalar:[]", {"scalar": ()}),
+    ],
+)
+def test_shapes_are_read_as_tvmc_writes_them(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    assert InputShapes().convert(text, None, None) == shapes
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x", "x:1,3", "x:[1,3", "x:[a]", "x:[-1,3]", "x:[0]", "[1,3]", "x:[1] and y", "x:[1.5]"],
+)
+def test_what_cannot_be_read_is_quoted_with_an_example(text: str) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        InputShapes().convert(text, None, None)
+    assert repr(text) in str(caught.value)
+    assert "x:[1,3,320,320]" in str(caught.value)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvm_fusionx as fx
+from tests.cli.run_cli import Ran, runner
+from tests.tiny_models import FEATURES, HIDDEN, ROWS, TARGET, perceptron
+from tvm_fusionx.inputs import inputs_of
+from tvm_fusionx.library import describe_library, save_library
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    return runner(capsys)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    mod, params = fx.from_onnx(perceptron())
+    path = tmp_path_factory.mktemp("run") / "lib.tar"
+    factory = fx.build(mod, TARGET, params)
+    save_library(
+        describe_library(factory, model="m", target=TARGET, inputs=inputs_of(mod, params)), path
+    )
+    return path
+
+
+def test_outputs_are_written_by_name(
+    run: Callable[..., Ran], library: Path, tmp_path: Path
+) -> None:
+    inputs, outputs = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(inputs, x=np.ones((ROWS, FEATURES), "float32"))
+    ran = run("run", library, "--inputs", inputs, "--outputs", outputs)
+    assert ran.code == 0, ran.err
+    with np.load(outputs) as written:
+        assert written.files == ["output_0"]
+        np.testing.assert_allclose(written["output_0"].sum(axis=1), np.ones(ROWS), rtol=1e-6)
+
+
+def test_without_files_the_inputs_are_random_and_the_outputs_described(
+    run: Callable[..., Ran], library: Path
+) -> None:
+    ran = run("run", library)
+    assert ran.code == 0
+    assert "random" in ran.err
+    assert f"output_0:[{ROWS},{HIDDEN}] float32: from " in ran.out
+
+
+def test_print_time_is_one_line_of_times_that_are_not_zero(
+    run: Callable[..., Ran], library: Path
+) -> None:
+    ran = run("run", library, "--print-time", "--repeat", "3", "--number", "2", "--threads", "1")
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("Init: ")]
+    names = re.findall(r"(\w[\w-]*): [1-9][\d.]* (?:s|ms|µs|ns)", line)
+    assert names == ["Init", "First", "Warm-up", "Avg", "Median", "p10", "p90"]
+    assert "(3 x 2 runs, 1 threads)" in line
+
+
+def test_profile_shows_every_block_the_sum_and_the_gap(
+    run: Callable[..., Ran], library: Path
+) -> None:
+    ran = run("run", library, "--profile")
+    assert ran.code == 0, ran.err
+    assert "GB/s" in ran.out
+    assert "dense" in ran.out
+    assert re.search(r"Sum of \d+ kernels: .* end to end: .* (more|less) \(", ran.out)
+    assert "0.000" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"y": np.ones((ROWS, FEATURES), "float32")}, "'y'"),
+        ({"x": np.ones((1, FEATURES), "float32")}, "shape (1, 16)"),
+        ({"x": np.ones((ROWS, FEATURES), "float64")}, "dtype float64"),
+    ],
+    ids=["name", "shape", "dtype"],
+)
+def test_wrong_inputs_are_2_and_nothing_is_written(
+    run: Callable[..., Ran], library: Path, tmp_path: Path, arrays: dict[str, np.ndarray], said: str
+) -> None:
+    inputs = tmp_path / "in.npz"
+    np.savez(inputs, **arrays)
+    ran = run("run", library, "--inputs", inputs, "--outputs", tmp_path / "out.npz")
+    assert ran.code == 2
+    assert said in ran.problem
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_a_corrupt_library_is_2_and_an_unwritable_output_3(
+    run: Callable[..., Ran], library: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.tar"
+    content = bytearray(library.read_bytes())
+    content[5000] ^= 0xFF
+    bad.write_bytes(content)
+    ran = run("run", bad)
+    assert ran.code == 2
+    assert "SHA-256" in ran.problem
+    ran = run("run", library, "--outputs", tmp_path / "missing" / "out.npz")
+    assert ran.code == 3
+    assert "missing" in ran.problem
