@@ -58,7 +58,7 @@ def test_the_error_is_an_import_error() -> None:
         ("-m", True),
         ("-c", False),
         ("", False),
-        ("/home/me/fusionx_demo.py", False),
+        ("/opt/fusionx_demo.py", False),
         ("/usr/bin/pytest", False),
     ],
 )

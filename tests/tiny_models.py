@@ -70,6 +70,24 @@ def save(model: onnx.ModelProto, folder: Path, name: str = "model.onnx") -> Path
     return path
 
 
+def convolution() -> onnx.ModelProto:
+    """Return conv 3x3, relu, global average: x [1, 3, 8, 8] to y [1, 4, 1, 1], in float32."""
+    weight = np.random.default_rng(7).standard_normal((4, 3, 3, 3)).astype("float32")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"], name="act"),
+        helper.make_node("GlobalAveragePool", ["r"], ["y"], name="mean"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "convolution",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 1, 1])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    return _model(graph)
+
+
 def _model(graph: onnx.GraphProto) -> onnx.ModelProto:
     # The opset and IR version that every onnxruntime of the last years takes.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
