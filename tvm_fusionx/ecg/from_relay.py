@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relay
 
@@ -81,7 +82,7 @@ def _post_order(root: Any, known: dict[Any, Any]) -> list[Any]:
 
 def _convert(graph: Graph, expr: Any, known: dict[Any, Any]) -> Value | tuple[Value, ...]:
     if isinstance(expr, relay.Constant):
-        return graph.constant(expr.data.numpy())
+        return graph.constant(_array(expr))
     if isinstance(expr, relay.Tuple):
         fields = tuple(known[field] for field in expr.fields)
         if any(isinstance(field, tuple) for field in fields):
@@ -92,6 +93,14 @@ def _convert(graph: Graph, expr: Any, known: dict[Any, Any]) -> Value | tuple[Va
         value: Value = fields[expr.index]
         return value
     return _convert_call(graph, expr, known)
+
+
+def _array(constant: Any) -> np.ndarray:
+    array: np.ndarray = constant.data.numpy()
+    # numpy has no bfloat16, for one: TVM hands out its bits as integers.
+    if str(array.dtype) != constant.data.dtype:
+        raise NotAGraphError(f"a constant of {constant.data.dtype}, which numpy does not know")
+    return array
 
 
 def _convert_call(graph: Graph, call: Any, known: dict[Any, Any]) -> Value | tuple[Value, ...]:
