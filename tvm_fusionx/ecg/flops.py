@@ -16,6 +16,9 @@ from tvm_fusionx.operators import (
 # Maximum, subtraction, exponential, sum, division.
 _NORMALIZATION_PASSES = 5
 
+# Of a convolution that does not say.
+_KERNEL_LAYOUT = "OIHW"
+
 
 def flops(node: Node) -> int:
     """Return the arithmetic operations of a call, counted from its shapes.
@@ -52,6 +55,7 @@ def _products_per_element(node: Node) -> int:
         return max(
             1, node.operands[0].type.elements * math.prod(weight[1:]) // node.outputs[0].elements
         )
-    channels_last = str(node.attrs.get("kernel_layout", "OIHW")).endswith("IO")
-    kernel = weight[:-1] if channels_last else weight[1:]
-    return math.prod(kernel)
+    layout = filter(str.isalpha, str(node.attrs.get("kernel_layout") or _KERNEL_LAYOUT))
+    # A deformable convolution's second operand is its offsets; the weights are always last.
+    extents = zip(layout, node.operands[-1].shape, strict=True)
+    return math.prod(extent for letter, extent in extents if letter.upper() != "O")
