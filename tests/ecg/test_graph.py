@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tvm_fusionx.ecg import Attributes, Graph, TensorType, Value
+from tvm_fusionx.ecg.graph import Grouping
+
+SQUARE = TensorType((4, 4), "float32")
+
+
+def _same_type(
+    op: str, attrs: Attributes, operands: Sequence[TensorType], grouping: Grouping
+) -> tuple[tuple[TensorType, ...], bool]:
+    """Infer what an elementwise operator returns; the graph itself knows no operator."""
+    return (operands[0],), False
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return Graph(_same_type)
+
+
+@pytest.fixture
+def x(graph: Graph) -> Value:
+    return graph.input("x", SQUARE)
+
+
+def _ops(graph: Graph) -> list[str]:
+    return [node.op for node in graph.calls()]
+
+
+# ---- attributes -------------------------------------------------------------------------------
+
+
+def test_attributes_are_equal_by_value_whatever_their_order_and_origin() -> None:
+    first = Attributes({"axis": 1, "keep": True}, origin=object())
+    second = Attributes({"keep": True, "axis": 1})
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != Attributes({"axis": 2, "keep": True})
+
+
+def test_changed_attributes_forget_their_origin() -> None:
+    first = Attributes({"axis": 1, "keep": True}, origin=object())
+    changed = first.replace(axis=0)
+    assert dict(changed) == {"axis": 0, "keep": True}
+    assert changed.origin is None
+    assert first["axis"] == 1
+
+
+# ---- hash-consing -----------------------------------------------------------------------------
+
+
+def test_equal_calls_are_one_node(graph: Graph, x: Value) -> None:
+    assert graph.call("exp", [x]) is graph.call("exp", [x])
+    assert graph.call("sum", [x], {"axis": 0}) is not graph.call("sum", [x], {"axis": 1})
+
+
+def test_operand_order_and_grouping_tell_calls_apart(graph: Graph, x: Value) -> None:
+    y = graph.input("y", SQUARE)
+    assert graph.call("subtract", [x, y]) is not graph.call("subtract", [y, x])
+    assert graph.call("concatenate", [x, y], grouping=(2,)) is not graph.call(
+        "concatenate", [x, y], grouping=(None, None)
+    )
+
+
+def test_the_first_known_name_stays(graph: Graph, x: Value) -> None:
+    graph.call("exp", [x])
+    graph.call("exp", [x], name="first")
+    assert graph.call("exp", [x], name="second").node.name == "first"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        (np.ones(3, "float32"), np.ones(3, "float32"), True),
+        (np.ones((3, 4), "float32"), np.ones((4, 3), "float32").T, True),
+        (np.ones(3, "float32"), np.ones((3, 1), "float32"), False),
+        (np.zeros(2, "float32"), np.zeros(2, "int32"), False),
+        (np.float32(1), np.ones(1, "float32"), False),
+        (np.zeros((0, 2), "float32"), np.zeros((0, 2), "float32"), True),
+        (np.float32(0.0), np.float32(-0.0), False),
+    ],
+)
+def test_constants_are_equal_by_shape_type_and_bits(
+    graph: Graph, first: np.ndarray, second: np.ndarray, is_same: bool
+) -> None:
+    assert (graph.constant(first) is graph.constant(second)) is is_same
+
+
+def test_a_constant_takes_the_type_that_is_asked_for(graph: Graph) -> None:
+    assert graph.constant(2.0, "float16").type == TensorType((), "float16")
+
+
+# ---- replacing --------------------------------------------------------------------------------
+
+
+def test_replace_reaches_users_and_outputs(graph: Graph, x: Value) -> None:
+    old = graph.call("exp", [x])
+    user = graph.call("tanh", [old])
+    graph.outputs = (user, old)
+    new = graph.call("sin", [x])
+    graph.replace(old, new)
+    assert user.node.operands == (new,)
+    assert graph.outputs == (user, new)
+    assert graph.users(new.node) == (user.node,)
+    assert graph.users(old.node) == ()
+
+
+def test_replace_merges_calls_that_become_equal_up_to_the_outputs(graph: Graph, x: Value) -> None:
+    y = graph.input("y", SQUARE)
+    towers = [graph.call("tanh", [graph.call("exp", [value])]) for value in (x, y)]
+    graph.outputs = (graph.call("add", towers),)
+    graph.replace(y, x)
+    graph.prune()
+    assert _ops(graph) == ["exp", "tanh", "add"]
+    add = graph.outputs[0].node
+    assert add.operands[0] is add.operands[1]
+
+
+def test_replace_merges_calls_with_several_results(graph: Graph, x: Value) -> None:
+    y = graph.input("y", SQUARE)
+    halves = [
+        graph.call_node("split", [value], outputs=(SQUARE, SQUARE), returns_tuple=True)
+        for value in (x, y)
+    ]
+    graph.outputs = (graph.call("add", [halves[0][0], halves[1][1]]),)
+    graph.replace(y, x)
+    graph.prune()
+    assert _ops(graph) == ["split", "add"]
+
+
+def test_replacing_one_result_leaves_the_others(graph: Graph, x: Value) -> None:
+    split = graph.call_node("split", [x], outputs=(SQUARE, SQUARE), returns_tuple=True)
+    total = graph.call("add", [split[0], split[1]])
+    graph.outputs = (total,)
+    graph.replace(split[0], x)
+    assert total.node.operands == (x, split[1])
+    assert graph.users(split) == (total.node,)
+
+
+def test_a_changed_call_is_found_by_its_new_operands_only(graph: Graph, x: Value) -> None:
+    y = graph.input("y", SQUARE)
+    call = graph.call("exp", [x])
+    graph.outputs = (call,)
+    graph.replace(x, y)
+    assert graph.call("exp", [y]) is call
+    assert graph.call("exp", [x]) is not call
+
+
+def test_replacing_a_value_by_itself_changes_nothing(graph: Graph, x: Value) -> None:
+    graph.outputs = (graph.call("exp", [x]),)
+    graph.replace(x, x)
+    assert _ops(graph) == ["exp"]
+
+
+# ---- dropping ---------------------------------------------------------------------------------
+
+
+def test_prune_drops_what_no_output_needs_and_keeps_inputs(graph: Graph, x: Value) -> None:
+    unread = graph.input("unread", SQUARE)
+    dead = graph.call("exp", [x])
+    live = graph.call("tanh", [x])
+    graph.outputs = (live,)
+    graph.prune()
+    assert not graph.contains(dead.node)
+    assert graph.contains(unread.node)
+    assert graph.users(x.node) == (live.node,)
+    assert graph.call("exp", [x]) is not dead
+
+
+def test_rollback_takes_back_what_was_added(graph: Graph, x: Value) -> None:
+    kept = graph.call("exp", [x])
+    mark = graph.mark()
+    taken = graph.call("tanh", [kept])
+    constant = graph.constant(np.ones(2, "float32"))
+    graph.rollback(mark)
+    assert graph.contains(kept.node)
+    assert not graph.contains(taken.node)
+    assert not graph.contains(constant.node)
+    assert graph.users(kept.node) == ()
+    assert graph.call("tanh", [kept]) is not taken
+
+
+def test_reachable_since_names_new_calls_that_are_needed(graph: Graph, x: Value) -> None:
+    old = graph.call("exp", [x])
+    mark = graph.mark()
+    middle = graph.call("tanh", [old])
+    top = graph.call("sin", [middle])
+    graph.call("cos", [old])
+    assert graph.reachable_since(mark, [top]) == {middle.node, top.node}
+
+
+# ---- looking ----------------------------------------------------------------------------------
+
+
+def test_topological_order_has_operands_first_and_each_node_once(graph: Graph, x: Value) -> None:
+    left, right = graph.call("exp", [x]), graph.call("tanh", [x])
+    graph.outputs = (graph.call("add", [left, right]),)
+    order = graph.topological()
+    assert [node.op for node in order] == ["input", "exp", "tanh", "add"]
+
+
+def test_single_users(graph: Graph, x: Value) -> None:
+    once, twice, returned = (graph.call(op, [x]) for op in ("exp", "tanh", "sin"))
+    users = [graph.call("abs", [once]), graph.call("abs", [twice]), graph.call("cos", [twice])]
+    graph.outputs = (*users, graph.call("abs", [returned]), returned)
+    assert graph.has_single_user(once)
+    assert not graph.has_single_user(twice)
+    assert not graph.has_single_user(returned)
+    assert graph.is_output(returned.node)
+
+
+def test_nodes_and_values_print_as_one_line(graph: Graph, x: Value) -> None:
+    assert repr(graph.call("exp", [x]).node) == "%2 = exp(%1) : float32[4, 4]"
+    split = graph.call_node("split", [x], outputs=(SQUARE, SQUARE), returns_tuple=True)
+    assert repr(split[1]) == "%3.1"
