@@ -1,0 +1,150 @@
+"""Blocks around NCHWc convolutions and pooling, and what our templates make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm.meta_schedule
+from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
+from tvm import relay
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.indices import simplify_indices
+
+Post = Callable[[Any], Any]
+
+AVX2 = Cpu(lanes=8, registers=16, cores=2)
+AVX512 = Cpu(lanes=16, registers=32, cores=2)
+
+_default_converter = tvm.get_global_func("relay.backend.tir_converter.default")
+_caught: list[Any] = []
+
+
+class _CaughtError(Exception):
+    """Stops the build once the block is caught."""
+
+
+def _catch(args: Any, constants: Any) -> Any:
+    _caught.append(simplify_indices(_default_converter(args, constants)))
+    raise _CaughtError
+
+
+def dense(
+    channels: int,
+    size: tuple[int, int],
+    outputs: int,
+    kernel: tuple[int, int],
+    *,
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    batch: int = 1,
+    blocks: tuple[int, int] = (8, 8),
+    post: Post = lambda y: y,
+) -> relay.Expr:
+    """Return a dense NCHWc convolution with bias, followed by `post`."""
+    inner, outer = blocks
+    data = var("x", batch, channels // inner, *size, inner)
+    weights = var("w", outputs // outer, channels // groups // inner, *kernel, inner, outer)
+    out = relay.nn.contrib_conv2d_nchwc(
+        data,
+        weights,
+        strides,
+        padding,
+        dilation,
+        groups,
+        outputs,
+        kernel,
+        f"NCHW{inner}c",
+        f"OIHW{inner}i{outer}o",
+        f"NCHW{outer}c",
+    )
+    return post(relay.add(out, var("b", 1, outputs // outer, 1, 1, outer)))
+
+
+def depthwise(
+    channels: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    *,
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    block: int = 8,
+    post: Post = lambda y: y,
+) -> relay.Expr:
+    """Return a depthwise NCHWc convolution with bias, followed by `post`."""
+    out = relay.nn.contrib_depthwise_conv2d_nchwc(
+        var("x", 1, channels // block, *size, block),
+        var("w", channels // block, 1, *kernel, 1, block),
+        strides,
+        padding,
+        dilation,
+        channels,
+        channels,
+        kernel,
+        f"NCHW{block}c",
+        f"OIHW1i{block}o",
+        f"NCHW{block}c",
+    )
+    return post(relay.add(out, var("b", 1, channels // block, 1, 1, block)))
+
+
+def hard_swish(y: Any) -> Any:
+    """Return ``y * clip(y + 3, 0, 6) / 6``."""
+    gate = relay.clip(relay.add(y, relay.const(3.0)), 0, 6)
+    return relay.divide(relay.multiply(y, gate), relay.const(6.0))
+
+
+def as_block(body: relay.Expr) -> tvm.IRModule:
+    """Return a module whose ``main`` calls one block that computes `body`."""
+    inner = module(body)["main"]
+    params = [relay.Var(param.name_hint, param.checked_type) for param in inner.params]
+    block = inner.with_attr("Primitive", tvm.tir.IntImm("int32", 1))
+    return module(relay.Call(block, params), params=params)
+
+
+def unscheduled(body: relay.Expr) -> Any:
+    """Return the PrimFunc that a template gets for a block that computes `body`."""
+    tvm.register_func("relay.backend.tir_converter.catch", _catch, override=True)
+    _caught.clear()
+    config = {
+        "relay.backend.use_meta_schedule": True,
+        "relay.backend.tir_converter": "catch",
+    }
+    disabled = ["AlterOpLayout", "MetaScheduleLayoutRewrite"]
+    with (
+        tvm.meta_schedule.database.MemoryDatabase(),
+        tvm.transform.PassContext(opt_level=3, config=config, disabled_pass=disabled),
+    ):
+        try:
+            relay.build(as_block(body), resolve_target(TARGET))
+        except Exception:
+            if not _caught:
+                raise
+    return _caught[0]
+
+
+def describe(body: relay.Expr, cpu: Cpu = AVX2) -> BlockInfo:
+    """Return what a template learns of a block that computes `body`."""
+    return describe_block(unscheduled(body), cpu)
+
+
+def assert_scheduled(body: relay.Expr, template: str, tolerance: float, seed: int = 0) -> None:
+    """Build a block that computes `body`: check the template used and the numbers."""
+    mod = as_block(body)
+    inputs = inputs_of(mod, seed)
+    target = resolve_target(TARGET)
+    with lowering(target) as log:
+        library = relay.build(mod, target)
+    assert [(entry.template, entry.fallback_reason) for entry in log.entries] == [(template, None)]
+    expected = run_plain(module(body), inputs)
+    assert all(np.isfinite(array).all() for array in expected)
+    assert_close(run_once(library, inputs), expected, tolerance)
