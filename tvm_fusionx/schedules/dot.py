@@ -31,7 +31,12 @@ from tvm_fusionx.schedules.nest import (
     vectorise_loop,
 )
 from tvm_fusionx.schedules.register_tile import max_rows, panel_vectors, tile_rows
-from tvm_fusionx.schedules.rows import schedule_member, schedule_rows
+from tvm_fusionx.schedules.rows import (
+    MustBeAloneError,
+    refuse_recomputation,
+    schedule_member,
+    schedule_rows,
+)
 from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 
@@ -204,7 +209,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     for attempt in (_as_one_nest, _as_own_nest):
         try:
             return attempt(func, info, values)
-        except (tvm.TVMError, UnschedulableError) as error:
+        except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
             if attempt is _as_own_nest:
                 raise
             logger.debug("product and what follows it in one nest: %s", error)
@@ -437,8 +442,10 @@ def _rows_at_root(block: _Isolated, values: KnobValues, late: Late) -> None:
     outer, inner = sch.split(m, [None, min(values[ROW_BLOCK_KNOB], extent(sch, m))])
     sch.reorder(*batch, outer, inner, n)
     members = _members_of(info, leader, block.write)
+    blocks = plan.batch * extent(sch, outer)
     for name in members:
         sch.compute_at(sch.get_block(name), outer, preserve_unit_loops=True)
+        refuse_recomputation(sch, info.stages[name], sch.get_block(name), blocks)
     _attach_outputs(sch, info, leader, outer, plan)
     _, write_m, write_n = _roles(sch, write, plan)
     outer_n, inner_n = sch.split(write_n, [None, plan.width])
@@ -463,6 +470,7 @@ def _leader_loops(block: _Isolated, leader: str) -> tuple[list[Any], Any, Any]:
     path = index_path(info, leader, block.write)
     if path is None:
         raise UnschedulableError("what follows the product does not read it in one place")
+    path = _by_own_axes(info.stages[block.write], path)
     variables = [it.var for it in info.stages[leader].iters]
     wide = [index for index in path if not isinstance(index, tir.IntImm)]
     if not all(isinstance(index, tir.Var) and index in variables for index in wide):
@@ -479,6 +487,16 @@ def _leader_loops(block: _Isolated, leader: str) -> tuple[list[Any], Any, Any]:
     if any(extent(sch, loop) > 1 and loop not in used for loop in batch):
         raise UnschedulableError("what follows the product has more axes")
     return batch, m, n
+
+
+def _by_own_axes(write: Stage, path: list[Any]) -> list[Any]:
+    """Return where a reader reads `write`, by the block variables of `write`."""
+    stored = dict(zip(write.block.body.indices, path, strict=True))
+    missing = [it for it in write.iters if it.extent > 1 and it.var not in stored]
+    if missing:
+        raise UnschedulableError("what finishes the product changes its layout")
+    zero = tir.const(0, "int64")
+    return [stored.get(it.var, zero) for it in write.iters]
 
 
 def _leader(info: BlockInfo, write_name: str) -> str:

@@ -61,7 +61,7 @@ def schedule_stages(func: Any, info: BlockInfo, excluded_dots: frozenset[str]) -
         late: Late = []
         try:
             schedule_rows(sch, info_of(sch, info), late, alone)
-        except _MustBeAloneError as problem:
+        except MustBeAloneError as problem:
             alone.add(problem.stage)
             continue
         finish(late)
@@ -69,7 +69,7 @@ def schedule_stages(func: Any, info: BlockInfo, excluded_dots: frozenset[str]) -
     raise UnschedulableError("no set of row nests fits")
 
 
-class _MustBeAloneError(Exception):
+class MustBeAloneError(Exception):
     """A stage cannot be computed row by row inside the nest of its consumer."""
 
     def __init__(self, stage: str) -> None:
@@ -124,7 +124,7 @@ def _schedule_nest(sch: Any, info: BlockInfo, leader: str, members: list[str], l
     reductions = [name for name in members if info.stages[name].is_reduction]
     rows = _split_rows(sch, info, stage, block, reductions)
     if members and not rows.rows:
-        raise _MustBeAloneError(members[0])
+        raise MustBeAloneError(members[0])
     count = math.prod(extent(sch, loop) for loop in rows.rows)
     depth = 0
     if rows.rows:
@@ -135,8 +135,8 @@ def _schedule_nest(sch: Any, info: BlockInfo, leader: str, members: list[str], l
             try:
                 sch.compute_at(member, at, preserve_unit_loops=True)
             except tvm.TVMError as error:
-                raise _MustBeAloneError(name) from error
-            _refuse_recomputation(sch, info.stages[name], member, count)
+                raise MustBeAloneError(name) from error
+            refuse_recomputation(sch, info.stages[name], member, count)
         fused = sch.fuse(*rows.rows) if len(rows.rows) > 1 else at
         depth = 1
         if should_parallelise([stage, *(info.stages[name] for name in members)], cpu.cores):
@@ -146,11 +146,11 @@ def _schedule_nest(sch: Any, info: BlockInfo, leader: str, members: list[str], l
     _schedule_leader(sch, block, rows, cpu, late, depth)
 
 
-def _refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None:
+def refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None:
     spatial, _ = own_loops(sch, block)
     points = math.prod(extent(sch, loop) for loop in spatial) * count
     if points > MAX_RECOMPUTATION * max(1, math.prod(stage.spatial)):
-        raise _MustBeAloneError(stage.name)
+        raise MustBeAloneError(stage.name)
 
 
 def schedule_member(sch: Any, block: Any, cpu: Cpu, late: Late) -> None:
@@ -275,7 +275,7 @@ def _linear_rows(
     rows = min(math.prod(info.stages[name].spatial) for name in reductions)
     total = math.prod(it.extent for it in stage.iters)
     if total % rows:
-        raise _MustBeAloneError(reductions[0])
+        raise MustBeAloneError(reductions[0])
     fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
     outer, inner = sch.split(fused, [rows, None])
     return Rows([outer], [inner], None)
