@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm.meta_schedule
-from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
 from tvm import relay
+
+from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tvm import relay
+
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import AVX2, assert_scheduled, dense, describe, hard_swish
-from tvm import relay
 from tvm_fusionx.schedules.conv2d import CONV2D
 
 ASYMMETRIC = (0, 1, 1, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.relay_modules import REASSOCIATING
 from tests.schedules.blocked_blocks import assert_scheduled, dense, depthwise, describe, hard_swish
 from tvm_fusionx.schedules.depthwise import DEPTHWISE

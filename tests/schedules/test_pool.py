@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tvm import relay
+
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import assert_scheduled, depthwise, describe
-from tvm import relay
 from tvm_fusionx.schedules.pool import POOL
 
 WINDOW = {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "layout": "NCHW8c"}

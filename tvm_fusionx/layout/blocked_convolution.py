@@ -64,7 +64,7 @@ def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blo
     block = block_for(shape[CHANNEL_AXIS] // groups, vector)
     form = blocked(data)
     if form is not None and (form.channels // groups) % form.block:
-        data, form = leave(graph, form), None
+        data, form = leave(graph, form, data.shape), None
     if form is None:
         # Inputs are broadcast, never loaded as vectors: chunks of one channel serve as well, and
         # an image is such a tensor already.

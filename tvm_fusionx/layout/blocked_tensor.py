@@ -107,12 +107,12 @@ def enter(graph: Graph, value: Value, block: int) -> Blocked:
     return Blocked(graph.call("layout_transform", [value], attrs), value.shape)
 
 
-def leave(graph: Graph, blocked: Blocked) -> Value:
-    """Return a blocked tensor as an image; a reshape where no element moves."""
+def leave(graph: Graph, blocked: Blocked, shape: tuple[int, ...]) -> Value:
+    """Return a blocked tensor's elements in order, as `shape`; a reshape where none moves."""
     if is_same_memory(blocked.shape, blocked.block):
-        return reshape(graph, blocked.value, blocked.shape)
+        return reshape(graph, blocked.value, shape)
     attrs = {"src_layout": blocked_layout(blocked.block), "dst_layout": UNBLOCKED}
-    return graph.call("layout_transform", [blocked.value], attrs)
+    return reshape(graph, graph.call("layout_transform", [blocked.value], attrs), shape)
 
 
 def reshape(graph: Graph, value: Value, shape: tuple[int, ...]) -> Value:

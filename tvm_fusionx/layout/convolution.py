@@ -27,7 +27,7 @@ from tvm_fusionx.layout.blocked_elementwise import (
     block_elementwise,
     block_prelu,
 )
-from tvm_fusionx.layout.blocked_tensor import Blocked, Convert, leave, reshape
+from tvm_fusionx.layout.blocked_tensor import Blocked, Convert, leave
 from tvm_fusionx.layout.blocked_windows import (
     CONCATENATE,
     LAYOUT_OPERATORS,
@@ -111,6 +111,5 @@ def _connect(graph: Graph, forms: dict[Value, Blocked], images: dict[Value, Valu
     for old, form in forms.items():
         readers = [user for user in graph.users(old.node) if user not in done]
         if readers or graph.is_output(old.node):
-            image = leave(graph, form)
-            graph.replace(old, reshape(graph, image, old.shape))
+            graph.replace(old, leave(graph, form, old.shape))
     graph.prune()

@@ -1,0 +1,179 @@
+"""Layouts of whole regions: exact counts of what moves data, and the same numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import tvm
+from tvm import relay
+
+from tests.relay_modules import (
+    REASSOCIATING,
+    assert_close,
+    const,
+    inputs_of,
+    module,
+    run_plain,
+    var,
+)
+from tvm_fusionx.ecg import from_relay, to_relay
+from tvm_fusionx.layout import pack_convolutions
+
+MOVES = ("layout_transform", "reshape", "transpose")
+BLOCKED = ("nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc")
+
+
+@dataclass(frozen=True)
+class Avx:
+    """What the pass asks of a CPU."""
+
+    lanes: int = 8
+
+
+def conv(data: relay.Expr, outputs: int, kernel: int, seed: int = 1, **attrs: object) -> relay.Expr:
+    """Return a convolution with constant weights and bias; `groups` as in Relay."""
+    inputs = int(relay.transform.InferTypeLocal(data).shape[1])
+    groups = int(attrs.get("groups", 1))  # type: ignore[call-overload]
+    weights = const(outputs, inputs // groups, kernel, kernel, seed=seed)
+    padding = (kernel // 2,) * 4
+    out = relay.nn.conv2d(
+        data, weights, channels=outputs, kernel_size=(kernel, kernel), padding=padding, **attrs
+    )
+    return relay.nn.bias_add(out, const(outputs, seed=seed + 1))
+
+
+def packed(*results: relay.Expr) -> tuple[tvm.IRModule, Counter[str], int]:
+    """Return the module after packing, the operators in it, and the convolutions packed."""
+    graph = from_relay(module(*results)["main"])
+    count = pack_convolutions(graph, Avx())
+    counts = Counter(node.op for node in graph.calls())
+    return module_of(graph), counts, count
+
+
+def module_of(graph: object) -> tvm.IRModule:
+    """Return a graph as a type-inferred module."""
+    return relay.transform.InferType()(tvm.IRModule.from_expr(to_relay(graph)))
+
+
+def assert_packed(results: Sequence[relay.Expr], convolutions: int, **moves: int) -> Counter[str]:
+    """Pack: check counts, that nothing is left to pack, and the numbers; return the operators."""
+    before = module(*results)
+    after, counts, count = packed(*results)
+    assert count == convolutions
+    assert counts["nn.conv2d"] == 0
+    assert sum(counts[name] for name in BLOCKED) == convolutions
+    assert {name: counts[name] for name in MOVES if counts[name]} == moves
+    assert pack_convolutions(from_relay(after["main"]), Avx()) == 0
+    inputs = inputs_of(before)
+    assert_close(run_plain(after, inputs), run_plain(before, inputs), REASSOCIATING)
+    return counts
+
+
+IMAGE = (1, 3, 9, 8)
+
+
+def test_one_region_has_one_way_in_and_one_way_out() -> None:
+    x = relay.nn.relu(conv(var("x", *IMAGE), 16, 3))
+    y = relay.nn.relu(conv(x, 16, 3) + x)
+    y = conv(relay.nn.max_pool2d(y, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)), 24, 1)
+    # An image is a tensor of one-channel chunks as it is: the way in moves nothing.
+    assert_packed([y], 3, reshape=1, layout_transform=1)
+
+
+def test_depthwise_convolutions_stay_in_the_layout() -> None:
+    x = relay.nn.relu(conv(var("x", *IMAGE), 16, 3, strides=(2, 2)))
+    y = conv(relay.nn.relu(conv(x, 16, 3, groups=16)), 32, 1)
+    counts = assert_packed([relay.nn.global_avg_pool2d(y)], 3, reshape=2)
+    assert counts["nn.contrib_depthwise_conv2d_NCHWc"] == 1
+
+
+def test_a_gate_of_one_number_a_channel_stays_in_the_layout() -> None:
+    x = conv(var("x", *IMAGE), 16, 3)
+    gate = relay.sigmoid(conv(relay.nn.relu(conv(relay.nn.global_avg_pool2d(x), 4, 1)), 16, 1))
+    assert_packed([conv(x * gate, 8, 1)], 4, reshape=1, layout_transform=1)
+
+
+def test_tensors_of_one_channel_count_share_their_chunks() -> None:
+    x = conv(var("x", *IMAGE), 12, 1)
+    y = conv(conv(x, 18, 1), 12, 3) + x
+    assert_packed([conv(y, 8, 1)], 4, reshape=1, layout_transform=1)
+
+
+def test_resizing_padding_repeating_and_joining_stay_in_the_layout() -> None:
+    x = conv(var("x", *IMAGE), 8, 3)
+    large = relay.image.resize2d(x, (18, 16), method="linear")
+    twice = relay.repeat(relay.repeat(x, 2, 2), 2, 3)
+    joined = relay.concatenate([large, twice], axis=1)
+    y = conv(relay.nn.pad(joined, ((0, 0), (0, 0), (1, 0), (0, 2))), 8, 3)
+    assert_packed([y], 2, reshape=1, layout_transform=1)
+
+
+def test_what_cannot_follow_gets_the_image_back_once() -> None:
+    x = conv(var("x", *IMAGE), 8, 3)
+    rows = relay.nn.softmax(x, axis=3)
+    columns = relay.nn.softmax(x, axis=2)
+    # One way out serves both readers; the sum of what they make is an image from then on.
+    assert_packed([rows + columns], 1, reshape=1, layout_transform=1)
+
+
+def test_an_image_that_joins_enters_the_layout() -> None:
+    x = conv(var("x", *IMAGE), 8, 3) + var("r", 1, 8, 9, 8)
+    assert_packed([conv(x, 8, 3)], 2, reshape=1, layout_transform=2)
+
+
+def test_constants_are_packed_not_transformed() -> None:
+    x = conv(var("x", *IMAGE), 16, 3)
+    y = x * const(16, 1, 1) + const(1, 16, 9, 8, seed=5) - const(8, seed=6)
+    assert_packed([relay.nn.prelu(y, const(16, seed=8))], 1, reshape=1, layout_transform=1)
+
+
+def test_reductions_over_rows_and_columns_leave_by_a_reshape() -> None:
+    x = conv(var("x", *IMAGE), 16, 3)
+    assert_packed([relay.mean(x, axis=[2, 3])], 1, reshape=2)
+
+
+@pytest.mark.parametrize("outputs", [1, 3, 16])
+def test_transposed_convolutions_without_overlap_are_pointwise(outputs: int) -> None:
+    x = conv(var("x", *IMAGE), 16, 3)
+    y = relay.nn.conv2d_transpose(
+        x, const(16, outputs, 2, 2, seed=3), strides=(2, 2), channels=outputs, kernel_size=(2, 2)
+    )
+    _, counts, count = packed(y)
+    assert count == 2
+    assert counts["nn.conv2d_transpose"] == 0
+    after, _, _ = packed(y)
+    inputs = inputs_of(module(y))
+    assert_close(run_plain(after, inputs), run_plain(module(y), inputs), REASSOCIATING)
+
+
+def test_groups_keep_chunks_within_a_group() -> None:
+    x = conv(var("x", *IMAGE), 16, 1)
+    assert_packed([conv(x, 16, 3, groups=4)], 2, reshape=2, layout_transform=2)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        relay.nn.conv2d(var("x", 1, 8, 6, 6), var("w", 8, 8, 1, 1)),
+        relay.nn.conv2d(
+            var("x", 1, 6, 6, 8), const(1, 1, 8, 8), data_layout="NHWC", kernel_layout="HWIO"
+        ),
+        relay.nn.conv2d(
+            var("x", 1, 4, 6, 6), const(8, 1, 3, 3), groups=4, channels=8, kernel_size=(3, 3)
+        ),
+    ],
+    ids=["weights computed", "another layout", "several channels of each"],
+)
+def test_convolutions_that_cannot_be_blocked_stay(left: relay.Expr) -> None:
+    after, counts, count = packed(left)
+    assert count == 0
+    assert counts["nn.conv2d"] == 1
+    tvm.ir.assert_structural_equal(after, module_of(from_relay(module(left)["main"])))
+
+
+def test_a_graph_without_convolutions_is_left_alone() -> None:
+    _, counts, count = packed(relay.nn.relu(var("x", 1, 8, 6, 6)))
+    assert (count, counts) == (0, Counter({"nn.relu": 1}))
