@@ -31,9 +31,9 @@ from tvm_fusionx.errors import FusionXError
 from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.report.bench import BenchResult, bench
+from tvm_fusionx.report.difference import DEFAULT_TOLERANCE
 from tvm_fusionx.report.explain import with_schedules
 from tvm_fusionx.report.explanation import Report, readable_bytes
-from tvm_fusionx.report.difference import DEFAULT_TOLERANCE
 from tvm_fusionx.report.html import Section
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.sensitivity import rounding_sensitivity
