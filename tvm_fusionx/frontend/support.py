@@ -16,13 +16,8 @@ from tvm_fusionx.frontend.structures import STRUCTURES
 
 # Operators left to TVM's own converter, each with the newest definition it was checked against.
 TVM_CONVERTERS: dict[str, int] = {
-    "Einsum": 12,
-    "GRU": 22,
-    "LSTM": 22,
-    "RNN": 22,
     "ReverseSequence": 10,
     "ai.onnx.preview.training.Adagrad": 1,
-    "ai.onnx.preview.training.Momentum": 1,
     "com.microsoft.Attention": 1,
     "com.microsoft.BiasGelu": 1,
     "com.microsoft.EmbedLayerNormalization": 1,
