@@ -51,7 +51,7 @@ def command(
         stage("importing")
         mod, _ = from_onnx(model, shape=shape)
         stage("planning")
-        report = explain(mod, target)
+        report = explain(mod, target).with_title(model.stem)
     if html_path is not None:
         with new_file(html_path) as scratch:
             report.save_html(scratch)
