@@ -91,13 +91,16 @@ def fold_call(call: Any) -> Any:
 
 
 def _operands(expr: Any) -> list[Any]:
-    if isinstance(expr, relay.Call):
+    if isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.Op):
         return list(expr.args)
     if isinstance(expr, relay.Tuple):
         return list(expr.fields)
     if isinstance(expr, relay.TupleGetItem):
         return [expr.tuple_value]
-    return []
+    if isinstance(expr, relay.Constant):
+        return []
+    # Control flow would hide calls from the walk; a stray variable would never get a value.
+    raise TypeError(f"the converter made a {type(expr).__name__}, expected calls of operators only")
 
 
 def _rebuild(expr: Any, operands: list[Any], span: Any) -> Any:

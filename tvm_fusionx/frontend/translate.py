@@ -35,6 +35,9 @@ from tvm_fusionx.frontend.values import DynamicShapeError, Tensor, Value, consta
 
 MESSAGE_CHARACTERS = 300
 
+# ONNX 1.17 counts a window that starts behind the data, which ONNX Runtime and PyTorch do not make.
+WITH_CEIL_MODE = ("AveragePool", "LpPool", "MaxPool")
+
 
 class Scope:
     """Values by name; a subgraph's scope also sees its surroundings."""
@@ -300,6 +303,8 @@ class Translation:
             return
         for name, result in zip(proto.output, results, strict=False):
             if name in inferred and isinstance(result, Tensor):
+                if node.op_type in WITH_CEIL_MODE and node.attribute("ceil_mode", 0):
+                    inferred[name].tensor_type.ClearField("shape")
                 why = why_not_of_type(result, inferred[name])
                 if why is not None:
                     raise node.refuse("a result of " + why[0], why[1], ASK_SUPPORT)

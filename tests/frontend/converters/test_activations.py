@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontend.onnx_nodes import Case, check, floats
+from tvm_fusionx.errors import UnsupportedOperatorError
+
+X = floats(2, 3, 5)
+
+
+def test_activations_agree_with_the_reference() -> None:
+    check(
+        [
+            Case("Relu", [X]),
+            Case("LeakyRelu", [X], {"alpha": 0.3}),
+            Case("PRelu", [X, floats(3, 1, seed=1)]),
+            Case("Elu", [X], {"alpha": 1.5}),
+            Case("Selu", [X]),
+            Case("Celu", [X], {"alpha": 2.0}),
+            Case("ThresholdedRelu", [X], {"alpha": 0.4}),
+            Case("HardSigmoid", [X], {"alpha": 0.5, "beta": 0.6}),
+            Case("HardSwish", [X]),
+            Case("Softsign", [X]),
+            Case("Shrink", [X], {"bias": 0.2, "lambd": 0.5}),
+            Case("Gelu", [X]),
+            Case("Hardmax", [X], {"axis": 1}),
+            Case("LogSoftmax", [X], {"axis": 1}),
+            Case("Softmax", [X], {"axis": 1}),
+            Case("Softmax", [X]),
+        ]
+    )
+
+
+def test_gelu_heeds_its_approximation() -> None:
+    check([Case("Gelu", [X], {"approximate": "tanh"})], tolerance=1e-4)  # TVM's tanh is rational
+
+
+def test_softplus_neither_overflows_nor_loses_small_values() -> None:
+    x = np.array([-80.0, -20.0, -9.98, -1.0, 0.0, 1.0, 30.0, 1000.0], "float32")
+    exact = np.logaddexp(0.0, x.astype("float64"))
+    case = Case("Softplus", [x[:6]], expected=[exact[:6].astype("float32")])
+    # Relative to each element: the small ones are the point.
+    small = Case("Softplus", [x[1:3]], expected=[exact[1:3].astype("float32")])
+    large = Case("Softplus", [x[6:]], expected=[exact[6:].astype("float32")])
+    check([case, large])
+    check([small])
+
+
+def test_softmax_of_old_opsets_flattens_its_input() -> None:
+    flat = X.reshape(2, 15)
+    exponentials = np.exp(flat - flat.max(axis=1, keepdims=True))
+    expected = (exponentials / exponentials.sum(axis=1, keepdims=True)).reshape(X.shape)
+    check([Case("Softmax", [X], {"axis": 1}, expected=[expected])], opset=11)
+
+
+def test_a_slope_of_old_opsets_is_per_channel() -> None:
+    slope = np.array([0.1, 0.2, 0.3], "float32")
+    expected = np.where(X < 0, X * slope[None, :, None], X)
+    check([Case("PRelu", [X, slope], expected=[expected])], opset=6)
+
+
+def test_dropout_keeps_everything_and_refuses_to_train() -> None:
+    kept = Case("Dropout", [X], outputs=2, expected=[X, np.ones_like(X, bool)])
+    check([kept])
+    training = Case("Dropout", [X, np.float32(0.5), np.array(True)], known=[1, 2])
+    with pytest.raises(UnsupportedOperatorError, match="training_mode=1"):
+        check([training])

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from tests.frontend.onnx_nodes import Case, check, floats
+from tvm_fusionx.errors import UnsupportedOperatorError
+
+X = floats(3, 4) * 10
+
+
+def test_casts_agree_with_the_reference() -> None:
+    check(
+        [
+            Case("Cast", [X], {"to": TensorProto.INT32}),
+            Case("Cast", [np.array([0.0, 0.5, -1.0], "float32")], {"to": TensorProto.BOOL}),
+            Case("Cast", [X.astype("float64")], {"to": TensorProto.FLOAT16}),
+            Case("Cast", [X.astype("int64")], {"to": TensorProto.FLOAT}),
+            Case("Cast", [X > 0], {"to": TensorProto.INT64}),
+            Case("CastLike", [X, np.zeros(1, "int8")]),
+        ]
+    )
+
+
+def test_four_bit_integers_are_rounded_and_clipped() -> None:
+    x = np.array([-100.0, -8.5, -0.5, 0.5, 1.5, 7.4, 300.0], "float32")
+    expected = np.array([-8, -8, 0, 0, 2, 7, 7], "int8")
+    check([Case("Cast", [x], {"to": TensorProto.INT4}, expected=[expected])])
+
+
+@pytest.mark.parametrize("element", [TensorProto.FLOAT8E4M3FN, TensorProto.STRING])
+def test_types_without_arithmetic_are_refused(element: int) -> None:
+    with pytest.raises(UnsupportedOperatorError, match="element type"):
+        check([Case("Cast", [X], {"to": element})])

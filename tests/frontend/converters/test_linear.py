@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.frontend.onnx_nodes import Case, check, floats, model_of
+from tvm_fusionx.frontend import from_onnx
+
+
+@pytest.mark.parametrize("known", [(), (1,)], ids=["computed", "known"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((3, 4), (4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (3, 4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4,)),
+        ((4,), (2, 4, 5)),
+    ],
+    ids=str,
+)
+def test_matrix_products_of_all_ranks(
+    a: tuple[int, ...], b: tuple[int, ...], known: tuple[int, ...]
+) -> None:
+    check([Case("MatMul", [floats(*a), floats(*b, seed=1)], known=known)])
+
+
+def test_gemm_scales_transposes_and_adds() -> None:
+    a, b, c = floats(3, 4), floats(4, 5, seed=1), floats(5, seed=2)
+    check(
+        [
+            Case("Gemm", [a, b, c], known=[1, 2]),
+            Case("Gemm", [a.T.copy(), b.T.copy()], {"transA": 1, "transB": 1}),
+            Case("Gemm", [a, b, c], {"alpha": 0.5, "beta": 2.0}),
+            Case("Gemm", [a, b, np.float32(2.0)]),
+        ]
+    )
+
+
+def test_weights_are_transposed_while_compiling() -> None:
+    model, _ = model_of([Case("MatMul", [floats(2, 3, 4), floats(4, 5)], known=[1])])
+    names: list[str] = []
+    tvm.relay.analysis.post_order_visit(
+        from_onnx(model)[0]["main"],
+        lambda e: names.append(e.op.name) if isinstance(e, tvm.relay.Call) else None,
+    )
+    assert names == ["reshape", "nn.dense", "reshape"]
