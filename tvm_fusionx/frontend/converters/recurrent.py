@@ -228,8 +228,7 @@ def _convert(
     if node.attribute("clip") is not None:
         raise node.refuse("no clip of the activations' inputs", f"clip={node.attribute('clip')}")
     is_batch_first = bool(node.attribute("layout", 0))
-    swap = (lambda value: transpose(value, (1, 0, 2))) if is_batch_first else (lambda value: value)
-    x = swap(node.expr(X))
+    x = transpose(node.expr(X), (1, 0, 2)) if is_batch_first else node.expr(X)
     shape = node.shape(X)
     steps, batch = (shape[1], shape[0]) if is_batch_first else shape[:2]
     directions, _, hidden = node.shape(R)

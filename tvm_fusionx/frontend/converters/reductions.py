@@ -48,12 +48,9 @@ FLOAT_FOR_INTEGERS = "float64"
 def _reduction(op_type: str, function: Reduce) -> Callable[[Node], Any]:
     def convert(node: Node) -> Any:
         axes = node.ints_from("axes", 1)
+        is_noop = not axes and bool(node.attribute("noop_with_empty_axes", 0))
         if not axes:
-            if axes is not None and node.attribute("noop_with_empty_axes", 0):
-                return node.tensor(0)
-            if axes is None and node.attribute("noop_with_empty_axes", 0):
-                return node.tensor(0)
-            axes = list(range(node.rank()))
+            axes = [] if is_noop else list(range(node.rank()))
         axes = sorted({axis % node.rank() for axis in axes}) if node.rank() else []
         keepdims = bool(node.attribute("keepdims", 1))
         x, dtype = node.expr(), node.dtype()
@@ -63,9 +60,13 @@ def _reduction(op_type: str, function: Reduce) -> Callable[[Node], Any]:
         elif op_type in NEEDS_FLOAT and not dtype.startswith("float"):
             work = FLOAT_FOR_INTEGERS
         x = x if work == dtype else relay.cast(x, work)
-        # Relay takes an empty list of axes for all of them; ONNX reduces a scalar over none.
+        # Relay takes an empty list of axes for all of them. ONNX reduces a scalar over none, and a
+        # reduction told to do nothing still does to each element what it does before and after the
+        # sum (the square of ReduceSumSquare): an axis of one element says the same.
         result = (
-            function(x, axes, keepdims) if axes else function(relay.reshape(x, (1,)), [0], False)
+            function(x, axes, keepdims)
+            if axes
+            else function(relay.expand_dims(x, node.rank()), [node.rank()], False)
         )
         if work == dtype:
             return result
