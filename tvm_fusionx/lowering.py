@@ -30,6 +30,7 @@ from tvm_fusionx._tvm import (
     let_cure,
 )
 from tvm_fusionx.errors import RecordError
+from tvm_fusionx.layout.winograd import register_winograd
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule, target_key
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
@@ -140,8 +141,9 @@ def _convert(args: Any, constants: Any) -> Any:
 
 
 def register() -> None:
-    """Register the TIR converter under the name that our build configuration asks for; idempotent."""
+    """Register the TIR converter that our configuration asks for, and Winograd's operator."""
     tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
+    register_winograd()
 
 
 @derived_object

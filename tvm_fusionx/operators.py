@@ -386,6 +386,7 @@ CONTRACTIONS = frozenset(
     [
         "nn.batch_matmul",
         "nn.contrib_conv2d_NCHWc",
+        "nn.contrib_conv2d_winograd_without_weight_transform",
         "nn.contrib_dense_pack",
         "nn.contrib_depthwise_conv2d_NCHWc",
         "nn.conv1d",

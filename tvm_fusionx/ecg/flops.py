@@ -50,6 +50,9 @@ def _products_per_element(node: Node) -> int:
         return math.prod(weight[1:-1])
     if node.op == "nn.contrib_depthwise_conv2d_NCHWc":
         return math.prod(weight[2:4])
+    if node.op == "nn.contrib_conv2d_winograd_without_weight_transform":
+        # Counted as the direct convolution it stands for, so that reports compare.
+        return data[1] * data[-1] * math.prod(node.attrs["kernel_size"])
     if "transpose" in node.op:
         # Each input element meets every weight of its channel once.
         return max(

@@ -14,6 +14,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.conv2d import CONV2D
+from tvm_fusionx.schedules.conv_winograd import WINOGRAD
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
@@ -40,7 +41,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 # Tried in this order: the most specialised first, the one that serves everything last.
-ALL_TEMPLATES: tuple[Template, ...] = (CONV2D, DEPTHWISE, POOL, DOT, ROWS, DEFAULT)
+ALL_TEMPLATES: tuple[Template, ...] = (WINOGRAD, CONV2D, DEPTHWISE, POOL, DOT, ROWS, DEFAULT)
 
 UNSCHEDULED = "unscheduled"
 
