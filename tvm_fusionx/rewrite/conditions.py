@@ -74,6 +74,8 @@ def why_not_scalar(s: Value) -> str | None:
 
 def why_not_float_scalar(x: Value, s: Value) -> str | None:
     """Refuse integers, and factors that are not one constant number."""
+    if len(s.shape) > len(x.shape):
+        return "the factor has more axes than what it scales"
     return why_not_float(x) or why_not_scalar(s)
 
 

@@ -1,4 +1,4 @@
-"""The measure that rewriting lowers: arithmetic first, then kernels, then calls, then bytes."""
+"""The measure that rewriting lowers: arithmetic first, then calls, then bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.operators import CONTRACTIONS, MOVEMENTS, TRANSCENDENTALS
+from tvm_fusionx.operators import CONTRACTIONS, MOVEMENTS, REORGANIZE, TRANSCENDENTALS
 
 # Cost of one element relative to a multiply, from the instruction tables of current x86 and ARM
 # cores: division and square root have a quarter of the throughput; a transcendental is a polynomial
@@ -21,18 +21,36 @@ _RELATIVE_COST = {
 }
 
 
+# Operators that another, which more templates and rules know, can often stand for: slices for a
+# split, whose several results keep it out of every block; one matrix product for many.
+_IRREGULAR = frozenset(["nn.batch_matmul", "nn.matmul", "split"])
+
+
 class Cost(NamedTuple):
     """Compared in this order."""
 
     arithmetic: int
+    """Operations, each weighed by what it costs relative to a multiply."""
+
     computing_calls: int
-    calls: int
+    """Calls that do more than move data."""
+
+    irregular_calls: int
+    """Calls of operators that a more regular one can often stand for."""
+
+    moving_calls: int
+    """Calls that move data; a reshape does not."""
+
     bytes: int
+    """Size of all results but those of reshapes."""
+
+    calls: int
+    """All calls."""
 
 
 def cost_of(nodes: Iterable[Node]) -> Cost:
     """Return the cost of a set of calls; what is known at compile time costs nothing."""
-    arithmetic = computing = calls = size = 0
+    arithmetic = computing = irregular = moving = size = calls = 0
     known: set[Node] = set()
     for node in sorted(nodes, key=lambda item: item.number):
         if all(value.is_constant or value.node in known for value in node.operands):
@@ -43,9 +61,12 @@ def cost_of(nodes: Iterable[Node]) -> Cost:
             1 if node.op in CONTRACTIONS else _RELATIVE_COST.get(node.op, 1)
         )
         computing += node.op not in MOVEMENTS
+        irregular += node.op in _IRREGULAR
+        if node.op not in REORGANIZE:
+            moving += node.op in MOVEMENTS
+            size += node.bytes_out
         calls += 1
-        size += node.bytes_out
-    return Cost(arithmetic, computing, calls, size)
+    return Cost(arithmetic, computing, irregular, moving, size, calls)
 
 
 def freed_by(graph: Graph, old: Iterable[Value], kept: set[Node]) -> set[Node]:

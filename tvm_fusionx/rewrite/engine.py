@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.rewrite.cost import Cost, cost_of, freed_by
-from tvm_fusionx.rewrite.rule import NumericClass, Refused, Replacement, Rule
+from tvm_fusionx.rewrite.rule import Attempt, NumericClass, Refused, Replacement, Rule
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,10 @@ def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> 
             for root in rule.roots:
                 by_root[root].append(rule)
     done: list[Application] = []
-    for _ in range(MAX_ROUNDS):
+    settled = 0
+    for number in range(MAX_ROUNDS):
+        if number == MAX_ROUNDS // 2:
+            settled = len(done)
         fold_constants(graph)
         graph.prune()
         applied = _apply_round(graph, by_root)
@@ -76,7 +80,7 @@ def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> 
             break
         done.extend(applied)
     else:
-        fighting = Counter(application.rule for application in applied).most_common()
+        fighting = Counter(application.rule for application in done[settled:]).most_common()
         logger.warning(
             "rewriting stopped after %d rounds; these rules fight: %s", MAX_ROUNDS, fighting
         )
@@ -105,32 +109,26 @@ def _apply_round(graph: Graph, by_root: dict[str, list[Rule]]) -> list[Applicati
     return applied
 
 
-_NOTHING = Cost(0, 0, 0, 0)
+_NOTHING = Cost(0, 0, 0, 0, 0, 0)
 
 
 def _gains(graph: Graph, node: Node, rule: Rule) -> list[Cost | None]:
     gains = []
-    for attempt in _attempts(graph, node, rule):
+    for attempt in rule.attempts(graph, node):
         gain, _ = _try(graph, attempt, keep=False)
         gains.append(gain)
     return gains
 
 
-def _attempts(
-    graph: Graph, node: Node, rule: Rule
-) -> list[Callable[[], list[Replacement]] | Refused]:
-    return list(rule.attempts(graph, node))
-
-
-def _try(
-    graph: Graph, attempt: Callable[[], list[Replacement]] | Refused, *, keep: bool
-) -> tuple[Cost | None, list[Replacement]]:
+def _try(graph: Graph, attempt: Attempt, *, keep: bool) -> tuple[Cost | None, list[Replacement]]:
     """Write a replacement and return what it gains; it stays in the graph only if told to."""
-    if isinstance(attempt, Refused):
-        return None, []
     mark = graph.mark()
     replacements = attempt()
-    if any(old.type != new.type for old, new in replacements):
+    if (
+        replacements is None
+        or isinstance(replacements, Refused)
+        or any(old.type != new.type for old, new in replacements)
+    ):
         graph.rollback(mark)
         return None, []
     new = graph.reachable_since(mark, [value for _, value in replacements])
@@ -146,11 +144,10 @@ def _try(
 
 def _apply(graph: Graph, item: _Opportunity) -> Cost | None:
     mark = graph.mark()
-    attempts = _attempts(graph, item.node, item.rule)
-    if item.attempt >= len(attempts):
-        graph.rollback(mark)
+    attempt = next(itertools.islice(item.rule.attempts(graph, item.node), item.attempt, None), None)
+    if attempt is None:
         return None
-    gain, replacements = _try(graph, attempts[item.attempt], keep=True)
+    gain, replacements = _try(graph, attempt, keep=True)
     if gain is None or gain <= _NOTHING:
         graph.rollback(mark)
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Attributes, Graph, Node, Value
-from tvm_fusionx.operators import COMMUTATIVE
+from tvm_fusionx.operators import AXIS_REDUCTIONS, COMMUTATIVE
 from tvm_fusionx.rewrite.term import LITERAL, VARIABLE, Term
 
 
@@ -114,7 +114,8 @@ def write(graph: Graph, term: Term, match: Match, dtype: str) -> Value:
 def _attributes(term: Term, match: Match) -> Mapping[str, Any]:
     if term.attrs is not None:
         return dict(term.attrs)
-    for node in match.nodes:
-        if node.op == term.op:
-            return node.attrs
+    for family in (frozenset([term.op]), AXIS_REDUCTIONS):
+        for node in match.nodes:
+            if term.op in family and node.op in family:
+                return node.attrs
     return Attributes()

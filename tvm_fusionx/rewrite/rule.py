@@ -45,6 +45,13 @@ class Refused:
     reason: str
 
 
+Attempt = Callable[[], "list[Replacement] | Refused | None"]
+"""One way to apply a rule: adds the new calls and returns what they replace, or why it must not.
+
+None says that the rule has nothing to do with the call. Whatever was added, the engine takes back.
+"""
+
+
 @dataclass(frozen=True)
 class Rule:
     """One law: where it applies, and what it puts there.
@@ -58,8 +65,7 @@ class Rule:
     roots
         Operators of the calls that it is tried on.
     attempts
-        ``attempts(graph, node)`` yields each way to apply the rule at a call, as a function that
-        adds the new calls and returns the replacements, or as a refusal.
+        ``attempts(graph, node)`` yields each way to apply the rule at a call, not yet made.
     equation
         The law, for people.
     examples
@@ -72,7 +78,7 @@ class Rule:
     law: Law
     numeric_class: NumericClass
     roots: tuple[str, ...]
-    attempts: Callable[[Graph, Node], Iterator[Callable[[], list[Replacement]] | Refused]]
+    attempts: Callable[[Graph, Node], Iterator[Attempt]]
     equation: str
     examples: Mapping[str, Any] = field(default_factory=dict)
     lhs: Term | None = None
@@ -107,15 +113,9 @@ def rule(
             **{name: variable(name) for name in inspect.signature(function).parameters}
         )
 
-        def attempts(
-            graph: Graph, node: Node
-        ) -> Iterator[Callable[[], list[Replacement]] | Refused]:
+        def attempts(graph: Graph, node: Node) -> Iterator[Attempt]:
             for match in find_matches(left, node[0]):
-                reason = _why_not(when, match)
-                if reason is not None:
-                    yield Refused(reason)
-                else:
-                    yield _writer(graph, node, right, match)
+                yield _writer(graph, node, right, match, when)
 
         return Rule(
             name=function.__name__,
@@ -143,16 +143,8 @@ def graph_rule(
     """
 
     def declare(function: Callable[[Graph, Node], list[Replacement] | Refused | None]) -> Rule:
-        def attempts(
-            graph: Graph, node: Node
-        ) -> Iterator[Callable[[], list[Replacement]] | Refused]:
-            mark = graph.mark()
-            result = function(graph, node)
-            if isinstance(result, Refused):
-                graph.rollback(mark)
-                yield result
-            elif result is not None:
-                yield lambda: result
+        def attempts(graph: Graph, node: Node) -> Iterator[Attempt]:
+            yield lambda: function(graph, node)
 
         doc = inspect.getdoc(function) or ""
         return Rule(
@@ -174,5 +166,11 @@ def _why_not(when: Why | None, match: Match) -> str | None:
     return when(**{name: value for name, value in match.values.items() if name in wanted})
 
 
-def _writer(graph: Graph, node: Node, right: Term, match: Match) -> Callable[[], list[Replacement]]:
-    return lambda: [(node[0], write(graph, right, match, node[0].dtype))]
+def _writer(graph: Graph, node: Node, right: Term, match: Match, when: Why | None) -> Attempt:
+    def attempt() -> list[Replacement] | Refused:
+        reason = _why_not(when, match)
+        if reason is not None:
+            return Refused(reason)
+        return [(node[0], write(graph, right, match, node[0].dtype))]
+
+    return attempt

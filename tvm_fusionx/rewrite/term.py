@@ -22,7 +22,7 @@ class Term:
         Terms it reads.
     attrs
         Attributes that a match must have; None on the right side means those of the first operator
-        of that name on the left side.
+        of that name on the left side, or of the first reduction for another reduction.
     name
         Name of a variable.
     number

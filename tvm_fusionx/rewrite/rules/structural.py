@@ -100,7 +100,8 @@ def divide_by_constant(graph: Graph, node: Node) -> list[Replacement] | None:
     value, divisor = node.operands
     if not divisor.is_constant or not value.type.is_float or bool(np.any(divisor.array == 0)):
         return None
-    inverse = (1.0 / divisor.array.astype("float64")).astype(divisor.dtype)
+    with np.errstate(over="ignore"):
+        inverse = (1.0 / divisor.array.astype("float64")).astype(divisor.dtype)
     if not bool(np.all(np.isfinite(inverse))):
         return None
     return [(node[0], graph.call("multiply", [value, graph.constant(inverse)], name=node.name))]

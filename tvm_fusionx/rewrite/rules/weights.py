@@ -103,7 +103,7 @@ def _bias_of(graph: Graph, product: Node) -> _Bias | None:
         if user.op == "reshape" and user.outputs[0].shape[-1] == product.outputs[0].shape[-1]:
             value = user[0]
             continue
-        if user.op not in ("add", "nn.bias_add"):
+        if user.op != "add":
             return None
         other = [operand for operand in user.operands if operand is not value]
         is_row = (
