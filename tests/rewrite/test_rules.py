@@ -1,0 +1,404 @@
+"""Every rule, tested from its own declaration; rules in Python, on a graph each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tvm import relay
+
+from tests.relay_modules import EXACT, REASSOCIATING, assert_close, const, graph, var
+from tests.rewrite.rule_examples import (
+    build,
+    evaluate,
+    example_kinds,
+    in_every_order,
+    is_accepted,
+    refusals,
+)
+from tvm_fusionx.ecg import Graph
+from tvm_fusionx.rewrite import ALL_RULES, NumericClass, Rule
+from tvm_fusionx.rewrite.cost import cost_of
+from tvm_fusionx.rewrite.engine import apply_rules
+
+RULES = {rule.name: rule for rule in ALL_RULES}
+DECLARED = [rule for rule in ALL_RULES if rule.lhs is not None]
+
+x, y = var("x", 4, 8), var("y", 4, 8)
+n, m = var("n", 4, 8, dtype="int32"), var("m", 4, 8, dtype="int32")
+cube, batch = var("cube", 2, 3, 4), var("batch", 2, 4, 8)
+image, planes = var("image", 1, 4, 8, 8), var("planes", 1, 4, 1, 8)
+kernel = const(6, 4, 3, 3, seed=1)
+
+
+def _tolerance(rule: Rule) -> float:
+    return EXACT if rule.numeric_class is NumericClass.EXACT else REASSOCIATING
+
+
+def _operators(found: Graph) -> list[str]:
+    return [node.op for node in found.calls()]
+
+
+def test_names_are_unique_and_every_rule_says_its_law() -> None:
+    assert len(RULES) == len(ALL_RULES)
+    for rule in ALL_RULES:
+        assert "->" in rule.equation
+
+
+# ---- declared rules ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", DECLARED, ids=lambda rule: rule.name)
+def test_left_side_is_matched_in_every_operand_order(rule: Rule) -> None:
+    kinds = example_kinds(rule)
+    for side in in_every_order(rule.lhs):
+        assert is_accepted(build(rule, side, kinds), rule), side
+
+
+@pytest.mark.parametrize("rule", DECLARED, ids=lambda rule: rule.name)
+def test_declared_rule_holds(rule: Rule) -> None:
+    kinds = example_kinds(rule)
+    before, after = (build(rule, rule.lhs, kinds) for _ in range(2))
+    # The same inputs for both, so that one build computes both.
+    for first, second in zip(before.inputs, after.inputs, strict=True):
+        second.payload = first.payload
+    applied = apply_rules(after, [rule])
+    assert [application.rule for application in applied] == [rule.name]
+    assert cost_of(after.calls()) < cost_of(before.calls())
+    assert not is_accepted(after, rule)
+    assert after.outputs[0].type == before.outputs[0].type
+    expected, found = evaluate(before, after)
+    assert any(np.isfinite(array).any() for array in expected)
+    assert_close(found, expected, _tolerance(rule))
+
+
+# ---- rules in Python --------------------------------------------------------------------------
+
+
+def _fan_out(*weights: relay.Expr) -> relay.Expr:
+    return relay.Tuple([relay.nn.dense(x, weight) for weight in weights])
+
+
+def _query_key_value() -> relay.Expr:
+    out = []
+    for seed in range(3):
+        product = relay.nn.dense(x, const(6, 8, seed=seed)) + const(6, seed=9 + seed)
+        out.append(relay.reshape(product, (4, 2, 3)))
+    return relay.Tuple(out)
+
+
+def _biased_conv() -> relay.Expr:
+    return (relay.nn.conv2d(image, kernel) + const(6, 1, 1)) * const(1, 6, 1, 1, seed=3)
+
+
+# Rule -> graphs, each with the operators that are left.
+REWRITTEN: dict[str, list[tuple[Callable[[], relay.Expr], list[str]]]] = {
+    "merge_transposes": [
+        (
+            lambda: relay.exp(relay.transpose(relay.transpose(cube, [1, 2, 0]), [0, 2, 1])),
+            ["transpose", "exp"],
+        ),
+        (lambda: relay.transpose(relay.transpose(cube, [1, 2, 0]), [2, 0, 1]), []),
+        (lambda: relay.exp(relay.transpose(cube, [0, 1, 2])), ["exp"]),
+    ],
+    "merge_reshapes": [
+        (
+            lambda: relay.squeeze(relay.expand_dims(relay.reshape(cube, (6, 4)), 1)),
+            ["reshape"],
+        ),
+        (lambda: relay.exp(relay.reshape(cube, (2, 3, 4))), ["exp"]),
+        (lambda: relay.reshape(relay.nn.batch_flatten(cube), (2, 3, 4)), []),
+    ],
+    "transpose_as_reshape": [
+        (lambda: relay.transpose(planes, [0, 2, 1, 3]), ["reshape"]),
+        (lambda: relay.transpose(var("row", 1, 5)), ["reshape"]),
+    ],
+    "drop_no_operation": [
+        (lambda: relay.exp(relay.strided_slice(x, [0, 0], [4, 8])), ["exp"]),
+        (lambda: relay.exp(relay.cast(x, "float32")), ["exp"]),
+        (lambda: relay.exp(relay.nn.pad(x, ((0, 0), (0, 0)))), ["exp"]),
+        (lambda: relay.exp(relay.broadcast_to(x, (4, 8))), ["exp"]),
+        (lambda: relay.exp(relay.concatenate([x], axis=0)), ["exp"]),
+        (lambda: relay.exp(relay.tile(x, (1, 1))), ["exp"]),
+        (lambda: relay.exp(relay.copy(x)), ["exp"]),
+    ],
+    "split_to_slices": [
+        (
+            lambda: relay.Tuple(list(relay.split(x, [2, 5], axis=-1))),
+            ["strided_slice", "strided_slice", "strided_slice"],
+        ),
+        (lambda: relay.exp(relay.split(x, 2, axis=0)[1]), ["strided_slice", "exp"]),
+    ],
+    "drop_neutral_operand": [
+        (lambda: relay.exp(x + relay.const(np.zeros(8, "float32"))), ["exp"]),
+        (lambda: relay.exp(relay.const(0.0) + x), ["exp"]),
+        (lambda: relay.exp(x - relay.const(0.0)), ["exp"]),
+        (lambda: relay.exp(relay.const(1.0) * x), ["exp"]),
+        (lambda: relay.exp(x / relay.const(1.0)), ["exp"]),
+        (lambda: relay.abs(n + relay.const(0)), ["abs"]),
+    ],
+    "divide_by_constant": [
+        (lambda: x / relay.const(3.0), ["multiply"]),
+        (lambda: x / (relay.abs(const(8)) + relay.const(0.1)), ["multiply"]),
+    ],
+    "small_powers": [
+        (lambda: relay.exp(relay.power(x, relay.const(1.0))), ["exp"]),
+        (lambda: relay.power(x, relay.const(2.0)), ["multiply"]),
+        (lambda: relay.power(x, relay.const(3.0)), ["multiply", "multiply"]),
+        (lambda: relay.power(relay.abs(x), relay.const(0.5)), ["abs", "sqrt"]),
+        (lambda: relay.power(relay.abs(x), relay.const(-0.5)), ["abs", "rsqrt"]),
+    ],
+    "product_with_shared_matrix": [
+        (lambda: relay.nn.batch_matmul(batch, const(1, 6, 8)), ["reshape", "nn.dense", "reshape"]),
+        (
+            lambda: relay.nn.batch_matmul(batch, const(1, 8, 6), transpose_b=False),
+            ["reshape", "nn.dense", "reshape"],
+        ),
+    ],
+    "matmul_as_dense": [
+        (lambda: relay.nn.matmul(x, const(8, 6)), ["nn.dense"]),
+    ],
+    "merge_products_of_one_input": [
+        (
+            lambda: _fan_out(const(6, 8, seed=1), const(3, 8, seed=2)),
+            ["nn.dense", "strided_slice", "strided_slice"],
+        ),
+        (_query_key_value, ["nn.dense", "add", *["strided_slice"] * 3, *["reshape"] * 3]),
+    ],
+    "fold_factor_into_weights": [
+        (_biased_conv, ["nn.conv2d", "add"]),
+        (lambda: relay.nn.conv2d(image, kernel) * relay.const(0.5), ["nn.conv2d"]),
+        (lambda: const(6) * relay.nn.dense(x, const(6, 8)), ["nn.dense"]),
+        (
+            lambda: (
+                relay.nn.conv2d(image, const(4, 1, 3, 3), groups=4, channels=4) * const(4, 1, 1)
+            ),
+            ["nn.conv2d"],
+        ),
+        (
+            lambda: (
+                relay.nn.conv2d_transpose(
+                    image, const(4, 6, 2, 2), channels=6, kernel_size=(2, 2), strides=(2, 2)
+                )
+                * const(6, 1, 1)
+            ),
+            ["nn.conv2d_transpose"],
+        ),
+    ],
+}
+
+
+def test_every_rule_in_python_has_a_graph() -> None:
+    assert set(REWRITTEN) == {rule.name for rule in ALL_RULES if rule.lhs is None}
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_rule_in_python_holds(name: str) -> None:
+    rule = RULES[name]
+    originals, results = [], []
+    for make, left in REWRITTEN[name]:
+        expr = make()
+        before, after = graph(expr), graph(expr)
+        assert {application.rule for application in apply_rules(after, [rule])} == {name}
+        assert sorted(_operators(after)) == sorted(left)
+        assert cost_of(after.calls()) < cost_of(before.calls())
+        assert apply_rules(after, [rule]) == []
+        originals.append(before)
+        results.append(after)
+    for before, after in zip(originals, results, strict=True):
+        for first, second in zip(before.inputs, after.inputs, strict=True):
+            second.payload = first.payload
+        expected, found = evaluate(before, after)
+        assert_close(found, expected, _tolerance(rule))
+
+
+def test_a_reduction_made_from_another_keeps_its_axes() -> None:
+    found = graph(relay.prod(relay.exp(cube), axis=[1], keepdims=True))
+    assert len(apply_rules(found, [RULES["product_of_exponentials"]])) == 1
+    assert found.outputs[0].shape == (2, 1, 4)
+
+
+def test_parts_of_merged_products_keep_their_types() -> None:
+    found = graph(_query_key_value())
+    apply_rules(found, [RULES["merge_products_of_one_input"]])
+    assert [value.shape for value in found.outputs] == [(4, 2, 3)] * 3
+
+
+# ---- conditions -------------------------------------------------------------------------------
+
+
+def _scaled_and_read_twice() -> relay.Expr:
+    product = relay.nn.dense(x, const(6, 8))
+    return relay.Tuple([product * relay.const(2.0), product])
+
+
+# Rule, graph it must leave alone, and the reason it gives when it matched at all.
+LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
+    "factors of integers": (
+        "merge_constant_factors",
+        lambda: n * relay.const(2) * relay.const(3),
+        "int32 wraps around",
+    ),
+    "factor not known": (
+        "merge_constant_factors",
+        lambda: x * y * relay.const(3.0),
+        "an operand is not a constant",
+    ),
+    "summands of integers": (
+        "merge_constant_summands",
+        lambda: n + relay.const(2) + relay.const(3),
+        "int32 wraps around",
+    ),
+    "division of integers": (
+        "factor_common_divisor",
+        lambda: relay.divide(n, relay.const(2)) + relay.divide(m, relay.const(2)),
+        "int32 wraps around",
+    ),
+    "root of what may be negative": (
+        "square_of_root",
+        lambda: (x * relay.sqrt(y)) * (relay.sqrt(y) * x),
+        "the operand of the square root may be negative",
+    ),
+    "multiplier not known": (
+        "factor_self",
+        lambda: x + x * y,
+        "b is not a constant, so b+1 is not known",
+    ),
+    "weights not known": (
+        "add_weights_of_dense",
+        lambda: relay.nn.dense(x, var("v", 6, 8)) + relay.nn.dense(x, var("w", 6, 8)),
+        "the weights are not constants",
+    ),
+    "sum of integers": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(n * relay.const(2), axis=1),
+        "int32 wraps around",
+    ),
+    "vector factor in a sum": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(x * const(8), axis=1),
+        "the factor has 8 elements",
+    ),
+    "factor of a sum not known": (
+        "hoist_scalar_out_of_mean",
+        lambda: relay.mean(x * var("s"), axis=1),
+        "the factor is not a constant",
+    ),
+    "factor with more axes": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(x * const(1, 1, 1), axis=2),
+        "the factor has more axes than what it scales",
+    ),
+    "factor that makes a vector of a number": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(const(1) * var("v", 8)),
+        "the factor is not a constant",
+    ),
+    "one transpose": ("merge_transposes", lambda: relay.transpose(cube), None),
+    "one reshape": ("merge_reshapes", lambda: relay.reshape(cube, (6, 4)), None),
+    "elements change place": (
+        "transpose_as_reshape",
+        lambda: relay.transpose(planes, [0, 3, 1, 2]),
+        None,
+    ),
+    "slice backwards": (
+        "drop_no_operation",
+        lambda: relay.strided_slice(x, [3, 0], [-5, 8], [-1, 1]),
+        None,
+    ),
+    "slice of a part": ("drop_no_operation", lambda: relay.strided_slice(x, [1], [3]), None),
+    "cast to another type": ("drop_no_operation", lambda: relay.cast(x, "float16"), None),
+    "padding": ("drop_no_operation", lambda: relay.nn.pad(x, ((1, 0), (0, 0))), None),
+    "concatenation of two": (
+        "drop_no_operation",
+        lambda: relay.concatenate([x, y], axis=0),
+        None,
+    ),
+    "zero that broadcasts": (
+        "drop_neutral_operand",
+        lambda: var("v", 8) + relay.const(np.zeros((4, 8), "float32")),
+        None,
+    ),
+    "zero minus": ("drop_neutral_operand", lambda: relay.const(0.0) - x, None),
+    "one over": ("drop_neutral_operand", lambda: relay.const(1.0) / x, None),
+    "other number": ("drop_neutral_operand", lambda: x + relay.const(1.0), None),
+    "division by zero": (
+        "divide_by_constant",
+        lambda: x / relay.const(np.array([1, 0] * 4, "float32")),
+        None,
+    ),
+    "inverse too large": ("divide_by_constant", lambda: x / relay.const(1e-39), None),
+    "integer divisor": ("divide_by_constant", lambda: relay.divide(n, relay.const(3)), None),
+    "divisor not known": ("divide_by_constant", lambda: x / y, None),
+    "other power": ("small_powers", lambda: relay.power(x, relay.const(2.5)), None),
+    "power not known": ("small_powers", lambda: relay.power(x, y), None),
+    "power that broadcasts": (
+        "small_powers",
+        lambda: relay.power(var("v", 8), relay.const(np.full((4, 8), 2, "float32"))),
+        None,
+    ),
+    "matrix for each of a batch": (
+        "product_with_shared_matrix",
+        lambda: relay.nn.batch_matmul(batch, const(2, 6, 8)),
+        None,
+    ),
+    "matrix not known": (
+        "product_with_shared_matrix",
+        lambda: relay.nn.batch_matmul(batch, var("w", 1, 6, 8)),
+        None,
+    ),
+    "transposed batch": (
+        "product_with_shared_matrix",
+        lambda: relay.nn.batch_matmul(batch, const(1, 6, 4), transpose_a=True),
+        None,
+    ),
+    "matmul of inputs": ("matmul_as_dense", lambda: relay.nn.matmul(x, var("w", 8, 6)), None),
+    "matmul of transposed": (
+        "matmul_as_dense",
+        lambda: relay.nn.matmul(x, const(4, 6), transpose_a=True),
+        None,
+    ),
+    "one product": ("merge_products_of_one_input", lambda: _fan_out(const(6, 8)), None),
+    "products of two inputs": (
+        "merge_products_of_one_input",
+        lambda: relay.nn.dense(x, const(6, 8)) + relay.nn.dense(y, const(6, 8)),
+        None,
+    ),
+    "products with inputs": (
+        "merge_products_of_one_input",
+        lambda: _fan_out(var("v", 6, 8), var("w", 6, 8)),
+        None,
+    ),
+    "factor differs within a channel": (
+        "fold_factor_into_weights",
+        lambda: relay.nn.conv2d(image, kernel) * const(1, 6, 6, 1),
+        "the factor differs within a channel",
+    ),
+    "unscaled product is read": ("fold_factor_into_weights", _scaled_and_read_twice, None),
+    "weights are an input": (
+        "fold_factor_into_weights",
+        lambda: relay.nn.dense(x, var("w", 6, 8)) * relay.const(2.0),
+        None,
+    ),
+    "transposed convolution of groups": (
+        "fold_factor_into_weights",
+        lambda: (
+            relay.nn.conv2d_transpose(
+                image, const(4, 2, 2, 2), channels=4, kernel_size=(2, 2), groups=2
+            )
+            * const(4, 1, 1)
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_ALONE)
+def test_rule_leaves_alone(case: str) -> None:
+    name, make, reason = LEFT_ALONE[case]
+    found = graph(make())
+    before = _operators(found)
+    assert refusals(found, RULES[name])[:1] == ([reason] if reason else [])
+    assert apply_rules(found, [RULES[name]]) == []
+    assert _operators(found) == before
