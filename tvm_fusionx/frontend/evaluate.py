@@ -85,7 +85,8 @@ def evaluate(
         return None
     arrays = [np.asarray(by_name[name]) if name else np.zeros(0) for name in proto.output]
     # Custom element types (bfloat16, float8, int4) are structured arrays TVM does not know.
-    return arrays if all(array.dtype.kind in "biuf" for array in arrays) else None
+    is_plain = all(a.dtype.kind in "biuf" and a.dtype.fields is None for a in arrays)
+    return arrays if is_plain else None
 
 
 def attribute_value(attribute: Any) -> Any:

@@ -7,6 +7,7 @@ time is linear in the number of nodes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ from tvm_fusionx.frontend.seal import seal
 from tvm_fusionx.frontend.structures import STRUCTURES
 from tvm_fusionx.frontend.support import how_translated, qualified_name
 from tvm_fusionx.frontend.values import DynamicShapeError, Tensor, Value, constant
+
+logger = logging.getLogger(__name__)
 
 MESSAGE_CHARACTERS = 300
 
@@ -271,12 +274,9 @@ class Translation:
 
     def _check_types(self, proto: Any, node: Node, results: Sequence[Value]) -> None:
         """Compare the results' types with those that ONNX infers: the last guard."""
-        if proto.domain not in ("", "ai.onnx") or not defs.has(proto.op_type):
-            return
-        if any(
-            a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-            for a in proto.attribute
-        ):
+        is_standard = proto.domain in ("", "ai.onnx") and defs.has(proto.op_type)
+        is_computed = any(isinstance(r, Tensor) and r.array is None for r in results)
+        if not is_standard or not is_computed or node.op_type in STRUCTURES:
             return
         types = {n: type_proto(v) for n, v in zip(proto.input, node.inputs, strict=True) if n}
         data = {
@@ -299,7 +299,12 @@ class Translation:
                     helper.make_opsetid(domain, version) for domain, version in self.opsets.items()
                 ],
             )
-        except Exception:  # onnx raises for what it cannot infer as for what is wrong
+        except shape_inference.InferenceError as error:
+            found = " ".join(str(error).split())[-MESSAGE_CHARACTERS:]
+            raise node.refuse("inputs whose types suit the operator", found) from error
+        except Exception as error:
+            # A missing type or a value of a kind that inference does not take says nothing.
+            logger.debug("no types inferred for %s: %s", node.name, error)
             return
         for name, result in zip(proto.output, results, strict=False):
             if name in inferred and isinstance(result, Tensor):
