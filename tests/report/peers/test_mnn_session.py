@@ -11,14 +11,12 @@ from tvm_fusionx.report.peers import mnn_session
 pytest.importorskip("MNN")
 
 
-@pytest.mark.slow
 def test_it_computes_what_the_reference_computes(tmp_path: Path) -> None:
     prepared = check_peer("mnn", convolution(), tmp_path)
     assert prepared.name == "mnn"
     assert prepared.version[0].isdigit()
 
 
-@pytest.mark.slow
 def test_integer_inputs_and_several_outputs(tmp_path: Path) -> None:
     check_peer("mnn", lookup(), tmp_path)
 

@@ -18,10 +18,8 @@ from tvm_fusionx.report.peers import PreparedPeer
 CONVERSION_SECONDS = 300
 
 # MNN's converter prints its log on standard output and may end the process: it runs in one of its
-# own.
-CONVERT = (
-    "import sys; from MNN.tools import mnnconvert; sys.argv[0] = 'mnnconvert'; mnnconvert.main()"
-)
+# own. Its compiled module is called, not `MNN.tools.mnnconvert`, which reports each use to a server.
+CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
 
 
 def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
