@@ -1,0 +1,202 @@
+"""Every condition of every rule: a graph on which the rule must not be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tvm import relay
+
+from tests.relay_modules import const, graph, var
+from tests.rewrite.rule_examples import refusals
+from tvm_fusionx.rewrite import ALL_RULES
+from tvm_fusionx.rewrite.engine import apply_rules
+
+RULES = {rule.name: rule for rule in ALL_RULES}
+
+x, y = var("x", 4, 8), var("y", 4, 8)
+n, m = var("n", 4, 8, dtype="int32"), var("m", 4, 8, dtype="int32")
+cube, batch = var("cube", 2, 3, 4), var("batch", 2, 4, 8)
+image, planes = var("image", 1, 4, 8, 8), var("planes", 1, 4, 1, 8)
+kernel = const(6, 4, 3, 3, seed=1)
+
+
+def _fan_out(*weights: relay.Expr) -> relay.Expr:
+    return relay.Tuple([relay.nn.dense(x, weight) for weight in weights])
+
+
+def _scaled_and_read_twice() -> relay.Expr:
+    product = relay.nn.dense(x, const(6, 8))
+    return relay.Tuple([product * relay.const(2.0), product])
+
+
+# Rule, graph it must leave alone, and the reason it gives when it matched at all.
+LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
+    "factors of integers": (
+        "merge_constant_factors",
+        lambda: n * relay.const(2) * relay.const(3),
+        "int32 wraps around",
+    ),
+    "factor not known": (
+        "merge_constant_factors",
+        lambda: x * y * relay.const(3.0),
+        "an operand is not a constant",
+    ),
+    "summands of integers": (
+        "merge_constant_summands",
+        lambda: n + relay.const(2) + relay.const(3),
+        "int32 wraps around",
+    ),
+    "division of integers": (
+        "factor_common_divisor",
+        lambda: relay.divide(n, relay.const(2)) + relay.divide(m, relay.const(2)),
+        "int32 wraps around",
+    ),
+    "root of what may be negative": (
+        "square_of_root",
+        lambda: (x * relay.sqrt(y)) * (relay.sqrt(y) * x),
+        "the operand of the square root may be negative",
+    ),
+    "multiplier not known": (
+        "factor_self",
+        lambda: x + x * y,
+        "b is not a constant, so b+1 is not known",
+    ),
+    "weights not known": (
+        "add_weights_of_dense",
+        lambda: relay.nn.dense(x, var("v", 6, 8)) + relay.nn.dense(x, var("w", 6, 8)),
+        "the weights are not constants",
+    ),
+    "sum of integers": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(n * relay.const(2), axis=1),
+        "int32 wraps around",
+    ),
+    "vector factor in a sum": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(x * const(8), axis=1),
+        "the factor has 8 elements",
+    ),
+    "factor of a sum not known": (
+        "hoist_scalar_out_of_mean",
+        lambda: relay.mean(x * var("s"), axis=1),
+        "the factor is not a constant",
+    ),
+    "factor with more axes": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(x * const(1, 1, 1), axis=2),
+        "the factor has more axes than what it scales",
+    ),
+    "factor that makes a vector of a number": (
+        "hoist_scalar_out_of_sum",
+        lambda: relay.sum(const(1) * var("v", 8)),
+        "the factor is not a constant",
+    ),
+    "one transpose": ("merge_transposes", lambda: relay.transpose(cube), None),
+    "one reshape": ("merge_reshapes", lambda: relay.reshape(cube, (6, 4)), None),
+    "elements change place": (
+        "transpose_as_reshape",
+        lambda: relay.transpose(planes, [0, 3, 1, 2]),
+        None,
+    ),
+    "slice backwards": (
+        "drop_no_operation",
+        lambda: relay.strided_slice(x, [3, 0], [-5, 8], [-1, 1]),
+        None,
+    ),
+    "slice of a part": ("drop_no_operation", lambda: relay.strided_slice(x, [1], [3]), None),
+    "cast to another type": ("drop_no_operation", lambda: relay.cast(x, "float16"), None),
+    "padding": ("drop_no_operation", lambda: relay.nn.pad(x, ((1, 0), (0, 0))), None),
+    "concatenation of two": (
+        "drop_no_operation",
+        lambda: relay.concatenate([x, y], axis=0),
+        None,
+    ),
+    "zero that broadcasts": (
+        "drop_neutral_operand",
+        lambda: var("v", 8) + relay.const(np.zeros((4, 8), "float32")),
+        None,
+    ),
+    "zero minus": ("drop_neutral_operand", lambda: relay.const(0.0) - x, None),
+    "one over": ("drop_neutral_operand", lambda: relay.const(1.0) / x, None),
+    "other number": ("drop_neutral_operand", lambda: x + relay.const(1.0), None),
+    "division by zero": (
+        "divide_by_constant",
+        lambda: x / relay.const(np.array([1, 0] * 4, "float32")),
+        None,
+    ),
+    "inverse too large": ("divide_by_constant", lambda: x / relay.const(1e-39), None),
+    "integer divisor": ("divide_by_constant", lambda: relay.divide(n, relay.const(3)), None),
+    "divisor not known": ("divide_by_constant", lambda: x / y, None),
+    "other power": ("small_powers", lambda: relay.power(x, relay.const(2.5)), None),
+    "power not known": ("small_powers", lambda: relay.power(x, y), None),
+    "power that broadcasts": (
+        "small_powers",
+        lambda: relay.power(var("v", 8), relay.const(np.full((4, 8), 2, "float32"))),
+        None,
+    ),
+    "matrix for each of a batch": (
+        "product_with_shared_matrix",
+        lambda: relay.nn.batch_matmul(batch, const(2, 6, 8)),
+        None,
+    ),
+    "matrix not known": (
+        "product_with_shared_matrix",
+        lambda: relay.nn.batch_matmul(batch, var("w", 1, 6, 8)),
+        None,
+    ),
+    "transposed batch": (
+        "product_with_shared_matrix",
+        lambda: relay.nn.batch_matmul(batch, const(1, 6, 4), transpose_a=True),
+        None,
+    ),
+    "matmul of inputs": ("matmul_as_dense", lambda: relay.nn.matmul(x, var("w", 8, 6)), None),
+    "matmul of transposed": (
+        "matmul_as_dense",
+        lambda: relay.nn.matmul(x, const(4, 6), transpose_a=True),
+        None,
+    ),
+    "one product": ("merge_products_of_one_input", lambda: _fan_out(const(6, 8)), None),
+    "products of two inputs": (
+        "merge_products_of_one_input",
+        lambda: relay.nn.dense(x, const(6, 8)) + relay.nn.dense(y, const(6, 8)),
+        None,
+    ),
+    "products with inputs": (
+        "merge_products_of_one_input",
+        lambda: _fan_out(var("v", 6, 8), var("w", 6, 8)),
+        None,
+    ),
+    "factor differs within a channel": (
+        "fold_factor_into_weights",
+        lambda: relay.nn.conv2d(image, kernel) * const(1, 6, 6, 1),
+        "the factor differs within a channel",
+    ),
+    "unscaled product is read": ("fold_factor_into_weights", _scaled_and_read_twice, None),
+    "weights are an input": (
+        "fold_factor_into_weights",
+        lambda: relay.nn.dense(x, var("w", 6, 8)) * relay.const(2.0),
+        None,
+    ),
+    "transposed convolution of groups": (
+        "fold_factor_into_weights",
+        lambda: (
+            relay.nn.conv2d_transpose(
+                image, const(4, 2, 2, 2), channels=4, kernel_size=(2, 2), groups=2
+            )
+            * const(4, 1, 1)
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_ALONE)
+def test_rule_leaves_alone(case: str) -> None:
+    name, make, reason = LEFT_ALONE[case]
+    found = graph(make())
+    before = [node.op for node in found.calls()]
+    assert refusals(found, RULES[name])[:1] == ([reason] if reason else [])
+    assert apply_rules(found, [RULES[name]]) == []
+    assert [node.op for node in found.calls()] == before
