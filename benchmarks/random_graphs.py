@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -29,7 +30,7 @@ from tests.random_graphs.shrink import shrink
 
 STATUSES = (OK, REFUSED, FAILED, WRONG, CRASHED, HUNG)
 BAD = (FAILED, WRONG, CRASHED, HUNG)
-SECONDS_PER_GRAPH = 120.0
+SECONDS_PER_GRAPH = 300.0
 MESSAGE_WIDTH = 300
 
 
@@ -103,13 +104,16 @@ def main() -> int:
     failures: list[tuple[RandomModel, Outcome]] = []
     start = time.monotonic()
     with Pool(options.via, options.jobs, options.timeout) as pool:
-        for seed, outcome in pool.check_all(tasks()):
+        outcomes = tqdm(pool.check_all(tasks()), total=options.count, unit="graph", disable=None)
+        for seed, outcome in outcomes:
             counts[outcome.status] += 1
             model = models.pop(seed)
             if outcome.status == REFUSED:
                 refusals[first_line(outcome.message)] += 1
             elif outcome.status in BAD:
-                print(f"seed {seed}: {outcome.status}: {first_line(outcome.message)}", flush=True)
+                line = f"seed {seed}: {outcome.status}: {first_line(outcome.message)}"
+                tqdm.write(line, file=sys.stdout)
+                sys.stdout.flush()
                 failures.append((model, outcome))
         print(f"{time.monotonic() - start:.0f} s for {sum(counts.values())} graphs", flush=True)
         for model, outcome in failures:
