@@ -18,7 +18,7 @@ from tvm_fusionx.report.peers import PreparedPeer
 CONVERSION_SECONDS = 300
 
 # MNN's converter prints its log on standard output and may end the process: it runs in one of its
-# own. Its compiled module is called, not `MNN.tools.mnnconvert`, which reports each use to a server.
+# own. Its compiled module is called, not `MNN.tools.mnnconvert`, which reports uses to a server.
 CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
 
 
