@@ -46,11 +46,9 @@ def test_two_products_are_two_kernels_and_the_edge_between_them_has_a_reason() -
 def test_every_operator_is_in_one_block_and_edges_name_their_blocks() -> None:
     report = explain(two_products(), TARGET)
     names = [block.name for block in report.blocks]
-    assert sorted(op for block in report.blocks for op in block.operators) == [
-        "nn.dense",
-        "nn.dense",
-        "nn.relu",
-    ]
+    operators = [op for block in report.blocks for op in block.operators]
+    assert len(operators) == report.summary.operators == 3
+    assert operators.count("nn.relu") == 1
     assert len(set(names)) == len(names)
     for edge in report.edges:
         assert {edge.producer_block, edge.consumer_block} <= set(names)

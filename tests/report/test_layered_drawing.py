@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_fusionx.report.layered_drawing import folded, layered_positions
@@ -21,6 +21,7 @@ def test_a_cycle_is_an_error() -> None:
         layered_positions(3, [(0, 1), (1, 2), (2, 1)])
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(0, 29), st.integers(0, 29)).filter(lambda pair: pair[0] < pair[1]),
