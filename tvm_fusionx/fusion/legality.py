@@ -28,6 +28,9 @@ class Limits:
     operators: int = 64
     """Calls in one block; bounds compile time and register pressure."""
 
+    body: int = 512
+    """Operators in the expression of one result, each counted wherever it is written again."""
+
     arguments: int = 64
     """Tensors a kernel takes, results included; Adreno's OpenCL allows 128."""
 
@@ -60,11 +63,42 @@ def _why_not_small(partition: Partition, candidate: Candidate, limits: Limits) -
     if len(candidate.nodes) > limits.operators:
         detail = f"{len(candidate.nodes)} operators, at most {limits.operators}"
         return Refusal(Reason.TOO_MANY_OPERATORS, detail)
+    size = body_size(candidate.nodes)
+    if size > limits.body:
+        return Refusal(Reason.BODY_TOO_LARGE, f"{size} operators, at most {limits.body}")
     arguments = count_arguments(partition, candidate.nodes)
     if arguments > limits.arguments:
         detail = f"{arguments} arguments, at most {limits.arguments}"
         return Refusal(Reason.TOO_MANY_ARGUMENTS, detail)
     return None
+
+
+# Movements whose index arithmetic has cases; each case writes out what it reads from again.
+_CASES = {
+    "image.resize2d": 4,
+    "nn.mirror_pad": 3,
+    "nn.pad": 2,
+    "reverse_sequence": 3,
+    "strided_set": 2,
+}
+
+
+def body_size(nodes: Sequence[Node]) -> int:
+    """Return the operators in the largest expression of a block once its calls are inlined.
+
+    A value read twice is written twice, so a chain of such reads doubles with every link. Results
+    of Many-to-Many calls are kept in a buffer: for their readers they are one load.
+    """
+    written: dict[Node, int] = {}
+    largest = 0
+    for node in nodes:
+        size = 1 + _CASES.get(node.op, 1) * sum(
+            written.get(value.node, 0) for value in node.operands
+        )
+        largest = max(largest, size)
+        is_buffer = mapping_type(node) is MappingType.MANY_TO_MANY
+        written[node] = 1 if is_buffer else size
+    return largest
 
 
 def count_arguments(partition: Partition, nodes: Sequence[Node]) -> int:

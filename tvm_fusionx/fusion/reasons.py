@@ -10,7 +10,6 @@ class Reason(Enum):
     """Why a producer and its consumer are not one block; the value explains it to a person."""
 
     OPAQUE_OPERATOR = "an operator's access pattern is unknown, or it has a side effect"
-    NOT_FLOATING_GRAPH = "the function is more than a static data-flow graph"
     MAPPING_TYPES = "the mapping-type table says that this pair never pays (red cell)"
     SECOND_CONTRACTION = "the block would hold two contractions (matrix product, convolution)"
     ROWS_DIFFER = "the reductions do not run over the same rows, so no one loop nest serves both"
@@ -20,6 +19,7 @@ class Reason(Enum):
     TOO_MANY_OUTPUTS = "the intermediate result is read elsewhere and the block has its outputs"
     NOT_CONVEX = "a path leaves the block and comes back to it"
     TOO_MANY_OPERATORS = "the block would hold more operators than the limit"
+    BODY_TOO_LARGE = "written into each other, the operators' expressions would be too large"
     TOO_MANY_ARGUMENTS = "the kernel would take more arguments than the limit"
     RESHAPE_IS_FREE = "a reshape at the border of a block needs no kernel at all"
     DENIED = "the user asked to keep them apart"
