@@ -147,7 +147,7 @@ def register() -> None:
 
 
 @derived_object
-class _EmptyTraces(PyDatabase):  # type: ignore[misc]
+class _EmptyTraces(PyDatabase):
     """Answers every query with a trace that changes nothing: the kernel is scheduled already.
 
     FoldConstant asks too, for functions that the default converter made: unscheduled, but right.

@@ -1,8 +1,8 @@
 """Matrix products with constant weights, packed at compile time into panels of columns.
 
-``nn.dense`` reads weights ``[N, K]``: a vector of neighbouring columns lies K elements apart. Packed as
-``[N / n, K, n]`` (``nn.contrib_dense_pack``) a panel of n columns streams past in order, and n is what
-the register tile of the dot template holds.
+``nn.dense`` reads weights ``[N, K]``: a vector of neighbouring columns lies K elements apart.
+Packed as ``[N / n, K, n]`` (``nn.contrib_dense_pack``) a panel of n columns streams past in order,
+and n is what the register tile of the dot template holds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _rows(node: Node) -> int:
 
 
 def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
-    data, weights = node.operands
+    data = node.operands[0]
     shape = node.outputs[0].shape
     columns, rows = shape[-1], _rows(node)
     width = panel_width(columns, rows, cpu)

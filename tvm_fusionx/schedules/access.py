@@ -44,7 +44,7 @@ def single_access(stage: Stage, data: Any) -> list[Any] | None:
 
 
 def index_path(info: BlockInfo, reader: str, source: str) -> list[Any] | None:
-    """Return where `reader` reads `source`, in the reader's block variables, through spatial stages.
+    """Return where `reader` reads `source` through spatial stages, in the reader's block variables.
 
     None when there is no path of spatial stages with a single access each.
     """
@@ -106,7 +106,7 @@ class DotAxes:
 
 
 def dot_axes(stage: Stage) -> DotAxes | None:
-    """Return the roles of the axes of a dot stage, or None when it is not a plain product of loads."""
+    """Return the roles of a dot stage's axes, or None when it is not a plain product of loads."""
     value = stage.block.body.value
     own = stage.writes[0].data
     is_own = isinstance(value.a, tir.BufferLoad) and value.a.buffer.data.same_as(own)

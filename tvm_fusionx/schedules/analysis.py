@@ -1,4 +1,4 @@
-"""What a fused block's PrimFunc consists of: its stages, who reads whom, and which one dominates."""
+"""What a fused block's PrimFunc consists of: its stages, who reads whom, which one dominates."""
 
 from __future__ import annotations
 
@@ -17,14 +17,11 @@ from tvm_fusionx.schedules.cpu import Cpu
 TRANSCENDENTALS = frozenset(
     "tir." + name
     for name in (
-        "exp exp2 exp10 log log2 log10 log1p erf tanh sigmoid pow sin cos tan atan atan2 asin acos sinh "
-        "cosh asinh acosh atanh"
-    ).split()
+        *("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "erf", "sigmoid", "pow"),
+        *("sin", "cos", "tan", "atan", "atan2", "asin", "acos"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    )
 )
-CHEAPER_TRANSCENDENTALS = frozenset({"tir.sqrt", "tir.rsqrt"})
-
-# A dot product's stage needs two spatial axes and a reduction, reading two different buffers.
-DOT_OPERANDS = 2
 
 ROOT_BLOCK = "root"
 

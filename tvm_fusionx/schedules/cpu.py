@@ -28,7 +28,7 @@ REGISTERS_AVX512 = 32
 REGISTERS_X86 = 16
 REGISTERS_AARCH64 = 32
 
-# Smallest caches of the CPUs in use today (Zen, Skylake, Cortex-A7x): a tile that fits these fits all.
+# Smallest caches of today's CPUs (Zen, Skylake, Cortex-A7x): a tile that fits these fits all.
 L1_BYTES = 32 * 1024
 L2_BYTES = 512 * 1024
 
@@ -76,7 +76,7 @@ def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
             "target",
             expected='a TVM target such as "llvm -mcpu=native"',
             found=repr(target),
-            next_step="Correct the target string; `tvm.target.Target.list_kinds()` lists the kinds.",
+            next_step="Correct it; `tvm.target.Target.list_kinds()` lists the kinds.",
         ) from error
 
 
@@ -97,7 +97,7 @@ def target_key(target: tvm.target.Target) -> str:
 
 
 def describe_cpu(target: tvm.target.Target) -> Cpu:
-    """Return what `target` offers; `cores` is the target's ``-num-cores`` or this process's cores."""
+    """Return what `target` offers; cores: its ``-num-cores``, else those of this process."""
     return _describe_cpu(str(target), _cores(target))
 
 

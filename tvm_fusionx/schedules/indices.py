@@ -1,4 +1,4 @@
-"""Simplify the indices of an unscheduled PrimFunc, so that stages can be inlined without recomputation."""
+"""Simplify the indices of an unscheduled PrimFunc: stages then inline without recomputation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def simplify_indices(func: Any) -> Any:
 
     A reshape followed by a transpose leaves indices full of divisions; unless they are simplified,
     the access region of the pair looks like the whole tensor and the producer is recomputed.
-    Unit-extent variables stay unbound: replacing them by 0 hides from TVM which loop they belong to.
+    Unit-extent variables stay unbound: replacing them by 0 hides from TVM whose loop they are.
     """
     analyzer = tvm.arith.Analyzer()
     buffers = {buffer.data: buffer for buffer in func.buffer_map.values()}

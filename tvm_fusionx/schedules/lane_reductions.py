@@ -25,7 +25,7 @@ _COMBINERS = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
 
 def split_lane_reductions(func: Any, lanes: int, keep: str | None = None) -> Any:
-    """Return `func` with every long contiguous reduction but stage `keep` split into `lanes` parts."""
+    """Return `func` with every long contiguous reduction, but stage `keep`, split into `lanes`."""
     chosen = {}
     for block in collect_blocks(func):
         stage = describe_stage(block)

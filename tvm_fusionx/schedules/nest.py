@@ -10,7 +10,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 
-# Steps that must come after every other primitive (`decompose_reduction`), collected while scheduling.
+# Steps that must come after every other primitive: `decompose_reduction`.
 Late = list[Callable[[], None]]
 
 # A spatial axis shorter than this share of a vector is fused with the one around it first.
@@ -75,7 +75,7 @@ def vectorise_spatial(sch: Any, loops: list[Any], lanes: int) -> None:
 
 
 def vectorise_loop(sch: Any, loop: Any, lanes: int) -> Any | None:
-    """Split `loop` by the native vector width and vectorise the inside; None when it is too short."""
+    """Split `loop` by the vector width and vectorise the inside; None when it is too short."""
     size = extent(sch, loop)
     if size < lanes:
         if size > 1 and size & (size - 1) == 0:

@@ -10,7 +10,7 @@ from tvm_fusionx.schedules.analysis import Stage
 # vectorised elementwise kernel moves about 8,000 float32 in that time, so smaller ones stay serial.
 MIN_PARALLEL_WORK = 16384
 
-# A transcendental function as a vectorised polynomial costs about as much as this many multiplications.
+# A transcendental function as a vectorised polynomial costs about this many multiplications.
 TRANSCENDENTAL_WORK = 8
 
 

@@ -35,7 +35,7 @@ class RegisterTile:
 def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS) -> int:
     """Return the vectors of a column panel for a matrix of `columns`, the least padding first."""
     if rows < FEW_ROWS:
-        choices = VECTORS_WITH_FEW_ROWS
+        choices: tuple[int, ...] = VECTORS_WITH_FEW_ROWS
     elif cpu.registers <= FEW_REGISTERS:
         choices = VECTORS_WITH_FEW_REGISTERS
     else:

@@ -12,7 +12,7 @@ from tvm import tir
 # of stack on Android and 8 MB on Linux.
 MAX_STACK_BYTES = 32 * 1024
 
-# TVM's annotation (tir::transform::kDisableLowerTVMBuiltin): leave this allocation to the code generator.
+# TVM's kDisableLowerTVMBuiltin: leave this allocation to the code generator.
 ON_STACK = "disable_lower_builtin"
 
 
@@ -20,7 +20,7 @@ def keep_small_buffers_on_stack() -> Any:
     """Return the TIR pass that allocates constant-size buffers up to 32 KB on the stack.
 
     TVM takes every buffer over 1 KB, and every register tile, from a pool: a call for each
-    iteration of the loop around it, and a pointer that keeps LLVM from holding the tile in registers.
+    iteration of the loop around it, and a pointer that keeps LLVM from using registers.
     """
 
     @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.KeepSmallBuffersOnStack")

@@ -1,0 +1,187 @@
+"""A dot product in register tiles, spread over the cores."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_stage
+from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot
+from tvm_fusionx.schedules.nest import Late, extent, info_of, own_loops
+from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis
+from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
+
+# An epilogue with more expression nodes than this, or any transcendental function, is applied
+# to the tile from memory in a loop: unrolled over all registers its code would be too large.
+MAX_UNROLLED_EPILOGUE_NODES = 40
+
+
+@dataclass(frozen=True)
+class IsolatedDot:
+    """A block whose product is accumulated in registers and written out by a stage of its own."""
+
+    sch: Any
+    info: BlockInfo
+    reduce: str
+    write: str
+    plan: DotPlan
+    needs_pack: bool
+    """Whether the right operand must be copied into panels first."""
+
+
+def schedule_of(func: Any) -> Any:
+    """Return a schedule of `func`, without the checks and renderings that only debugging needs."""
+    return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+
+
+def isolate(func: Any, info: BlockInfo, values: KnobValues, row_block: int) -> IsolatedDot:
+    """Accumulate the product in registers, written out by a stage of its own; widen both to tiles.
+
+    A stage that finishes the product element by element becomes part of the writing stage,
+    whatever its own layout, when TVM finds the inverse of its index map.
+    """
+    sch = schedule_of(func)
+    info = info_of(sch, info)
+    dot = info.anchor
+    if dot is None:
+        raise UnschedulableError("the dot product is gone")
+    plan = plan_dot(dot, info.cpu, values)
+    write = sch.cache_write(sch.get_block(dot.name), 0, "local")
+    name = sch.get(write).name_hint
+    readers = info.consumers[dot.name]
+    if len(readers) == 1 and not info.stages[readers[0]].is_reduction:
+        with contextlib.suppress(tvm.TVMError):
+            sch.reverse_compute_inline(sch.get_block(readers[0]))
+    current = info_of(sch, info)
+    mode = OVERLAP if name in current.outputs else PAD
+    right_is_panel = is_contiguous_along(plan.axes.right, dot.iters[plan.axes.n[0]].var)
+    has_tail = plan.n % plan.width != 0
+    needs_pack = not right_is_panel or (has_tail and mode == PAD)
+    func = widen_axis(sch.mod["main"], dot.name, name, plan.axes.n[0], plan.width, mode)
+    plan = replace(plan, n=-(-plan.n // plan.width) * plan.width)
+    if plan.axes.m and (mode == OVERLAP or row_block in (0, plan.m)):
+        func = widen_axis(func, dot.name, name, plan.axes.m[0], plan.rows, mode)
+        plan = replace(plan, m=-(-plan.m // plan.rows) * plan.rows)
+    sch = schedule_of(func)
+    return IsolatedDot(sch, info_of(sch, info), dot.name, name, plan, needs_pack)
+
+
+def tile_at_root(block: IsolatedDot, late: Late) -> None:
+    """Tile the writing block over its whole matrix and spread the tiles over the cores."""
+    sch, plan = block.sch, block.plan
+    write, accumulate = sch.get_block(block.write), sch.get_block(block.reduce)
+    batch, m, n = roles(sch, write, plan)
+    packed = pack_right(block) if block.needs_pack else None
+    in_batch = packed is not None and plan.batch >= plan.cores
+    outer_n, inner_n = sch.split(n, [None, plan.width])
+    outer_m, inner_m = sch.split(m, [None, plan.rows])
+    chunk, outer_m = sch.split(outer_m, [1 if in_batch else chunks_of(plan), None])
+    sch.reorder(*batch, chunk, outer_n, outer_m, inner_m, inner_n)
+    micro_kernel(sch, accumulate, write, outer_m, inner_m, inner_n, plan, late)
+    if packed is not None:
+        schedule_pack(sch, packed, batch if in_batch else [], plan)
+    around = [*batch] if in_batch else [*batch, chunk, outer_n]
+    if plan.is_parallel:
+        sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
+
+
+def roles(sch: Any, block: Any, plan: DotPlan) -> tuple[list[Any], Any, Any]:
+    """Return the batch loops, the row loop and the column loop of a block in the product's axes."""
+    loops, _ = own_loops(sch, block)
+    axes = plan.axes
+    n = loops[axes.n[0]]
+    m = loops[axes.m[0]] if axes.m else None
+    batch = [loop for loop in loops if loop is not n and loop is not m]
+    if m is None:
+        is_unit = bool(batch) and extent(sch, batch[-1]) == 1
+        m = batch.pop() if is_unit else sch.add_unit_loop(n)
+    return batch, m, n
+
+
+def micro_kernel(
+    sch: Any,
+    accumulate: Any,
+    write: Any,
+    tile_loop: Any,
+    inner_m: Any,
+    inner_n: Any,
+    plan: DotPlan,
+    late: Late,
+) -> None:
+    """Compute the tile in registers at `tile_loop`, and write it out under it."""
+    stage = describe_stage(sch.get(write))
+    is_heavy = stage.transcendentals > 0 or stage.nodes > MAX_UNROLLED_EPILOGUE_NODES
+    vector, lane = sch.split(inner_n, [plan.vectors, plan.lanes])
+    sch.vectorize(lane)
+    if is_heavy:
+        position = [buffer.scope() for buffer in stage.reads].index("local")
+        tile = sch.cache_read(write, stage.reads[position].name, "global")
+        sch.compute_at(tile, tile_loop, preserve_unit_loops=True)
+        _, rows, columns = roles(sch, tile, plan)
+        column_vector, column_lane = sch.split(columns, [plan.vectors, plan.lanes])
+        sch.vectorize(column_lane)
+        sch.unroll(rows)
+        sch.unroll(column_vector)
+    else:
+        sch.unroll(inner_m)
+        sch.unroll(vector)
+    sch.compute_at(accumulate, tile_loop, preserve_unit_loops=True)
+    batch, m, n = roles(sch, accumulate, plan)
+    _, reduced = own_loops(sch, accumulate)
+    n_vector, n_lane = sch.split(n, [plan.vectors, plan.lanes])
+    sch.reorder(*batch, *reduced, m, n_vector, n_lane)
+    sch.vectorize(n_lane)
+    sch.unroll(m)
+    sch.unroll(n_vector)
+    late.append(lambda: _initialise(sch, accumulate, reduced[0]))
+
+
+def _initialise(sch: Any, accumulate: Any, loop: Any) -> None:
+    init = sch.decompose_reduction(accumulate, loop)
+    row, vector, lane = sch.get_loops(init)[-3:]
+    sch.vectorize(lane)
+    sch.unroll(vector)
+    sch.unroll(row)
+
+
+def pack_right(block: IsolatedDot) -> Any:
+    """Store the right operand in column panels, which the product then reads in order."""
+    sch, info, width = block.sch, block.info, block.plan.width
+    accumulate = sch.get_block(block.reduce)
+    axes = dot_axes(info.stages[block.reduce])
+    if axes is None:
+        raise UnschedulableError("the operands of the dot product are not plain tensors")
+    data = axes.right.buffer.data
+    position = [region.buffer.data for region in sch.get(accumulate).reads].index(data)
+    own = [
+        name
+        for name in info.producers[block.reduce]
+        if info.consumers[name] == (block.reduce,)
+        and info.stages[name].writes[0].data.same_as(data)
+    ]
+    packed = sch.reindex(accumulate, ("read", position))
+    for name in own:
+        if not info.stages[name].is_reduction:
+            sch.compute_inline(sch.get_block(name))
+
+    def panels(*indices: Any) -> list[Any]:
+        *outer, column, depth = indices
+        return [*outer, column // width, depth, column % width]
+
+    sch.transform_layout(accumulate, ("read", position), panels)
+    return packed
+
+
+def schedule_pack(sch: Any, packed: Any, batch: list[Any], plan: DotPlan) -> None:
+    """Fill the panels in the innermost of the `batch` loops, or before everything else."""
+    if batch:
+        sch.compute_at(packed, batch[-1], preserve_unit_loops=True)
+        return
+    loops = sch.get_loops(packed)
+    if plan.is_parallel and len(loops) > 1:
+        sch.parallel(sch.fuse(*loops[:-1]))
