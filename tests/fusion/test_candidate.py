@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import const, graph, var
+from tvm_fusionx.fusion.candidate import SMALL_BYTES, Candidate
+from tvm_fusionx.fusion.partition import Partition
+
+LARGE = SMALL_BYTES
+x = var("x", 4, 8)
+
+
+def _candidate(expr: relay.Expr, cut: int) -> Candidate:
+    """Return the candidate of the first `cut` calls and the rest."""
+    partition = Partition(graph(expr))
+    units = partition.units
+    first, second = units[0], units[cut]
+    for unit in units[1:cut]:
+        first = partition.merge(first, unit)
+    for unit in units[cut + 1 :]:
+        second = partition.merge(second, unit)
+    return Candidate(partition, first, second)
+
+
+def _dense_softmax() -> Candidate:
+    return _candidate(relay.exp(relay.nn.softmax(relay.nn.dense(relay.tanh(x), const(6, 8)))), 2)
+
+
+def test_calls_are_in_order() -> None:
+    assert [node.op for node in _dense_softmax().nodes] == ["tanh", "nn.dense", "nn.softmax", "exp"]
+
+
+def test_many_to_many_calls_and_what_lies_around_them() -> None:
+    candidate = _dense_softmax()
+    dense, softmax = candidate.many_to_many
+    assert [node.op for node in candidate.many_to_many] == ["nn.dense", "nn.softmax"]
+    assert [node.op for node in candidate.below_heavy()] == ["nn.softmax", "exp"]
+    assert {node.op for node in candidate.below([softmax])} == {"exp"}
+    assert [node.op for node in candidate.above([dense])] == ["tanh"]
+    assert not candidate.is_below_reduction(dense)
+    assert candidate.is_below_reduction(candidate.nodes[-1])
+
+
+def test_edges_are_those_between_the_two() -> None:
+    assert [(a.op, b.op) for a, b in _dense_softmax().edges()] == [("nn.dense", "nn.softmax")]
+
+
+@pytest.mark.parametrize(
+    ("expr", "is_small"),
+    [
+        (relay.exp(relay.tanh(x)), True),
+        (relay.exp(relay.tanh(var("large", LARGE))), False),
+        # Small results of much arithmetic.
+        (relay.exp(relay.nn.dense(var("long", 4, LARGE), const(64, LARGE))), False),
+    ],
+    ids=["small", "many bytes", "much arithmetic"],
+)
+def test_small_is_judged_by_bytes_and_arithmetic(expr: relay.Expr, is_small: bool) -> None:
+    assert _candidate(expr, 1).is_small_chain is is_small
