@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tvm
 from hypothesis import given
-from hypothesis import strategies as st
 from tvm import relay
 
 from tests.ecg.round_trip import assert_round_trip, back
+from tests.random_relay import random_relay
 from tests.relay_modules import blocks_of, const, graph, module, var
 from tvm_fusionx.ecg import Graph, TensorType, from_relay, to_relay
 from tvm_fusionx.ecg.relay_types import infer_types
@@ -187,38 +187,7 @@ def test_blocks_that_read_each_other_in_turn_are_written_in_order() -> None:
 
 # ---- random graphs ----------------------------------------------------------------------------
 
-UNARY = (relay.exp, relay.tanh, relay.nn.relu, relay.negative)
-BINARY = (relay.add, relay.multiply, relay.subtract, relay.maximum)
 
-
-@st.composite
-def random_modules(draw: st.DrawFn) -> tvm.IRModule:
-    """Draw a function over 4x4 tensors, with sharing, tuples and several outputs."""
-    a, b = var("a", 4, 4), var("b", 4, 4)
-    values: list[relay.Expr] = [a, b, const(4, 4, seed=draw(st.integers(0, 3)))]
-    pick = st.deferred(lambda: st.sampled_from(values))
-    for _ in range(draw(st.integers(1, 12))):
-        kind = draw(st.sampled_from(["unary", "binary", "split", "concatenate", "matrix", "sum"]))
-        if kind == "unary":
-            values.append(draw(st.sampled_from(UNARY))(draw(pick)))
-        elif kind == "binary":
-            values.append(draw(st.sampled_from(BINARY))(draw(pick), draw(pick)))
-        elif kind == "split":
-            parts = relay.split(draw(pick), 2, axis=draw(st.integers(0, 1)))
-            axis = 0 if draw(st.booleans()) else 1
-            joined = relay.concatenate([parts[1], parts[0]], axis=axis)
-            values.append(relay.reshape(joined, (4, 4)))
-        elif kind == "concatenate":
-            both = relay.concatenate([draw(pick), draw(pick)], axis=0)
-            values.append(relay.strided_slice(both, [2, 0], [6, 4]))
-        elif kind == "matrix":
-            values.append(relay.nn.dense(draw(pick), relay.transpose(draw(pick))))
-        else:
-            values.append(draw(pick) + relay.sum(draw(pick), axis=1, keepdims=True))
-    outputs = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
-    return module(*outputs, params=[a, b])
-
-
-@given(random_modules())
+@given(random_relay())
 def test_random_graphs_come_back_as_they_were(mod: tvm.IRModule) -> None:
     assert_round_trip(mod)

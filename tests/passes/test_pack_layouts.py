@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from tvm import relay
+
+from tests.passes.assert_pass import assert_numbers_agree, assert_unchanged
+from tests.relay_modules import TARGET, const, module, operator_names, var
+from tvm_fusionx.passes import PackLayouts
+
+image, kernel = var("image", 1, 16, 8, 8), const(16, 16, 1, 1)
+x = var("x", 4, 8)
+
+
+def _packed(expr: relay.Expr) -> list[str]:
+    before = module(expr)
+    found = PackLayouts(TARGET)(before)
+    assert_numbers_agree(before, found)
+    return operator_names(found["main"])
+
+
+def test_convolutions_in_a_row_change_layout_at_the_border_only() -> None:
+    first = relay.nn.relu(relay.nn.conv2d(image, kernel))
+    names = _packed(relay.nn.conv2d(first, kernel))
+    assert names.count("nn.contrib_conv2d_NCHWc") == 2
+    # One of them moves nothing, as 16 channels are one block of the layout: it is a reshape.
+    assert names.count("layout_transform") + names.count("reshape") == 2
+
+
+def test_an_operator_without_weights_keeps_its_layout() -> None:
+    assert_unchanged(
+        PackLayouts(TARGET), module(relay.exp(x)), because="nothing in it chooses a layout"
+    )
+
+
+def test_packing_again_changes_nothing() -> None:
+    first = relay.nn.relu(relay.nn.conv2d(image, kernel))
+    found = PackLayouts(TARGET)(module(first))
+    assert_unchanged(PackLayouts(TARGET), found, because="it is packed already")
+
+
+def test_a_target_that_is_no_cpu_keeps_the_layouts_it_has() -> None:
+    assert_unchanged(
+        PackLayouts("opencl"),
+        module(relay.nn.conv2d(image, kernel)),
+        because="the packed layouts are those of CPU templates",
+    )
