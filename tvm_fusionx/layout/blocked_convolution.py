@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
@@ -53,7 +55,8 @@ def block_convolution(graph: Graph, node: Node, blocked: Convert, vector: int) -
     """Return a ``nn.conv2d`` in NCHWc, or None when it stays as it is."""
     if why_not_blocked(node) is not None:
         return None
-    if int(node.attrs["groups"]) == node.outputs[0].shape[CHANNEL_AXIS] > 1:
+    channels = {value.shape[CHANNEL_AXIS] for value in (node.operands[0], node.outputs[0])}
+    if channels == {int(node.attrs["groups"])} != {1}:
         return _block_depthwise(graph, node, blocked, vector)
     return _block_dense(graph, node, blocked, vector)
 
@@ -74,6 +77,7 @@ def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blo
     if filtered is not None:
         return filtered
     attrs = node.attrs.replace(
+        **_sizes(node),
         data_layout=blocked_layout(form.block),
         kernel_layout=f"OIHW{form.block}i{block}o",
         out_layout=blocked_layout(block),
@@ -91,11 +95,20 @@ def _block_depthwise(graph: Graph, node: Node, blocked: Convert, vector: int) ->
         form = enter(graph, data, block_for(shape[CHANNEL_AXIS], vector))
     layout = blocked_layout(form.block)
     attrs = node.attrs.replace(
-        data_layout=layout, kernel_layout=f"OIHW1i{form.block}o", out_layout=layout
+        **_sizes(node),
+        data_layout=layout,
+        kernel_layout=f"OIHW1i{form.block}o",
+        out_layout=layout,
     )
     packed = graph.constant(pack_weights(weights.array, 1, form.block))
     value = graph.call(DEPTHWISE_BLOCKED, [form.value, packed], attrs, name=node.name)
     return Blocked(value, shape)
+
+
+def _sizes(node: Node) -> dict[str, Any]:
+    """Return what ``nn.conv2d`` may leave to the shape of its weights and NCHWc must be told."""
+    outputs, _, rows, columns = node.operands[1].shape
+    return {"channels": outputs, "kernel_size": (rows, columns)}
 
 
 def pack_weights(array: np.ndarray, in_block: int, out_block: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from tvm_fusionx.layout.winograd import (
 # The costs below are in core cycles, for 8-lane vectors and two multiply-adds a cycle.
 LANES = 8
 PRODUCTS_A_CYCLE = 16
-# Measured on Zen 4: transforming a tile of one chunk of channels in or out, memory traffic included.
+# Measured on Zen 4: one chunk of channels of a tile, transformed in or out, with memory traffic.
 TRANSFORM_CYCLES = 220
 # Share of the peak that products over few tiles reach.
 PRODUCT_EFFICIENCY = 0.85
@@ -64,7 +64,7 @@ def estimated_gain(node: Node) -> float:
 
 
 def block_winograd(graph: Graph, node: Node, form: Blocked, vector: int) -> Blocked | None:
-    """Return a convolution of a blocked tensor by minimal filtering, or None when it gains nothing."""
+    """Return a blocked convolution by minimal filtering, or None when it gains nothing."""
     if why_not_winograd(node) is not None:
         return None
     register_winograd()

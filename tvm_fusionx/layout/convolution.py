@@ -2,8 +2,8 @@
 
 Walks the graph from inputs to outputs. Every convolution that can be blocked is; what follows stays
 blocked as long as each operator allows it; where one does not, the tensor is put back in order
-once, for all readers. The chunk width depends on the number of channels alone, so that tensors that meet
-(a residual and its sum) agree, and no layout changes between two convolutions.
+once, for all readers. The chunk width depends on the number of channels alone, so that tensors that
+meet (a residual and its sum) agree, and no layout changes between two convolutions.
 """
 
 from __future__ import annotations

@@ -1,0 +1,63 @@
+"""Convolutions in NCHWc: packed weights, and the reasons to leave one as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import relay
+
+from tests.relay_modules import const, graph, var
+from tvm_fusionx.layout.blocked_convolution import (
+    pack_weights,
+    why_not_blocked,
+    why_not_sub_pixel,
+)
+
+
+def test_weights_are_packed_by_chunks_of_both_channels() -> None:
+    array = np.arange(4 * 6 * 3 * 2).reshape(4, 6, 3, 2)
+    packed = pack_weights(array, 3, 2)
+    assert packed.shape == (2, 2, 3, 2, 3, 2)
+    assert packed[1, 0, 2, 1, 2, 0] == array[2, 2, 2, 1]
+
+
+X = var("x", 1, 4, 6, 6)
+REFUSED = {
+    "its weights are not constant": relay.nn.conv2d(X, var("w", 8, 4, 1, 1)),
+    "its layouts are NHWC and HWIO": relay.nn.conv2d(
+        X, const(1, 1, 6, 8), data_layout="NHWC", kernel_layout="HWIO"
+    ),
+    "it makes several channels of each one": relay.nn.conv2d(
+        X, const(8, 1, 3, 3), groups=4, channels=8, kernel_size=(3, 3)
+    ),
+    "its data is int8": relay.nn.conv2d(
+        var("x", 1, 4, 6, 6, dtype="int8"), const(8, 4, 1, 1, dtype="int8"), out_dtype="int32"
+    ),
+    "its result's layout is NHWC": relay.nn.conv2d(X, const(8, 4, 1, 1), out_layout="NHWC"),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_a_convolution_that_stays_says_why(reason: str) -> None:
+    assert why_not_blocked(graph(REFUSED[reason]).calls()[0]) == reason
+
+
+def _transposed(**attrs: object) -> relay.Expr:
+    weights = const(4, 8, 2, 2)
+    given = {"strides": (2, 2), "channels": 8, "kernel_size": (2, 2), **attrs}
+    return relay.nn.conv2d_transpose(X, weights, **given)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (_transposed(), "None"),
+        (_transposed(strides=(1, 1)), "its windows overlap or leave gaps"),
+        (_transposed(padding=(1, 1)), "it is padded"),
+        (_transposed(output_padding=(1, 1)), "it is padded"),
+    ],
+)
+def test_a_transposed_convolution_whose_windows_do_not_tile_stays(
+    body: relay.Expr, reason: str
+) -> None:
+    assert str(why_not_sub_pixel(graph(body).calls()[0])) == reason

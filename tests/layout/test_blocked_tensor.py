@@ -1,0 +1,56 @@
+"""How channels are cut, and the ways into and out of the blocked layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import relay
+
+from tests.relay_modules import graph, var
+from tvm_fusionx.layout.blocked_tensor import (
+    block_for,
+    blocked_layout,
+    enter,
+    is_same_memory,
+    leave,
+    pack_channels,
+)
+
+
+@pytest.mark.parametrize(
+    ("channels", "block"),
+    [(64, 8), (24, 8), (12, 12), (18, 6), (42, 7), (60, 12), (22, 11), (6, 6), (3, 3), (1, 1)],
+)
+def test_chunks_fill_vectors_of_eight(channels: int, block: int) -> None:
+    assert block_for(channels, 8) == block
+
+
+@pytest.mark.parametrize(("channels", "block"), [(64, 4), (12, 4), (6, 3), (1, 1)])
+def test_chunks_fill_vectors_of_four(channels: int, block: int) -> None:
+    assert block_for(channels, 4) == block
+
+
+def test_the_layout_is_named_as_tvm_names_it() -> None:
+    assert blocked_layout(8) == "NCHW8c"
+
+
+def test_channels_of_a_chunk_lie_side_by_side() -> None:
+    array = np.arange(2 * 6 * 2 * 3).reshape(2, 6, 2, 3)
+    packed = pack_channels(array, 3)
+    assert packed.shape == (2, 2, 2, 3, 3)
+    assert packed[1, 1, 0, 2, 1] == array[1, 4, 0, 2]
+
+
+def test_one_pixel_or_one_channel_moves_nothing() -> None:
+    assert is_same_memory((2, 16, 1, 1), 8)
+    assert is_same_memory((1, 3, 5, 5), 1)
+    assert not is_same_memory((1, 16, 1, 2), 8)
+
+
+def test_in_and_out_are_one_operator_each() -> None:
+    made = graph(relay.nn.relu(var("x", 1, 16, 4, 4)))
+    value = made.calls()[0][0]
+    form = enter(made, value, 8)
+    assert (form.value.op, form.value.shape) == ("layout_transform", (1, 2, 4, 4, 8))
+    image = leave(made, form, form.shape)
+    assert (image.op, image.shape) == ("layout_transform", (1, 16, 4, 4))

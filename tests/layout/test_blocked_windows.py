@@ -1,0 +1,60 @@
+"""Operators with windows or axes on blocked tensors, and those that must leave the layout."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.layout.test_convolution import Avx, module_of
+from tests.relay_modules import (
+    REASSOCIATING,
+    assert_close,
+    const,
+    inputs_of,
+    module,
+    run_plain,
+    var,
+)
+from tvm_fusionx.ecg import from_relay
+from tvm_fusionx.layout import pack_convolutions
+
+DATA = var("x", 1, 3, 6, 4)
+
+
+def _conv(outputs: int = 8) -> relay.Expr:
+    return relay.nn.conv2d(DATA, const(outputs, 3, 1, 1, seed=outputs))
+
+
+STAY = {
+    "maximum": relay.nn.max_pool2d(_conv(), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+    "average": relay.nn.avg_pool2d(_conv(), (2, 2), (2, 2), count_include_pad=True),
+    "adaptive": relay.nn.adaptive_avg_pool2d(_conv(), (3, 2)),
+    "resize": relay.image.resize2d(_conv(), (9, 8), method="linear"),
+    "upsampling": relay.nn.upsampling(_conv(), 2, 2),
+    "repeat": relay.repeat(_conv(), 3, -1),
+    "pad": relay.nn.pad(_conv(), ((0, 0), (0, 0), (1, 2), (0, 3)), 1.5),
+    "concatenate": relay.concatenate([_conv(8), _conv(16)], axis=1),
+    "concatenate rows": relay.concatenate([_conv(8), relay.nn.relu(_conv(8))], axis=2),
+    "sum": relay.sum(_conv(), axis=[-1, 2], keepdims=True),
+}
+LEAVE = {
+    "pad channels": relay.nn.pad(_conv(), ((0, 0), (1, 0), (0, 0), (0, 0))),
+    "chunks differ": relay.concatenate([_conv(8), _conv(12)], axis=1),
+    "repeat channels": relay.repeat(_conv(), 2, 1),
+    "sum of channels": relay.sum(_conv(), axis=[1]),
+    "sum of all but": relay.sum(_conv(), axis=[0, 1], exclude=True),
+}
+
+
+@pytest.mark.parametrize("name", [*STAY, *LEAVE])
+def test_operators_follow_or_get_the_image(name: str) -> None:
+    stays = name in STAY
+    body = STAY[name] if stays else LEAVE[name]
+    made = from_relay(module(body)["main"])
+    assert pack_convolutions(made, Avx()) >= 1
+    last = made.outputs[0].node
+    left_after_it = last.op in ("layout_transform", "reshape")
+    assert left_after_it == stays
+    inputs = inputs_of(module(body))
+    found = run_plain(module_of(made), inputs)
+    assert_close(found, run_plain(module(body), inputs), REASSOCIATING)

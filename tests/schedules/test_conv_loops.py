@@ -1,0 +1,47 @@
+"""The shared loop nest: every knob value gives the same numbers."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.relay_modules import REASSOCIATING, TARGET, assert_close
+from tests.schedules.blocked_blocks import dense, unscheduled
+from tvm_fusionx.schedules import resolve_target, schedule
+
+BODY = dense(16, (6, 10), 32, (3, 3), padding=(1, 1, 1, 1))
+KNOBS = [
+    {"tile_chunks": chunks, "tile_columns": columns, "task_rows": rows, "channel_tasks": parts}
+    for chunks, columns, rows, parts in itertools.product((1, 2), (3, 5), (2, 6), (1, 2))
+]
+
+
+def _run(func: tvm.tir.PrimFunc, seed: int = 0) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    arrays = [
+        tvm.nd.array(
+            generator.standard_normal([int(extent) for extent in buffer.shape]).astype("float32")
+        )
+        for buffer in (func.buffer_map[param] for param in func.params)
+    ]
+    tvm.build(func, target=resolve_target(TARGET))(*arrays)
+    result: np.ndarray = arrays[-1].numpy()
+    return result
+
+
+@pytest.fixture(scope="module")
+def expected() -> np.ndarray:
+    return _run(unscheduled(BODY))
+
+
+@pytest.mark.parametrize("knobs", KNOBS, ids=str)
+def test_knobs_change_the_speed_and_not_the_numbers(
+    knobs: dict[str, int], expected: np.ndarray
+) -> None:
+    scheduled = schedule(unscheduled(BODY), resolve_target(TARGET), knobs, "conv2d")
+    assert scheduled.fallback_reason is None
+    assert {name: scheduled.knobs[name] for name in knobs} == knobs
+    assert_close([_run(scheduled.func)], [expected], REASSOCIATING)

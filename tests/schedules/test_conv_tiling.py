@@ -1,0 +1,68 @@
+"""The register tiles and tasks chosen for typical layers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.schedules.blocked_blocks import AVX2, AVX512, dense, describe
+from tvm_fusionx.schedules.conv_structure import Window, find_window
+from tvm_fusionx.schedules.conv_tiling import (
+    SPARE_REGISTERS,
+    Tasks,
+    best_tasks,
+    candidate_tasks,
+    divisors,
+    register_tiles,
+    task_cost,
+)
+from tvm_fusionx.schedules.cpu import Cpu
+
+
+def _window(channels: int, size: int, outputs: int, kernel: int = 3) -> Window:
+    pad = (kernel // 2,) * 4
+    body = dense(channels, (size, size), outputs, (kernel, kernel), padding=pad)
+    window = find_window(describe(body))
+    assert isinstance(window, Window)
+    return window
+
+
+def test_divisors_are_ascending() -> None:
+    assert divisors(12) == [1, 2, 3, 4, 6, 12]
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512])
+def test_every_tile_leaves_room_for_weights_and_input(cpu: Cpu) -> None:
+    tiles = register_tiles(_window(16, 14, 48), cpu)
+    assert tiles
+    for tile in tiles:
+        assert tile.sums + tile.chunks + SPARE_REGISTERS <= cpu.registers + 1
+
+
+def test_the_tile_divides_common_widths() -> None:
+    for size in (7, 14, 28, 56):
+        best = register_tiles(_window(8, size, 64), AVX512)[0]
+        assert size % best.columns == 0, (size, best)
+
+
+def test_the_tile_hides_the_latency_of_multiply_adds() -> None:
+    assert register_tiles(_window(8, 14, 24), AVX2)[0].sums >= 8
+
+
+def test_a_small_layer_with_many_weights_is_divided_by_channels() -> None:
+    window = _window(512, 7, 512)
+    assert best_tasks(window, AVX512, window.chunks // 2, gathers=True) == Tasks(7, 2)
+
+
+def test_a_large_layer_is_divided_by_rows() -> None:
+    tasks = best_tasks(_window(16, 56, 16), AVX512, 1, gathers=True)
+    assert tasks.channel_tasks == 1
+    assert 56 // tasks.rows >= AVX512.cores
+
+
+def test_tasks_that_do_not_fill_the_cores_cost_more() -> None:
+    window = _window(16, 6, 16)
+    costs = {
+        tasks: task_cost(tasks, window, AVX512, gathers=False)
+        for tasks in candidate_tasks(window, 1)
+    }
+    assert costs[Tasks(3, 1)] < costs[Tasks(6, 1)]
