@@ -1,0 +1,43 @@
+"""What a block consists of."""
+
+from __future__ import annotations
+
+from tvm import relay
+
+from tests.relay_modules import var
+from tests.schedules.blocked_blocks import describe
+from tests.schedules.matrix_blocks import layer_norm, packed_dense
+
+
+def test_a_dot_product_is_the_anchor() -> None:
+    info = describe(relay.nn.relu(packed_dense(8, 32, 6)))
+    assert info.anchor is not None
+    assert info.anchor.spatial == (8, 32)
+    assert info.anchor.reduced == (6,)
+    assert info.anchor.points == 8 * 32 * 6
+
+
+def test_a_square_is_no_dot_product() -> None:
+    info = describe(layer_norm(var("x", 4, 16), 16))
+    assert info.anchor is None
+    assert len(info.reductions) == 2
+
+
+def test_two_parts_of_one_tensor_make_a_dot_product() -> None:
+    x = var("x", 8, 16)
+    halves = relay.split(x, 2, axis=1)
+    assert describe(relay.nn.dense(halves[0], halves[1])).anchor is not None
+
+
+def test_stages_know_their_readers() -> None:
+    info = describe(relay.nn.softmax(var("x", 4, 16)))
+    (output,) = info.outputs
+    assert info.consumers[output] == ()
+    assert info.upstream(output) == set(info.stages) - {output}
+    first = next(iter(info.stages))
+    assert output in info.downstream(first)
+
+
+def test_transcendental_functions_are_counted() -> None:
+    info = describe(relay.exp(relay.sqrt(var("x", 4))))
+    assert sum(stage.transcendentals for stage in info.stages.values()) == 1

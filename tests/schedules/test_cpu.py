@@ -1,0 +1,41 @@
+"""What a target offers, by its own description and not the host's."""
+
+from __future__ import annotations
+
+import pytest
+import tvm
+
+from tvm_fusionx.errors import TargetError
+from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
+
+CPUS = {
+    "llvm -mcpu=core-avx2 -num-cores=4": (8, 16, 4),
+    "llvm -mcpu=skylake-avx512 -num-cores=1": (16, 32, 1),
+    "llvm -mcpu=x86-64 -num-cores=1": (4, 16, 1),
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -num-cores=8": (4, 32, 8),
+    "llvm -mtriple=aarch64-linux-gnu -mattr=+neon -num-cores=2": (4, 32, 2),
+}
+
+
+@pytest.mark.parametrize("target", CPUS)
+def test_vectors_and_registers(target: str) -> None:
+    cpu = describe_cpu(tvm.target.Target(target))
+    assert (cpu.lanes, cpu.registers, cpu.cores) == CPUS[target]
+
+
+@pytest.mark.parametrize("native", ["llvm -mcpu=native", tvm.target.Target("llvm -mcpu=native")])
+def test_native_is_this_machine(native: object) -> None:
+    resolved = resolve_target(native)
+    assert "native" not in str(resolved)
+    assert is_cpu(resolved)
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(TargetError, match="abacus"):
+        resolve_target("abacus -beads=10")
+
+
+def test_records_belong_to_a_cpu_not_to_a_core_count() -> None:
+    one, two = (tvm.target.Target(f"llvm -mcpu=znver3 -num-cores={n}") for n in (1, 2))
+    assert target_key(one) == target_key(two) == "llvm znver3"
+    assert target_key(one) != target_key(tvm.target.Target("llvm -mcpu=znver4"))

@@ -1,0 +1,34 @@
+"""The template of last resort serves what others serve better."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+
+from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
+from tests.schedules.blocked_blocks import unscheduled
+from tests.schedules.matrix_blocks import layer_norm, packed_dense
+from tvm_fusionx.schedules import schedule
+
+BLOCKS = {
+    "elementwise": relay.exp(var("x", 7, 9)),
+    "norm": layer_norm(var("x", 5, 33), 33),
+    "product": packed_dense(5, 32, 7),
+    "scalar": relay.sum(var("x", 7, 9)),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_block(case: str) -> None:
+    target = tvm.target.Target("llvm -num-cores=2")
+    scheduled = schedule(unscheduled(BLOCKS[case]), target, template="default")
+    assert scheduled.template == "default"
+    mod = module(BLOCKS[case])
+    inputs = inputs_of(mod)
+    expected = run_plain(mod, inputs)
+    out = tvm.nd.array(np.zeros_like(expected[0]))
+    library = tvm.build(scheduled.func, target)
+    library(*(tvm.nd.array(value) for value in inputs.values()), out)
+    assert_close([out.numpy()], expected, REASSOCIATING)

@@ -1,0 +1,88 @@
+"""Matrix products: the template serves them whatever surrounds them, and the numbers are right."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import REASSOCIATING, var
+from tests.schedules.blocked_blocks import assert_scheduled, describe
+from tests.schedules.matrix_blocks import (
+    attention_scores,
+    attention_values,
+    gelu,
+    layer_norm,
+    packed_dense,
+)
+from tvm_fusionx.schedules.dot import DOT
+
+
+def _in_heads(x: relay.Expr, rows: int, columns: int) -> relay.Expr:
+    return relay.transpose(relay.reshape(x, (1, rows, columns // 8, 8)), (0, 2, 1, 3))
+
+
+def _residual_norm(rows: int, columns: int) -> relay.Expr:
+    total = relay.reshape(packed_dense(rows, columns, 24), (1, rows, columns))
+    return layer_norm(total + var("residual", 1, rows, columns), columns)
+
+
+def _both_sum_and_norm() -> relay.Expr:
+    total = packed_dense(12, 32, 24) + var("residual", 12, 32)
+    return relay.Tuple([total, layer_norm(total, 32)])
+
+
+BLOCKS = {
+    "bias": packed_dense(16, 64, 24),
+    "rows the tile does not divide": packed_dense(13, 48, 7),
+    "one row": packed_dense(1, 64, 33),
+    "gelu": gelu(packed_dense(9, 32, 20)),
+    "relu": relay.nn.relu(packed_dense(40, 32, 20)),
+    "split into heads": _in_heads(packed_dense(10, 32, 20), 10, 32),
+    "residual and norm": _residual_norm(12, 48),
+    "residual and norm of prime rows": _residual_norm(13, 32),
+    "a sum and its norm": _both_sum_and_norm(),
+    "padded columns cut off": relay.strided_slice(packed_dense(6, 48, 9), [0, 0], [6, 41]),
+    "scores": attention_scores(3, 16, 16, 8),
+    "scores of prime sizes": attention_scores(2, 13, 17, 5),
+    "softmax of scores": relay.nn.softmax(attention_scores(3, 16, 16, 8), axis=-1),
+    "softmax of prime scores": relay.nn.softmax(attention_scores(2, 13, 17, 5), axis=-1),
+    "values": attention_values(3, 16, 16, 8),
+    "values of prime sizes": attention_values(2, 13, 11, 5),
+    "weights that are not constant": relay.nn.dense(var("x", 9, 20), var("w", 37, 20)),
+    "plain matrices": relay.nn.matmul(var("x", 9, 20), var("w", 20, 37)),
+    "two parts of one tensor": relay.nn.batch_matmul(
+        relay.strided_slice(var("x", 2, 8, 12), [0, 0, 0], [2, 8, 6]),
+        relay.strided_slice(var("x2", 2, 8, 12), [0, 0, 6], [2, 8, 12]),
+    ),
+    "operands that must be computed first": relay.nn.batch_matmul(
+        relay.exp(var("x", 2, 8, 6)), relay.tanh(var("y", 2, 9, 6))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_product(case: str) -> None:
+    assert_scheduled(BLOCKS[case], "dot", REASSOCIATING)
+
+
+REFUSED = {
+    "no dot product": relay.exp(var("x", 4, 8)),
+    "more than one": relay.nn.dense(relay.nn.dense(var("x", 4, 8), var("v", 8, 8)), var("w", 8, 8)),
+    "not a floating-point": relay.nn.dense(
+        var("x", 4, 8, dtype="int32"), var("w", 8, 8, dtype="int32"), out_dtype="int32"
+    ),
+    "matrix-vector": relay.nn.dense(var("x", 1, 8), var("w", 8, 8)),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refusal_has_a_reason(reason: str) -> None:
+    found = DOT.why_not(describe(REFUSED[reason]))
+    assert found is not None
+    assert reason in found
+
+
+def test_every_choice_of_a_knob_gives_the_same_numbers() -> None:
+    knobs = DOT.knobs(describe(packed_dense(16, 64, 24)), describe(packed_dense(16, 64, 24)).cpu)
+    assert set(knobs) == {"tile_rows", "tile_vectors", "row_block"}
+    assert all(knob.default in knob.choices for knob in knobs.values())

@@ -1,0 +1,43 @@
+"""The sizes of a dot product and of its tile."""
+
+from __future__ import annotations
+
+from tvm import relay
+
+from tests.relay_modules import var
+from tests.schedules.blocked_blocks import AVX2, AVX512, describe
+from tests.schedules.matrix_blocks import packed_dense
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot, row_block_of
+
+
+def _plan(body: relay.Expr, cpu: Cpu) -> DotPlan:
+    anchor = describe(body, cpu).anchor
+    assert anchor is not None
+    return plan_dot(anchor, cpu)
+
+
+def test_the_panel_of_packed_weights_is_the_tile() -> None:
+    plan = _plan(packed_dense(16, 64, 24, width=32), AVX512)
+    assert (plan.m, plan.n, plan.k) == (16, 64, 24)
+    assert (plan.packed_width, plan.width) == (32, 32)
+
+
+def test_few_columns_use_a_narrower_vector() -> None:
+    plan = _plan(relay.nn.matmul(var("x", 4, 8), var("w", 8, 5)), AVX2)
+    assert (plan.lanes, plan.vectors) == (4, 1)
+
+
+def test_rows_are_cut_until_every_core_has_work() -> None:
+    plan = _plan(packed_dense(64, 16, 24), AVX2)
+    assert chunks_of(plan) == AVX2.cores
+
+
+def test_rows_leave_the_cache_early_when_the_weights_stay_in_it() -> None:
+    plan = _plan(packed_dense(64, 32, 24), AVX2)
+    assert row_block_of(plan, AVX2) == plan.rows
+
+
+def test_large_weights_stream_once_for_each_core() -> None:
+    plan = _plan(packed_dense(64, 512, 2048), AVX2)
+    assert row_block_of(plan, AVX2) == 64 // AVX2.cores

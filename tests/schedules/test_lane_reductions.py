@@ -1,0 +1,53 @@
+"""Reductions split into vector lanes: which ones, and that nothing of a row is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay, te
+
+from tests.relay_modules import REASSOCIATING, assert_close, var
+from tests.schedules.blocked_blocks import describe
+from tvm_fusionx.schedules.analysis import collect_blocks, describe_stage
+from tvm_fusionx.schedules.lane_reductions import split_lane_reductions, why_not_split
+
+LANES = 8
+
+
+def _row_sums(rows: int, columns: int) -> te.PrimFunc:
+    data = te.placeholder((rows, columns), name="data")
+    k = te.reduce_axis((0, columns), name="k")
+    total = te.compute((rows,), lambda i: te.sum(data[i, k] * 2.0, axis=k), name="total")
+    return te.create_prim_func([data, total], index_dtype_override="int64")
+
+
+@pytest.mark.parametrize("columns", [16, 17, 31, 61])
+def test_rows_of_any_length(columns: int) -> None:
+    func = split_lane_reductions(_row_sums(3, columns), LANES)
+    assert [block.name_hint for block in collect_blocks(func)] == ["total_lanes", "total"]
+    data = np.random.default_rng(0).standard_normal((3, columns)).astype("float32")
+    out = tvm.nd.array(np.zeros(3, "float32"))
+    tvm.build(func, "llvm")(tvm.nd.array(data), out)
+    assert_close([out.numpy()], [2 * data.sum(axis=1)], REASSOCIATING)
+
+
+def test_a_kept_stage_is_left_alone() -> None:
+    func = _row_sums(3, 64)
+    assert split_lane_reductions(func, LANES, keep="total").same_as(func)
+
+
+REFUSED = {
+    "not a reduction": relay.exp(var("x", 4, 64)),
+    "not a single store": relay.argmax(var("x", 4, 64), axis=1),
+    "too short": relay.sum(var("x", 4, 9), axis=1),
+    "nothing is read contiguously": relay.sum(var("x", 64, 4), axis=0),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refusal_has_a_reason(reason: str) -> None:
+    stage = list(describe(REFUSED[reason]).stages.values())[-1]
+    found = why_not_split(describe_stage(stage.block), LANES)
+    assert found is not None
+    assert reason in found or reason == "not a single store"

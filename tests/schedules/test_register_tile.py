@@ -1,0 +1,36 @@
+"""The register tile leaves room for the weights and the broadcast element."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.schedules.blocked_blocks import AVX2, AVX512
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.register_tile import max_rows, panel_width, tile_for, tile_rows
+
+NEON = Cpu(lanes=4, registers=32, cores=4)
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])
+@pytest.mark.parametrize("rows", [1, 7, 13, 128])
+@pytest.mark.parametrize("columns", [16, 50, 384])
+def test_a_tile_fits_the_registers(cpu: Cpu, rows: int, columns: int) -> None:
+    tile = tile_for(rows, columns, cpu)
+    assert tile.rows * tile.vectors + tile.vectors + 1 <= cpu.registers
+    assert 1 <= tile.rows <= max(1, rows)
+
+
+def test_a_divisor_is_preferred_to_a_taller_tile() -> None:
+    assert 128 % tile_rows(128, 3, AVX2) == 0
+    assert tile_rows(128, 2, AVX512) == max_rows(2, AVX512) == 8
+
+
+def test_a_prime_number_of_rows_wastes_little() -> None:
+    rows = tile_rows(127, 2, AVX512)
+    assert -127 % rows <= 1
+
+
+@pytest.mark.parametrize(("columns", "width"), [(384, 24), (64, 16), (1000, 24), (16, 16)])
+def test_panels_pad_as_little_as_possible(columns: int, width: int) -> None:
+    found = panel_width(columns, 128, AVX2)
+    assert -columns % found <= -columns % width

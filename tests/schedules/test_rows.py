@@ -1,0 +1,71 @@
+"""Everything without a dot product: row by row, any axis, any extent."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import REASSOCIATING, var
+from tests.schedules.blocked_blocks import assert_scheduled
+from tests.schedules.matrix_blocks import layer_norm
+
+x = var("x", 13, 37)
+image = var("x", 2, 19, 5, 7)
+
+
+def _normed(rows: int, columns: int) -> relay.Expr:
+    total = var("x", rows, columns) + var("y", rows, columns)
+    return layer_norm(total, columns)
+
+
+def _with_sum() -> relay.Expr:
+    total = var("x", 6, 48) + var("y", 6, 48)
+    return relay.Tuple([total, layer_norm(total, 48)])
+
+
+def _rms_norm() -> relay.Expr:
+    data = var("x", 5, 40)
+    mean = relay.mean(data * data, axis=-1, keepdims=True)
+    return data * relay.rsqrt(mean + relay.const(1e-6)) * var("gamma", 40)
+
+
+BLOCKS = {
+    "softmax": relay.nn.softmax(x),
+    "softmax over rows": relay.nn.softmax(x, axis=0),
+    "softmax over channels": relay.nn.softmax(image, axis=1),
+    "softmax of short rows": relay.nn.softmax(var("x", 9, 3)),
+    "log softmax": relay.nn.log_softmax(x),
+    "layer norm": _normed(7, 64),
+    "layer norm of a prime row": _normed(7, 61),
+    "rms norm": _rms_norm(),
+    "sum and norm": _with_sum(),
+    "norm of a flattened result": relay.reshape(_normed(6, 48), (6 * 48,)),
+    "norm then transpose": relay.transpose(relay.reshape(_normed(6, 48), (6, 3, 16)), (1, 0, 2)),
+    "mean": relay.mean(x, axis=1),
+    "sum of columns": relay.sum(x, axis=0),
+    "sum of everything": relay.sum(relay.exp(x)),
+    "max over middle axes": relay.max(image, axis=(1, 2)),
+    "product": relay.prod(var("x", 4, 40), axis=1),
+    "global average": relay.mean(image, axis=(2, 3)),
+    "two unrelated reductions": relay.sum(x, axis=1, keepdims=True)
+    + relay.sum(x, axis=0, keepdims=True),
+    "argmax": relay.argmax(x, axis=1),
+    "argmin over rows": relay.argmin(x, axis=0),
+    "elementwise": relay.exp(x) * var("y", 13, 37) + relay.const(1.0),
+    "broadcast": relay.nn.relu(x + var("y", 37)),
+    "transpose": relay.transpose(x),
+    "slice": relay.strided_slice(x, [1, 2], [13, 30], [2, 3]),
+    "pad": relay.nn.pad(image, ((0, 0), (0, 0), (1, 2), (3, 0))),
+    "gather": relay.take(var("table", 11, 24), var("ids", 5, dtype="int32"), axis=0),
+    "concatenation": relay.concatenate([x, relay.exp(x), x + relay.const(1.0)], axis=1),
+    "several results": relay.Tuple([relay.exp(x), relay.sum(x, axis=0), relay.transpose(x)]),
+    "resize": relay.image.resize2d(image, (10, 14), method="nearest_neighbor"),
+    "scalar": relay.exp(var("x")),
+    "integers": var("x", 5, 9, dtype="int64") * var("y", 5, 9, dtype="int64"),
+    "booleans": relay.logical_and(var("x", 33, dtype="bool"), var("y", 33, dtype="bool")),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_block(case: str) -> None:
+    assert_scheduled(BLOCKS[case], "rows", REASSOCIATING)

@@ -1,0 +1,42 @@
+"""Axes that a tile does not divide: widened stages compute the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tir
+
+from tests.relay_modules import REASSOCIATING, assert_close
+from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis
+
+ROWS, COLUMNS, DEPTH = 5, 13, 7
+
+
+def _product(finish: bool) -> tir.Schedule:
+    left = te.placeholder((ROWS, DEPTH), name="left")
+    right = te.placeholder((DEPTH, COLUMNS), name="right")
+    k = te.reduce_axis((0, DEPTH), name="k")
+    product = te.compute(
+        (ROWS, COLUMNS), lambda i, j: te.sum(left[i, k] * right[k, j], axis=k), name="product"
+    )
+    result = te.compute((ROWS, COLUMNS), lambda i, j: product[i, j] + 1.0, name="result")
+    out = result if finish else product
+    sch = tir.Schedule(te.create_prim_func([left, right, out], index_dtype_override="int64"))
+    sch.cache_write(sch.get_block("product"), 0, "local")
+    return sch
+
+
+@pytest.mark.parametrize(("mode", "finish"), [(OVERLAP, False), (PAD, True)])
+@pytest.mark.parametrize(("axis", "tile"), [(0, 4), (1, 8), (1, 13)])
+def test_widened_product(mode: str, finish: bool, axis: int, tile: int) -> None:
+    func = _product(finish).mod["main"]
+    widened = widen_axis(func, "product", "product_local", axis, tile, mode)
+    extent = (ROWS, COLUMNS)[axis]
+    assert widened.same_as(func) == (extent % tile == 0)
+    rng = np.random.default_rng(0)
+    left = rng.standard_normal((ROWS, DEPTH)).astype("float32")
+    right = rng.standard_normal((DEPTH, COLUMNS)).astype("float32")
+    out = tvm.nd.array(np.zeros((ROWS, COLUMNS), "float32"))
+    tvm.build(widened, "llvm")(tvm.nd.array(left), tvm.nd.array(right), out)
+    assert_close([out.numpy()], [left @ right + np.float32(finish)], REASSOCIATING)

@@ -1,0 +1,66 @@
+"""The order of templates, and what happens when one fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relay
+
+from tests.relay_modules import var
+from tests.schedules.blocked_blocks import unscheduled
+from tvm_fusionx import schedules
+from tvm_fusionx.schedules import ALL_TEMPLATES, Template, UnschedulableError, schedule
+from tvm_fusionx.schedules.default import DEFAULT
+
+TARGET = tvm.target.Target("llvm -num-cores=2")
+
+
+def _failing(sch: Any, info: Any, values: Any) -> None:
+    raise UnschedulableError("it always does")
+
+
+FAILING = Template("failing", lambda info: None, lambda info, cpu: {}, _failing)
+
+
+def test_names_are_unique_and_the_default_is_last() -> None:
+    names = [template.name for template in ALL_TEMPLATES]
+    assert len(set(names)) == len(names)
+    assert ALL_TEMPLATES[-1] is DEFAULT
+    assert all(schedules.template_named(name).name == name for name in names)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(ValueError, match="abacus"):
+        schedules.template_named("abacus")
+
+
+def test_a_failing_template_hands_over_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "ALL_TEMPLATES", (FAILING, DEFAULT))
+    scheduled = schedule(unscheduled(relay.exp(var("x", 8))), TARGET)
+    assert scheduled.template == "default"
+    assert scheduled.fallback_reason == "failing: it always does"
+
+
+def test_a_block_that_nothing_serves_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "ALL_TEMPLATES", (FAILING,))
+    func = unscheduled(relay.exp(var("x", 8)))
+    scheduled = schedule(func, TARGET)
+    assert scheduled.func.same_as(func)
+    assert scheduled.template == "unscheduled"
+    assert scheduled.fallback_reason is not None
+
+
+def test_a_target_without_templates_keeps_the_block() -> None:
+    func = unscheduled(relay.exp(var("x", 8)))
+    scheduled = schedule(func, tvm.target.Target("opencl"))
+    assert scheduled.func.same_as(func)
+
+
+def test_knobs_are_applied_and_unknown_ones_ignored() -> None:
+    func = unscheduled(relay.nn.matmul(var("x", 8, 6), var("w", 6, 32)))
+    scheduled = schedule(func, TARGET, {"tile_rows": 2, "colour": 3})
+    assert scheduled.template == "dot"
+    assert scheduled.knobs["tile_rows"] == 2
+    assert "colour" not in scheduled.knobs

@@ -1,0 +1,178 @@
+"""The lowering scope: what it decides, and that nothing of it is left behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm.meta_schedule
+from tvm import relay
+
+from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.schedules.blocked_blocks import as_block, unscheduled
+from tvm_fusionx.errors import RecordError, TargetError
+from tvm_fusionx.lowering import load_records, lowering
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import resolve_target, target_key
+
+RESOLVED = resolve_target(TARGET)
+
+
+def _context() -> tuple[Any, ...]:
+    context = tvm.transform.PassContext.current()
+    database = tvm.meta_schedule.Database.current()
+    build = tvm.get_global_func("relay.backend.build")
+    return (
+        context.opt_level,
+        sorted(map(str, context.config)),
+        sorted(map(str, context.disabled_pass)),
+        None if database is None else database.handle.value,
+        build is not None,
+    )
+
+
+def _relu_block() -> tvm.IRModule:
+    return as_block(relay.nn.relu(var("x", 4, 8)))
+
+
+def test_each_kernel_is_logged_under_its_name() -> None:
+    with lowering(TARGET) as log:
+        library = relay.build(_relu_block(), RESOLVED)
+    (entry,) = log.entries
+    assert entry.name in library.get_graph_json()
+    assert (entry.template, entry.fallback_reason) == ("rows", None)
+
+
+def test_the_scope_is_undone() -> None:
+    before = _context()
+    with lowering(TARGET):
+        assert _context() != before
+    assert _context() == before
+
+
+def test_the_scope_is_undone_after_an_exception() -> None:
+    before = _context()
+    with pytest.raises(KeyError), lowering(TARGET):
+        raise KeyError
+    assert _context() == before
+
+
+def test_scopes_nest_and_each_logs_its_own() -> None:
+    with lowering(TARGET) as outer:
+        with lowering("llvm -mcpu=x86-64") as inner:
+            relay.build(_relu_block(), "llvm -mcpu=x86-64")
+        relay.build(_relu_block(), RESOLVED)
+    assert len(inner.entries) == len(outer.entries) == 1
+
+
+def test_another_thread_is_not_in_the_scope() -> None:
+    seen: list[Any] = []
+    with lowering(TARGET) as log:
+        worker = threading.Thread(target=lambda: seen.append(relay.build(_relu_block(), RESOLVED)))
+        worker.start()
+        worker.join()
+    assert len(seen) == 1
+    assert log.entries == []
+
+
+def test_the_outer_context_is_kept() -> None:
+    config = {"tir.disable_assert": True}
+    with (
+        tvm.transform.PassContext(config=config, disabled_pass=["FastMath"]),
+        lowering(TARGET),
+    ):
+        current = tvm.transform.PassContext.current()
+        assert bool(current.config["tir.disable_assert"])
+        assert "FastMath" in list(map(str, current.disabled_pass))
+
+
+def test_equal_blocks_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    lowering_module = __import__("sys").modules["tvm_fusionx.lowering"]
+    original = lowering_module.schedule
+    monkeypatch.setattr(
+        lowering_module, "schedule", lambda *args: calls.append(args) or original(*args)
+    )
+    with lowering(TARGET) as log:
+        relay.build(_relu_block(), RESOLVED)
+        relay.build(_relu_block(), RESOLVED)
+    assert len(log.entries) == 2
+    assert len(calls) == 1
+
+
+EXTERN = {
+    "argsort": lambda: relay.argsort(var("x", 4, 8), axis=1),
+    "topk": lambda: relay.topk(var("x", 4, 8), k=3, ret_type="values"),
+    "cumsum": lambda: relay.cumsum(var("x", 4, 8), axis=1),
+    "sort": lambda: relay.sort(var("x", 4, 8), axis=1),
+}
+
+
+@pytest.mark.parametrize("operator", EXTERN)
+def test_extern_operators_get_tvms_own_schedule(operator: str) -> None:
+    body = EXTERN[operator]()
+    mod = as_block(body)
+    with lowering(TARGET) as log:
+        library = relay.build(mod, RESOLVED)
+    assert [entry.template for entry in log.entries] == ["topi"]
+    assert all("extern" in str(entry.fallback_reason) for entry in log.entries)
+    inputs = inputs_of(mod)
+    assert_close(run_once(library, inputs), run_plain(module(body), inputs), EXACT)
+
+
+def test_constants_fold_inside_the_scope() -> None:
+    constant = relay.const(np.arange(6, dtype="float32").reshape(2, 3))
+    mod = module(var("x", 3, 2) + relay.transpose(constant))
+    with lowering(TARGET):
+        library = relay.build(mod, RESOLVED)
+    inputs = inputs_of(mod)
+    assert_close(run_once(library, inputs), run_plain(mod, inputs), EXACT)
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(TargetError), lowering("abacus"):
+        pass
+
+
+def _write(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def _record(body: relay.Expr, **knobs: int) -> dict[str, Any]:
+    digest = str(tvm.ir.structural_hash(unscheduled(body)))
+    return {"target": target_key(RESOLVED), "hash": digest, "template": "dot", "knobs": knobs}
+
+
+def test_a_record_sets_the_knobs(tmp_path: Path) -> None:
+    body = relay.nn.matmul(var("x", 8, 6), var("w", 6, 32))
+    path = _write(tmp_path / "tuned.jsonl", _record(body, tile_rows=2))
+    for records in (path, tmp_path):
+        with lowering(TARGET, records) as log:
+            relay.build(as_block(body), RESOLVED)
+        assert log.entries[0].knobs["tile_rows"] == 2
+
+
+def test_records_of_another_target(tmp_path: Path) -> None:
+    row = {"target": "llvm cortex-a53", "hash": "1", "template": "dot", "knobs": {}}
+    path = _write(tmp_path / "tuned.jsonl", row)
+    with pytest.raises(RecordError, match="cortex-a53"):
+        load_records(path, RESOLVED)
+
+
+def test_damaged_records_name_the_line(tmp_path: Path) -> None:
+    path = _write(tmp_path / "tuned.jsonl", _record(relay.nn.relu(var("x", 4))))
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"target": "llvm", "ha')
+    with pytest.raises(RecordError, match="line 2"):
+        load_records(path, RESOLVED)
+
+
+def test_missing_records(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"none\.jsonl"):
+        load_records(tmp_path / "none.jsonl", RESOLVED)
