@@ -5,48 +5,74 @@ import inspect
 import pytest
 
 from tvm_fusionx import errors
+from tvm_fusionx.errors import (
+    EXIT_ENVIRONMENT,
+    EXIT_USAGE,
+    EXIT_WRONG_RESULT,
+    FusionXError,
+    explain_problem,
+)
 
-CLASSES = [
-    value
-    for value in vars(errors).values()
-    if inspect.isclass(value) and issubclass(value, errors.FusionXError)
+ERRORS = [
+    item
+    for _, item in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(item, FusionXError)
 ]
 
+EXIT_CODES = {
+    "MissingDependencyError": EXIT_ENVIRONMENT,
+    "OutputFileError": EXIT_ENVIRONMENT,
+    "WrongResultError": EXIT_WRONG_RESULT,
+}
 
-@pytest.mark.parametrize("error", CLASSES)
-def test_an_error_says_thing_expected_found_and_next_step(
-    error: type[errors.FusionXError],
-) -> None:
-    raised = error("input 'x'", expected="float32", found="int64", next_step="Cast it.")
+# What a caller that knows nothing of this package would catch.
+BUILT_IN = {
+    "InputError": ValueError,
+    "LibraryFileError": ValueError,
+    "MissingDependencyError": ImportError,
+    "ModelError": ValueError,
+    "OutputFileError": OSError,
+    "RecordError": ValueError,
+    "ShapeError": ValueError,
+    "TargetError": ValueError,
+    "UnsupportedOperatorError": ValueError,
+    "WrongResultError": ArithmeticError,
+}
+
+
+def _raised(error: type[FusionXError]) -> FusionXError:
+    return error("input 'x'", expected="float32", found="int64", next_step="Cast it.")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_message_has_its_four_parts_and_keeps_them(error: type[FusionXError]) -> None:
+    raised = _raised(error)
     assert str(raised) == "input 'x': expected float32; found int64. Cast it."
-    assert (raised.thing, raised.expected, raised.found, raised.next_step) == (
-        "input 'x'",
-        "float32",
-        "int64",
-        "Cast it.",
-    )
+    assert (raised.thing, raised.expected, raised.found) == ("input 'x'", "float32", "int64")
+    assert raised.next_step == "Cast it."
 
 
-@pytest.mark.parametrize("error", CLASSES)
-def test_an_error_has_an_exit_code_that_is_not_success(error: type[errors.FusionXError]) -> None:
-    assert error.exit_code in {
-        errors.EXIT_WRONG_RESULT,
-        errors.EXIT_USAGE,
-        errors.EXIT_ENVIRONMENT,
-    }
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_exit_code(error: type[FusionXError]) -> None:
+    assert error.exit_code == EXIT_CODES.get(error.__name__, EXIT_USAGE)
 
 
-@pytest.mark.parametrize(
-    ("error", "builtin", "exit_code"),
-    [
-        (errors.ModelError, ValueError, 2),
-        (errors.OutputFileError, OSError, 3),
-        (errors.MissingDependencyError, ImportError, 3),
-        (errors.WrongResultError, ArithmeticError, 1),
-    ],
-)
-def test_callers_who_do_not_know_us_catch_the_builtin(
-    error: type[errors.FusionXError], builtin: type[Exception], exit_code: int
-) -> None:
-    assert issubclass(error, builtin)
-    assert error.exit_code == exit_code
+def test_exit_codes_are_those_the_command_promises() -> None:
+    codes = (errors.EXIT_OK, EXIT_WRONG_RESULT, EXIT_USAGE, EXIT_ENVIRONMENT)
+    assert codes == (0, 1, 2, 3)
+
+
+def test_every_error_is_a_built_in_one_too() -> None:
+    named = {error.__name__: error for error in ERRORS if error is not FusionXError}
+    assert named.keys() == BUILT_IN.keys()
+    for name, base in BUILT_IN.items():
+        assert issubclass(named[name], base)
+
+
+def test_no_part_can_be_left_out() -> None:
+    with pytest.raises(TypeError, match="next_step"):
+        FusionXError("x", expected="a", found="b")  # type: ignore[call-arg]
+
+
+def test_the_form_is_one_function() -> None:
+    assert explain_problem("a", "b", "c", "D.") == "a: expected b; found c. D."

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+
+from tvm_fusionx import operators
+from tvm_fusionx.operators import (
+    ASSOCIATIVE,
+    COMMUTATIVE,
+    DISTRIBUTIVE,
+    EXTERN_KERNELS,
+    MAPPING_TYPES,
+    MappingType,
+    mapping_type_of,
+)
+
+# Operators of other dialects in the same registry.
+OTHER_DIALECTS = ("relax.", "tir.")
+
+TYPE_SETS = {
+    MappingType.ONE_TO_ONE: operators.ONE_TO_ONE,
+    MappingType.REORGANIZE: operators.REORGANIZE,
+    MappingType.SHUFFLE: operators.SHUFFLE,
+    MappingType.ONE_TO_MANY: operators.ONE_TO_MANY,
+    MappingType.MANY_TO_MANY: operators.MANY_TO_MANY,
+    MappingType.OPAQUE: operators.OPAQUE,
+}
+
+PROPERTY_SETS = {
+    name: getattr(operators, name)
+    for name in (
+        "ASSOCIATIVE",
+        "AXIS_NORMALIZATIONS",
+        "AXIS_REDUCTIONS",
+        "COMMUTATIVE",
+        "CONTRACTIONS",
+        "DISTRIBUTIVE",
+        "EXTERN_KERNELS",
+        "MOVEMENTS",
+        "TRANSCENDENTALS",
+        "WINDOW_REDUCTIONS",
+    )
+}
+
+# TVM's pattern of operators that it fuses with nothing.
+OPAQUE_PATTERN = 8
+
+NUMPY = {
+    "add": np.add,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "equal": np.equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "not_equal": np.not_equal,
+}
+
+
+def _relay_operators() -> set[str]:
+    names = map(str, tvm.ir.Op.list_op_names())
+    return {name for name in names if not name.startswith(OTHER_DIALECTS)}
+
+
+def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None:
+    known = _relay_operators()
+    assert len(known) == 299
+    assert MAPPING_TYPES.keys() == known
+
+
+def test_no_operator_is_of_two_types() -> None:
+    for (_, first), (_, second) in itertools.combinations(TYPE_SETS.items(), 2):
+        assert not first & second
+
+
+@pytest.mark.parametrize("type_", TYPE_SETS, ids=lambda type_: type_.value)
+def test_the_table_is_the_sets(type_: MappingType) -> None:
+    assert TYPE_SETS[type_] == {name for name, of in MAPPING_TYPES.items() if of is type_}
+    assert all(mapping_type_of(name) is type_ for name in TYPE_SETS[type_])
+
+
+def test_an_unknown_operator_is_opaque() -> None:
+    assert mapping_type_of("no.such.operator") is MappingType.OPAQUE
+
+
+@pytest.mark.parametrize("name", PROPERTY_SETS)
+def test_properties_are_of_known_operators(name: str) -> None:
+    assert PROPERTY_SETS[name]
+    assert PROPERTY_SETS[name] <= MAPPING_TYPES.keys()
+
+
+def test_properties_of_types_agree_with_the_types() -> None:
+    many_to_many = operators.MANY_TO_MANY
+    assert many_to_many >= operators.CONTRACTIONS
+    assert many_to_many >= operators.AXIS_REDUCTIONS
+    assert many_to_many >= operators.AXIS_NORMALIZATIONS
+    assert many_to_many >= operators.WINDOW_REDUCTIONS
+    assert operators.TRANSCENDENTALS <= operators.ONE_TO_ONE
+    assert not operators.MOVEMENTS & (many_to_many | operators.OPAQUE)
+
+
+@pytest.mark.parametrize("name", sorted(EXTERN_KERNELS))
+def test_extern_kernels_are_opaque_to_tvm_too(name: str) -> None:
+    assert relay.op.get(name).get_attr("TOpPattern") == OPAQUE_PATTERN
+
+
+def test_every_commutative_operator_can_be_tried() -> None:
+    assert NUMPY.keys() == COMMUTATIVE
+
+
+@pytest.mark.parametrize("name", sorted(COMMUTATIVE))
+def test_commutative_operators_are(name: str) -> None:
+    a, b = np.random.default_rng(1).integers(-9, 9, (2, 50))
+    assert np.array_equal(NUMPY[name](a, b), NUMPY[name](b, a))
+
+
+@pytest.mark.parametrize("name", sorted(ASSOCIATIVE & COMMUTATIVE))
+def test_associative_operators_are(name: str) -> None:
+    a, b, c = np.random.default_rng(1).integers(-9, 9, (3, 50))
+    apply = NUMPY[name]
+    assert np.array_equal(apply(apply(a, b), c), apply(a, apply(b, c)))
+
+
+def test_equality_is_commutative_but_not_associative() -> None:
+    assert {"equal", "not_equal"} & ASSOCIATIVE == set()
+
+
+def test_what_distributes_over_sums_is_linear_or_a_quotient() -> None:
+    products = operators.CONTRACTIONS | {"multiply", "divide"}
+    assert products | {"mean", "negative", "sum"} >= DISTRIBUTIVE
