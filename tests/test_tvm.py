@@ -105,7 +105,7 @@ def test_the_cure_ends_with_an_error() -> None:
 
 
 def test_the_cure_reaches_functions_that_are_built_to_be_folded() -> None:
-    """FoldConstant builds with a configuration of its own, so only the global build can be cured."""
+    # FoldConstant builds with a configuration of its own: only the global build can be cured.
     seen: list[str] = []
     original = _tvm.drop_lets
 
@@ -203,3 +203,13 @@ def test_the_opset_chooses_the_converter() -> None:
     proto = onnx.helper.make_node("Softmax", ["x"], ["y"], name="prob")
     old, new = (convert_onnx_node(proto, [var("x", 2, 3, 4)], opset)[0] for opset in (11, 13))
     assert not tvm.ir.structural_equal(old, new, map_free_vars=True)
+
+
+def test_build_flags_are_asked_for_once_and_the_scope_is_undone() -> None:
+    from tvm.relay.backend import te_compiler
+
+    original = te_compiler.libinfo
+    with _tvm.remembered_library_information():
+        assert te_compiler.libinfo() is te_compiler.libinfo()
+        assert dict(te_compiler.libinfo()) == dict(original())
+    assert te_compiler.libinfo is original

@@ -28,6 +28,7 @@ from tvm_fusionx._tvm import (
     build_config,
     concatenation_as_expression,
     let_cure,
+    remembered_library_information,
 )
 from tvm_fusionx.errors import RecordError
 from tvm_fusionx.layout.winograd import register_winograd
@@ -238,6 +239,7 @@ def lowering(
     with contextlib.ExitStack() as scope:
         scope.enter_context(let_cure())
         scope.enter_context(concatenation_as_expression())
+        scope.enter_context(remembered_library_information())
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(_pass_context())
         _sessions().append(session)
