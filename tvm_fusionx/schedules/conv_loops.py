@@ -61,8 +61,9 @@ class LoopNest:
         part, chunk, tile_chunk = sch.split(chunk, [channel_tasks, None, chunks])
         slab, row = sch.split(row, [None, rows])
         column, tile_column = sch.split(column, [None, columns])
-        sch.reorder(image, part, slab, chunk, row, column, tile_column, tile_chunk, lane)
-        task = sch.fuse(image, part, slab)
+        # Slabs of rows outermost: a core then reads the rows that it wrote in the kernel before.
+        sch.reorder(image, slab, part, chunk, row, column, tile_column, tile_chunk, lane)
+        task = sch.fuse(image, slab, part)
         sch.compute_at(reduce, column, preserve_unit_loops=True)
         if stages.gather is not None:
             gather = sch.get_block(stages.gather)

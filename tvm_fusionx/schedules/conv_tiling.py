@@ -36,6 +36,8 @@ STREAM_BYTES_A_CYCLE = 12
 TASK_CYCLES = 500
 # A gather buffer or a slab of input larger than the second-level cache slows the loads down.
 SPILL_PENALTY = 1.3
+# Tasks that are no whole number of slabs a core read rows that another core wrote.
+FOREIGN_ROWS_PENALTY = 1.1
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ def task_cost(tasks: Tasks, window: Window, cpu: Cpu, *, gathers: bool) -> float
     cycles = compute + (gather if gathers else 0) + weights + TASK_CYCLES
     if slab * FLOAT_BYTES > cpu.l2_bytes // 2:
         cycles *= SPILL_PENALTY
+    if window.batch * (window.rows // tasks.rows) % cpu.cores:
+        cycles *= FOREIGN_ROWS_PENALTY
     return rounds * cycles
 
 
