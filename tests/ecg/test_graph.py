@@ -32,25 +32,6 @@ def _ops(graph: Graph) -> list[str]:
     return [node.op for node in graph.calls()]
 
 
-# ---- attributes -------------------------------------------------------------------------------
-
-
-def test_attributes_are_equal_by_value_whatever_their_order_and_origin() -> None:
-    first = Attributes({"axis": 1, "keep": True}, origin=object())
-    second = Attributes({"keep": True, "axis": 1})
-    assert first == second
-    assert hash(first) == hash(second)
-    assert first != Attributes({"axis": 2, "keep": True})
-
-
-def test_changed_attributes_forget_their_origin() -> None:
-    first = Attributes({"axis": 1, "keep": True}, origin=object())
-    changed = first.replace(axis=0)
-    assert dict(changed) == {"axis": 0, "keep": True}
-    assert changed.origin is None
-    assert first["axis"] == 1
-
-
 # ---- hash-consing -----------------------------------------------------------------------------
 
 
@@ -212,9 +193,3 @@ def test_single_users(graph: Graph, x: Value) -> None:
     assert not graph.has_single_user(twice)
     assert not graph.has_single_user(returned)
     assert graph.is_output(returned.node)
-
-
-def test_nodes_and_values_print_as_one_line(graph: Graph, x: Value) -> None:
-    assert repr(graph.call("exp", [x]).node) == "%2 = exp(%1) : float32[4, 4]"
-    split = graph.call_node("split", [x], outputs=(SQUARE, SQUARE), returns_tuple=True)
-    assert repr(split[1]) == "%3.1"
