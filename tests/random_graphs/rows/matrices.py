@@ -10,6 +10,8 @@ from tests.random_graphs.builder import GraphBuilder
 from tests.random_graphs.rows.row import Row
 
 RECURRENT_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+# Around the widths of vectors and register tiles, and far from them.
+COLUMNS = (1, 2, 3, 5, 8, 16, 24, 25, 48)
 EINSUMS = (
     ("bij,bjk->bik", 3),
     ("ij,jk->ik", 2),
@@ -23,7 +25,7 @@ def draw_matmul(g: GraphBuilder) -> None:
     """Multiply matrices: with a constant, a batch of its own, a broadcast batch, or a vector."""
     first = g.pick_float(min_rank=1, max_rank=4)
     shape, dtype = g.shape(first), g.values[first].dtype
-    inner, columns = shape[-1], g.choose((1, 2, 3, 4, 8, 16))
+    inner, columns = shape[-1], g.choose(COLUMNS)
     form = g.choose(("matrix", "matrix", "batch", "vector", "broadcast"))
     other: tuple[int, ...] = (inner, columns)
     if form == "vector":
@@ -51,7 +53,7 @@ def draw_gemm(g: GraphBuilder) -> None:
     is_transposed_a, is_transposed_b = g.chance(0.3), g.chance(0.5)
     shape = g.shape(first)
     rows, inner = shape[::-1] if is_transposed_a else shape
-    columns = g.choose((1, 2, 3, 5, 8, 16))
+    columns = g.choose(COLUMNS)
     second_shape = (columns, inner) if is_transposed_b else (inner, columns)
     operands = [first, g.add_leaf(second_shape, low=-0.5, high=0.5)]
     if g.chance(0.8):

@@ -19,14 +19,14 @@ def pick_image(g: GraphBuilder, spatial: int = 2, min_size: int = 1) -> str:
 
     def make() -> str:
         sizes = tuple(g.choose(SPATIAL_SIZES[spatial]) for _ in range(spatial))
-        return g.add_input((g.choose((1, 1, 2)), g.choose((1, 2, 3, 4, 8)), *sizes))
+        return g.add_input((g.choose((1, 1, 2)), g.choose((1, 2, 3, 4, 8, 16)), *sizes))
 
     return g.pick(
         lambda value: (
             value.rank == spatial + 2
             and value.dtype == "float32"
             and min(value.shape[2:]) >= min_size
-            and value.shape[1] <= 16
+            and value.shape[1] <= 32
         ),
         make,
     )
@@ -59,7 +59,7 @@ def draw_convolution(spatial: int, g: GraphBuilder) -> None:
     largest = 3 if spatial > 1 else 5
     attributes = draw_window(g, tuple(sizes), largest, dilates=True)
     groups = g.choose([n for n in (1, 1, 2, channels) if channels % n == 0])
-    outputs = groups * g.choose((1, 2, 3, 4))
+    outputs = groups * g.choose((1, 2, 3, 4) if groups > 1 else (1, 2, 3, 8, 16, 20))
     weight_shape = (outputs, channels // groups, *attributes["kernel_shape"])
     operands = [data, g.add_constant(g.draw_array(weight_shape, "float32", -0.5, 0.5))]
     if g.chance(0.5):
