@@ -147,6 +147,7 @@ def _schedule_nest(sch: Any, info: BlockInfo, leader: str, members: list[str], l
 
 
 def refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None:
+    """Raise when computing a stage at each of `count` rows would repeat too much of its work."""
     spatial, _ = own_loops(sch, block)
     points = math.prod(extent(sch, loop) for loop in spatial) * count
     if points > MAX_RECOMPUTATION * max(1, math.prod(stage.spatial)):
