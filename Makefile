@@ -28,7 +28,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 .PHONY: help demo test test-fast check bench tutorials lock clean venv debian-packages
 
 help: ## print this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s @
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/demo.stamp ## compile, verify, run and compare a real text detection model
 	$(BIN)/python benchmarks/demo.py
