@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import os
+import threading
+
 import pytest
 
 from tvm_fusionx.report import timing
-from tvm_fusionx.report.timing import Latency, describe_failure, time_interleaved
+from tvm_fusionx.report.timing import (
+    Latency,
+    describe_failure,
+    threads_apart,
+    time_interleaved,
+)
+from tvm_fusionx.threads import usable_cores
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +56,25 @@ def test_the_statistics_are_in_milliseconds() -> None:
 
 def test_a_failure_without_a_message_is_named_by_its_type() -> None:
     assert describe_failure(KeyError()) == "KeyError"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_callers_and_workers_are_kept_apart_and_released() -> None:
+    cores = usable_cores()
+    if len(cores) < 2:
+        pytest.skip("one core")
+    ended, worker = threading.Event(), threading.Thread(target=lambda: ended.wait())
+    worker.start()
+    assert worker.native_id is not None
+    try:
+        with threads_apart(2):
+            assert usable_cores() == cores[:1]
+            assert os.sched_getaffinity(worker.native_id) == {cores[1]}
+        assert usable_cores() == cores
+        assert os.sched_getaffinity(worker.native_id) == set(cores)
+        for threads in (1, len(cores) + 1):
+            with threads_apart(threads):
+                assert usable_cores() == cores
+    finally:
+        ended.set()
+        worker.join()

@@ -29,7 +29,7 @@ from tvm_fusionx.report.difference import measure_difference, worst
 from tvm_fusionx.report.peers import PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
 from tvm_fusionx.report.reference import run_onnxruntime
-from tvm_fusionx.report.timing import Latency, describe_failure, time_interleaved
+from tvm_fusionx.report.timing import Latency, describe_failure, threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.threads import threads as set_threads
 
@@ -173,7 +173,8 @@ def bench(
         peers = dict(_prepare_peers(vs, path, arrays, count, reference, errors, on_stage))
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
-        latency_ms, failures = time_interleaved(sides, repeat)
+        with threads_apart(count):
+            latency_ms, failures = time_interleaved(sides, repeat)
     difference = worst([measure_difference(a, b) for a, b in zip(ours, reference, strict=True)])
     return BenchResult(
         model=_name_of(model),

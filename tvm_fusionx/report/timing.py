@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tvm_fusionx.threads import usable_cores
 
 MILLISECONDS = 1e3
 
@@ -87,6 +93,44 @@ def time_interleaved(
     return {
         name: Latency.of(taken) for name, taken in seconds.items() if name not in failures
     }, failures
+
+
+@contextlib.contextmanager
+def threads_apart(threads: int) -> Iterator[None]:
+    """Keep the calling thread on one core and all others off it, while the scope lasts.
+
+    Every runtime computes on the calling thread and on workers that spin. Linux at times leaves a
+    caller and its spinning worker on one core and another core idle, for seconds: all sides then
+    took twice as long (two cores; OpenVINO and MNN loaded). Nothing is changed where there are
+    fewer cores than threads, or for a single thread.
+
+    Parameters
+    ----------
+    threads
+        Threads of each side: the first of the cores is the caller's, the next `threads` - 1 the
+        workers'.
+    """
+    cores = usable_cores()
+    if threads < 2 or len(cores) < threads or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    caller = threading.get_native_id()
+    before = {}
+    for thread in _native_threads():
+        with contextlib.suppress(OSError):  # it ended since it was listed
+            before[thread] = os.sched_getaffinity(thread)
+            os.sched_setaffinity(thread, cores[:1] if thread == caller else cores[1:threads])
+    try:
+        yield
+    finally:
+        for thread, mask in before.items():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, mask)
+
+
+def _native_threads() -> list[int]:
+    tasks = Path("/proc/self/task")
+    return [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else []
 
 
 def _take_turn(run: Callable[[], Any], runs: int) -> list[float]:
