@@ -213,3 +213,20 @@ def test_build_flags_are_asked_for_once_and_the_scope_is_undone() -> None:
         assert te_compiler.libinfo() is te_compiler.libinfo()
         assert dict(te_compiler.libinfo()) == dict(original())
     assert te_compiler.libinfo is original
+
+
+def test_modules_pass_through_the_change_before_llvm_in_the_scope_only() -> None:
+    seen: list[tvm.IRModule] = []
+
+    def look(mod: tvm.IRModule) -> tvm.IRModule:
+        seen.append(mod)
+        return mod
+
+    func = te.create_prim_func([te.placeholder((4,), name="x")])
+    with _tvm.before_llvm(look):
+        tvm.build(func, "llvm")
+    tvm.build(func, "llvm")
+    assert len(seen) >= 1
+    count = len(seen)
+    tvm.build(func, "llvm")
+    assert len(seen) == count

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # TVM downloads schedule tables from the network when this is not NONE, and may fail the build.
@@ -190,6 +190,43 @@ def remembered_library_information() -> Iterator[None]:
 
 
 _original_libinfo = te_compiler.libinfo
+
+@contextlib.contextmanager
+def before_llvm(change: Callable[[Any], Any]) -> Iterator[None]:
+    """Pass every module that this thread builds with LLVM in this scope through `change`.
+
+    TVM has no pass after the one that gives functions their calling convention. Scopes nest, from
+    any thread; the innermost of a thread holds.
+    """
+    global _before_llvm_depth
+    if not hasattr(_before_llvm, "changes"):
+        _before_llvm.changes = []
+    with _let_cure_lock:
+        if _before_llvm_depth == 0:
+            tvm.register_func(BUILD_LLVM, _build_changed, override=True)
+        _before_llvm_depth += 1
+    _before_llvm.changes.append(change)
+    try:
+        yield
+    finally:
+        _before_llvm.changes.pop()
+        with _let_cure_lock:
+            _before_llvm_depth -= 1
+            if _before_llvm_depth == 0:
+                tvm.register_func(BUILD_LLVM, _original_build_llvm, override=True)
+
+
+BUILD_LLVM = "target.build.llvm"
+
+_before_llvm = threading.local()
+_before_llvm_depth = 0
+_original_build_llvm = tvm.get_global_func(BUILD_LLVM)
+
+
+def _build_changed(mod: Any, target: Any) -> Any:
+    changes = getattr(_before_llvm, "changes", [])
+    return _original_build_llvm(changes[-1](mod) if changes else mod, target)
+
 
 # It drops the spans, which carry the names of the model's nodes, and serves only control flow,
 # which `relay.build` meets again.

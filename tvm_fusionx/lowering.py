@@ -25,6 +25,7 @@ from tvm.tir.schedule import Trace
 from tvm_fusionx._tvm import (
     PASSES_THAT_UNDO_BLOCKS,
     TIR_CONVERTER_NAME,
+    before_llvm,
     build_config,
     concatenation_as_expression,
     let_cure,
@@ -35,6 +36,7 @@ from tvm_fusionx.layout.winograd import register_winograd
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule, target_key
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
+from tvm_fusionx.schedules.sharing import share_kernels
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
 
 logger = logging.getLogger(__name__)
@@ -94,6 +96,8 @@ class _Session:
         self.records = records
         self.log = LoweringLog()
         self.pending: Scheduled | None = None
+        self.groups: dict[str, int] = {}
+        """For each kernel's symbol, a number that kernels of equal blocks share."""
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
 
     def schedule(self, func: Any) -> Scheduled:
@@ -182,6 +186,7 @@ class _EmptyTraces(PyDatabase):
         """Answer with the empty trace, and log the decision that was made by the converter."""
         scheduled, self.session.pending = self.session.pending, None
         if scheduled is not None:
+            self.session.groups[str(workload_name or "")] = id(scheduled)
             self.session.log.entries.append(
                 LoweredBlock(
                     str(workload_name or ""),
@@ -240,6 +245,7 @@ def lowering(
         scope.enter_context(let_cure())
         scope.enter_context(concatenation_as_expression())
         scope.enter_context(remembered_library_information())
+        scope.enter_context(before_llvm(lambda mod: share_kernels(mod, session.groups)))
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(_pass_context())
         _sessions().append(session)

@@ -1,0 +1,48 @@
+"""Compile equal kernels once: a network repeats its layers, and LLVM need not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import tir
+
+
+def share_kernels(mod: tvm.IRModule, groups: Mapping[str, object]) -> tvm.IRModule:
+    """Let every function that equals an earlier one call that one.
+
+    Parameters
+    ----------
+    mod
+        Fully lowered functions with a packed calling convention, as handed to a code generator.
+    groups
+        For the symbol of each function that may be shared, a key that equal functions share.
+
+    Returns
+    -------
+    tvm.IRModule
+        The same symbols; all but the first function of a group only pass their arguments on.
+    """
+    first: dict[object, Any] = {}
+    functions = {}
+    for variable, func in mod.functions.items():
+        key = groups.get(variable.name_hint)
+        original = first.get(key) if key is not None else None
+        if original is None:
+            functions[variable] = func
+            if key is not None:
+                first[key] = variable
+        elif len(mod[original].params) == len(func.params):
+            functions[variable] = _passing_on(func, original.name_hint)
+        else:
+            functions[variable] = func
+    return tvm.IRModule(functions, attrs=mod.attrs)
+
+
+def _passing_on(func: tir.PrimFunc, symbol: str) -> tir.PrimFunc:
+    call = tir.call_extern("int32", symbol, *func.params)
+    # TVM's code generator returns nothing but zero; a failed assertion is how it reports an error.
+    success = tir.Evaluate(tir.ret(tir.const(0, "int32")))
+    message = tir.StringImm(f"{symbol} refused its arguments")
+    return func.with_body(tir.AssertStmt(tir.EQ(call, 0), message, success))
