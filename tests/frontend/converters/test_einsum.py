@@ -7,6 +7,9 @@ from tests.frontend.onnx_nodes import Case, check, floats, model_of
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
 
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
+
 EQUATIONS = {
     "ij->ji": [(3, 4)],
     "ij->i": [(3, 4)],

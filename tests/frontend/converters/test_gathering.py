@@ -5,6 +5,9 @@ import pytest
 
 from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats, ints
 
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
+
 X = floats(4, 5, 3)
 INDEX = np.array([[0, -1], [3, -4]], "int64")
 

@@ -7,28 +7,23 @@ import tvm
 from tests.frontend.onnx_nodes import Case, check, floats, model_of
 from tvm_fusionx.frontend import from_onnx
 
+SHAPES = [
+    ((3, 4), (4, 5)),
+    ((2, 3, 4), (4, 5)),
+    ((2, 3, 4), (2, 4, 5)),
+    ((2, 1, 3, 4), (3, 4, 5)),
+    ((3, 4), (2, 4, 5)),
+    ((4,), (4, 5)),
+    ((3, 4), (4,)),
+    ((4,), (4,)),
+    ((2, 3, 4), (4,)),
+    ((4,), (2, 4, 5)),
+]
+
 
 @pytest.mark.parametrize("known", [(), (1,)], ids=["computed", "known"])
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        ((3, 4), (4, 5)),
-        ((2, 3, 4), (4, 5)),
-        ((2, 3, 4), (2, 4, 5)),
-        ((2, 1, 3, 4), (3, 4, 5)),
-        ((3, 4), (2, 4, 5)),
-        ((4,), (4, 5)),
-        ((3, 4), (4,)),
-        ((4,), (4,)),
-        ((2, 3, 4), (4,)),
-        ((4,), (2, 4, 5)),
-    ],
-    ids=str,
-)
-def test_matrix_products_of_all_ranks(
-    a: tuple[int, ...], b: tuple[int, ...], known: tuple[int, ...]
-) -> None:
-    check([Case("MatMul", [floats(*a), floats(*b, seed=1)], known=known)])
+def test_matrix_products_of_all_ranks(known: tuple[int, ...]) -> None:
+    check([Case("MatMul", [floats(*a), floats(*b, seed=1)], known=known) for a, b in SHAPES])
 
 
 def test_gemm_scales_transposes_and_adds() -> None:

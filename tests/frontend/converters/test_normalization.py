@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
+
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
 
 X = floats(2, 4, 3, 5)
 SCALE, SHIFT, MEAN = (floats(4, seed=seed) for seed in (1, 2, 3))

@@ -6,6 +6,9 @@ import pytest
 from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
 from tvm_fusionx.errors import UnsupportedOperatorError
 
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
+
 X = floats(1, 2, 7, 8)
 
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.frontend.onnx_nodes import Case, check, floats
+
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
 
 X = floats(2, 3, 4) * 4
 SCALE, ZERO = np.float32(0.05), np.uint8(120)

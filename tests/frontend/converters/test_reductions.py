@@ -6,6 +6,9 @@ import pytest
 from tests.frontend.onnx_nodes import Case, check, floats, ints
 from tvm_fusionx.frontend.converters.reductions import REDUCTIONS
 
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
+
 X = np.abs(floats(2, 3, 4)) + 0.1
 NUMPY = {
     "ReduceL1": lambda x, **k: np.abs(x).sum(**k),

@@ -7,6 +7,9 @@ from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats, ints,
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
 
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
+
 X = floats(1, 1, 4, 5)
 UP = np.array([1, 1, 2, 3], "float32")
 DOWN = np.array([1, 1, 0.5, 0.6], "float32")

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.frontend.onnx_nodes import Case, check, floats, ints
+
+# Compiling its cases takes seconds.
+pytestmark = pytest.mark.slow
 
 X = floats(4, 5, 6)
 TO_THE_END = 2**63 - 1
