@@ -60,6 +60,8 @@ def main(args: Sequence[str] | None = None) -> None:
         Always; with 0 ok, 1 wrong result, 2 usage or bad input, 3 environment.
     """
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    # TVM's own schedules, the reference here, advise to tune them.
+    logging.getLogger("autotvm").setLevel(logging.ERROR)
     settings = Settings()
     sys.exit(_run(args, settings))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tvm_fusionx.cli.options import debug_option, inputs_option, threads_option
 from tvm_fusionx.cli.progress import Stages
@@ -146,7 +146,9 @@ def _time_line(
 def _print_profile(report: ProfileReport) -> None:
     from tvm_fusionx.report.profile import format_seconds
 
-    table = Table("block", "template", "time", "share", "GFLOP/s", "GB/s", box=None)
+    table = Table(
+        Column("block", overflow="fold"), "template", "time", "share", "GFLOP/s", "GB/s", box=None
+    )
     for column in table.columns[2:]:
         column.justify = "right"
     slowest = sorted(report.kernels, key=lambda kernel: -kernel.seconds)

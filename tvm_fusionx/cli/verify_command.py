@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tvm_fusionx.cli.options import (
     debug_option,
@@ -119,7 +119,9 @@ def command(
 
 
 def _print_report(report: VerifyReport, show_all: bool) -> None:
-    table = Table("", "", "max abs", "max rel", "cosine", "NaN", "Inf", box=None)
+    table = Table(
+        "", Column("of", overflow="fold"), "max abs", "max rel", "cosine", "NaN", "Inf", box=None
+    )
     for column in table.columns[2:]:
         column.justify = "right"
     for position, difference in enumerate(report.end_to_end):
@@ -128,7 +130,7 @@ def _print_report(report: VerifyReport, show_all: bool) -> None:
     blocks = sorted(report.blocks, key=lambda block: (block.ok, -block.difference.max_rel))
     shown = blocks if show_all else blocks[:SHOWN_BLOCKS]
     for block in shown:
-        _add_row(table, block.ok, f"block {block.name}", block.difference)
+        _add_row(table, block.ok, block.name, block.difference)
     console = Console()
     console.print(table)
     if len(shown) < len(blocks):
