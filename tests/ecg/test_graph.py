@@ -96,8 +96,9 @@ def test_replace_merges_calls_that_become_equal_up_to_the_outputs(graph: Graph, 
     towers = [graph.call("tanh", [graph.call("exp", [value])]) for value in (x, y)]
     graph.outputs = (graph.call("add", towers),)
     graph.replace(y, x)
-    graph.prune()
     assert _ops(graph) == ["exp", "tanh", "add"]
+    # The calls that were merged into others read nothing any more.
+    assert len(graph.users(x.node)) == 1
     add = graph.outputs[0].node
     assert add.operands[0] is add.operands[1]
 
@@ -151,6 +152,31 @@ def test_prune_drops_what_no_output_needs_and_keeps_inputs(graph: Graph, x: Valu
     assert graph.contains(unread.node)
     assert graph.users(x.node) == (live.node,)
     assert graph.call("exp", [x]) is not dead
+
+
+def test_an_unread_call_is_dropped_with_what_only_it_needs(graph: Graph, x: Value) -> None:
+    shared = graph.call("exp", [x])
+    inner = graph.call("tanh", [shared])
+    top = graph.call("sin", [inner])
+    other = graph.call("cos", [shared])
+    graph.outputs = (other,)
+    graph.drop_unread(top.node)
+    assert [graph.contains(value.node) for value in (top, inner, shared, other)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert graph.users(shared.node) == (other.node,)
+
+
+def test_a_call_that_is_read_or_returned_is_not_dropped(graph: Graph, x: Value) -> None:
+    inner = graph.call("exp", [x])
+    top = graph.call("tanh", [inner])
+    graph.outputs = (top,)
+    for value in (inner, top, x):
+        graph.drop_unread(value.node)
+        assert graph.contains(value.node)
 
 
 def test_rollback_takes_back_what_was_added(graph: Graph, x: Value) -> None:

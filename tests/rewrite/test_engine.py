@@ -113,6 +113,33 @@ def test_an_application_says_what_where_and_how_much() -> None:
     assert applied.gain == Cost(9 * 32, 0, 0, 0, 0, 0)
 
 
+@declare(lhs=lambda a: op.sqrt(a), law=Law.COMMUTATIVE)
+def sqrt_to_exp(a: Term) -> Term:
+    """sqrt(a) -> exp(a): pays only where exp(a) is there already."""
+    return op.exp(a)
+
+
+def test_a_call_that_is_there_costs_nothing_unless_it_was_replaced() -> None:
+    expr = relay.sqrt(x) - relay.exp(x)
+    shared = graph(expr)
+    apply_rules(shared, [sqrt_to_exp])
+    assert _operators(shared) == ["exp", "subtract"]
+    replaced = graph(expr)
+    applied = apply_rules(replaced, [sqrt_to_exp, exp_to_abs])
+    assert [item.rule for item in applied] == ["exp_to_abs"]
+    assert _operators(replaced) == ["sqrt", "abs", "subtract"]
+
+
+def test_gains_add_up_to_what_the_graph_costs_less() -> None:
+    found = graph((x * z + y * z) / relay.const(3.0) + relay.transpose(relay.transpose(x)))
+    before = cost_of(found.calls())
+    gains = [item.gain for item in rewrite(found)]
+    after = cost_of(found.calls())
+    assert [sum(field) for field in zip(*gains, strict=True)] == [
+        first - second for first, second in zip(before, after, strict=True)
+    ]
+
+
 def test_a_result_of_another_type_is_not_put_in() -> None:
     found = graph(relay.exp(x))
     assert apply_rules(found, [exp_to_sum]) == []

@@ -208,6 +208,7 @@ class Graph:
         A reader that becomes equal to an existing call is merged with it, and so on upwards.
         """
         pending = [(old, new)]
+        merged: list[Node] = []
         while pending:
             before, after = pending.pop()
             if before is after:
@@ -215,7 +216,11 @@ class Graph:
             self.outputs = tuple(after if value is before else value for value in self.outputs)
             for user in self.users(before.node):
                 if before in user.operands:
-                    pending.extend(self._change_operand(user, before, after))
+                    twins = self._change_operand(user, before, after)
+                    merged.extend(first.node for first, _ in twins[:1])
+                    pending.extend(twins)
+        for node in merged:
+            self.drop_unread(node)
 
     def prune(self) -> None:
         """Drop the nodes that no output needs; inputs stay."""
@@ -226,6 +231,25 @@ class Graph:
             self._users.pop(node, None)
         for node, users in self._users.items():
             self._users[node] = {user: None for user in users if user in live}
+
+    def drop_unread(self, node: Node) -> None:
+        """Drop a call that nothing reads, and the calls that only it needs."""
+        pending = [node]
+        while pending:
+            unread = pending.pop()
+            if (
+                not unread.is_call
+                or not self.contains(unread)
+                or self._users[unread]
+                or self.is_output(unread)
+            ):
+                continue
+            self._forget_key(unread)
+            del self._key_of[unread]
+            del self._users[unread]
+            for value in unread.operands:
+                self._users[value.node].pop(unread, None)
+                pending.append(value.node)
 
     def contains(self, node: Node) -> bool:
         """Tell whether a node is in the graph, live or not."""
@@ -257,9 +281,7 @@ class Graph:
                 pending.extend(value.node for value in node.operands)
         return found
 
-    def _change_operand(
-        self, user: Node, before: Value, after: Value
-    ) -> Iterable[tuple[Value, Value]]:
+    def _change_operand(self, user: Node, before: Value, after: Value) -> list[tuple[Value, Value]]:
         self._forget_key(user)
         user.operands = tuple(after if value is before else value for value in user.operands)
         if all(value.node is not before.node for value in user.operands):
@@ -270,7 +292,7 @@ class Graph:
         if twin is None or twin is user:
             self._by_key[key] = user
             self._key_of[user] = key
-            return ()
+            return []
         self._key_of[user] = None
         return list(zip(user, twin, strict=True))
 

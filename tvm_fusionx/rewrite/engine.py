@@ -153,4 +153,7 @@ def _apply(graph: Graph, item: _Opportunity) -> Cost | None:
         return None
     for old, new in replacements:
         graph.replace(old, new)
+    # A later attempt must not find these again and take them for calls that cost nothing.
+    for old, _ in replacements:
+        graph.drop_unread(old.node)
     return gain

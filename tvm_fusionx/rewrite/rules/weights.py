@@ -72,14 +72,10 @@ def merge_products_of_one_input(graph: Graph, node: Node) -> list[Replacement] |
 def _sibling_products(graph: Graph, node: Node) -> list[Node]:
     """Return the products of the same input with constant matrices, in the order of the graph."""
     source = node.operands[0]
-    users = graph.users(source.node)
-    # Products merged before still read the input until the graph is pruned.
-    live = set(graph.topological()) if len(users) > 1 else set(users)
     return [
         user
-        for user in users
+        for user in graph.users(source.node)
         if user.op == "nn.dense"
-        and user in live
         and user.operands[0] is source
         and user.operands[1].is_constant
         and user.outputs[0].dtype == node.outputs[0].dtype
