@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 import tvm_fusionx
-from tvm_fusionx.relay_presence import is_the_command, require_relay, why_no_relay
+from tvm_fusionx.relay_presence import (
+    is_the_command,
+    missing_package,
+    require_relay,
+    why_no_relay,
+)
 
 ROOT = Path(tvm_fusionx.__file__).resolve().parent.parent
 
@@ -47,6 +52,30 @@ def test_with_a_tvm_without_relay_importing_names_the_folder(tmp_path: Path) -> 
 def test_the_error_is_an_import_error() -> None:
     script = "try:\n import tvm_fusionx\nexcept ImportError as error:\n print(error.exit_code)"
     assert _python("-c", script, path=str(ROOT)).stdout.strip() == "3"
+
+
+def test_without_onnx_the_passes_import_and_reading_says_what_to_install() -> None:
+    script = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "import tvm_fusionx as fx; print(fx.passes.FuseByMapping.__name__)\n"
+        "try:\n fx.from_onnx\nexcept ImportError as error:\n print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "FuseByMapping"
+    assert 'pip install "tvm-fusionx[onnx]"' in second
+
+
+def test_a_missing_package_of_no_extra_is_installed_by_its_own_name() -> None:
+    error = missing_package(ModuleNotFoundError("No module named 'abacus'", name="abacus.beads"))
+    assert error.next_step == "Install it with: pip install abacus"
+    assert error.exit_code == 3
 
 
 @pytest.mark.parametrize(

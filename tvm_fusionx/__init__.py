@@ -5,8 +5,15 @@ or the passes of ``fx.passes`` in a ``tvm.transform.Sequential`` of your own. Im
 nothing in TVM.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tvm_fusionx import errors
-from tvm_fusionx.relay_presence import is_the_command, require_relay
+from tvm_fusionx.relay_presence import is_the_command, missing_package, require_relay
+
+if TYPE_CHECKING:
+    from tvm_fusionx.frontend import from_onnx
+    from tvm_fusionx.report.bench import bench
 
 __version__ = "0.1.0"
 
@@ -33,11 +40,21 @@ if not is_the_command():
     # A function that bears its module's name is imported eagerly on purpose: importing such a
     # module later would put the module in the function's place.
     from tvm_fusionx import passes
-    from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.pipeline import build, pipeline
-    from tvm_fusionx.report.bench import bench
     from tvm_fusionx.report.explain import explain
     from tvm_fusionx.report.profile import profile
     from tvm_fusionx.report.verify import verify
     from tvm_fusionx.threads import threads
+
+# Reading ONNX needs the package of that name, which a user of the passes alone may not have.
+_NEEDS_ONNX = {"bench": "tvm_fusionx.report.bench", "from_onnx": "tvm_fusionx.frontend"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_ONNX:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(_NEEDS_ONNX[name]), name)
+    except ModuleNotFoundError as error:
+        raise missing_package(error) from error

@@ -18,6 +18,17 @@ INSTALL_ADVICE = (
     "path."
 )
 
+# Package -> the extra of this distribution that brings it.
+EXTRAS = {
+    "tvm": "tvm",
+    "onnx": "onnx",
+    "onnxslim": "onnx",
+    "onnxruntime": "peers",
+    "xgboost": "tune",
+    "torch": "zoo",
+    "transformers": "zoo",
+}
+
 COMMAND_NAME = "fusionx"
 
 
@@ -60,6 +71,19 @@ def require_relay() -> None:
             found=problem,
             next_step=INSTALL_ADVICE,
         )
+
+
+def missing_package(error: ModuleNotFoundError) -> MissingDependencyError:
+    """Return the typed error for a package that could not be imported, with what installs it."""
+    package = (error.name or "").split(".")[0]
+    extra = EXTRAS.get(package)
+    what = f'"tvm-fusionx[{extra}]"' if extra else package
+    return MissingDependencyError(
+        f"package {package}",
+        expected="an installed package",
+        found=str(error),
+        next_step=f"Install it with: pip install {what}",
+    )
 
 
 def is_the_command() -> bool:

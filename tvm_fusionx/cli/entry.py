@@ -12,6 +12,7 @@ import click
 from tvm_fusionx import __version__
 from tvm_fusionx.cli.options import Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
+from tvm_fusionx.relay_presence import missing_package
 
 # Command -> module of this package; the command object bears the module's name with `_command`.
 COMMANDS = ("compile", "run", "bench", "verify", "explain", "doctor")
@@ -81,11 +82,12 @@ def _run(args: Sequence[str] | None, settings: Settings) -> int:
     except click.Abort:
         click.echo("fusionx: interrupted", err=True)
         return EXIT_INTERRUPTED
-    except FusionXError as error:
+    except (FusionXError, ModuleNotFoundError) as error:
         if settings.debug:
             raise
-        click.echo(f"fusionx: {error}", err=True)
-        return error.exit_code
+        typed = error if isinstance(error, FusionXError) else missing_package(error)
+        click.echo(f"fusionx: {typed}", err=True)
+        return typed.exit_code
     except Exception as error:  # the last place where a person can be given a sentence
         if settings.debug:
             raise
