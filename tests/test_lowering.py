@@ -176,3 +176,22 @@ def test_damaged_records_name_the_line(tmp_path: Path) -> None:
 def test_missing_records(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"none\.jsonl"):
         load_records(tmp_path / "none.jsonl", RESOLVED)
+
+
+@pytest.mark.parametrize(
+    ("target", "accumulator"),
+    [
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76", "<4 x float>"),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=core-avx2", "<8 x float>"),
+    ],
+)
+def test_vectors_have_the_width_of_the_target_not_of_the_host(
+    target: str, accumulator: str
+) -> None:
+    body = relay.nn.softmax(relay.nn.matmul(var("x", 8, 6), var("w", 6, 32)))
+    with lowering(target) as log:
+        library = relay.build(as_block(body), target)
+    assert [(entry.template, entry.fallback_reason) for entry in log.entries] == [("dot", None)]
+    text = library.get_lib().get_source("ll")
+    assert accumulator in text
+    assert "@expf" not in text
