@@ -27,6 +27,22 @@ def test_large_integers_divide_exactly() -> None:
     assert evaluate(node, [a, b * 0], OPSETS) is None
 
 
+def test_elements_are_gathered_one_by_one() -> None:
+    data = np.arange(12).reshape(3, 4)
+    indices = np.array([[0, -1, 2], [3, 3, -4]])
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=1)
+    (result,) = evaluate(node, [data, indices], OPSETS) or []
+    assert result.tolist() == [[0, 3, 2], [7, 7, 4]]
+
+
+def test_what_the_reference_computes_wrongly_stays() -> None:
+    scatter = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="mul")
+    x = np.ones(3, "float32")
+    assert evaluate(scatter, [x, np.array([0]), x[:1]], OPSETS) is None
+    aligned = helper.make_node("Add", ["a", "b"], ["y"], broadcast=1, axis=0)
+    assert evaluate(aligned, [np.ones((2, 3)), np.ones(2)], {"": 6}) is None
+
+
 def test_random_and_unknown_operators_stay() -> None:
     random = helper.make_node("RandomUniform", [], ["y"], shape=[2])
     assert evaluate(random, [], OPSETS) is None
