@@ -12,7 +12,7 @@ from tvm_fusionx import errors
 from tvm_fusionx.relay_presence import is_the_command, missing_package, require_relay
 
 if TYPE_CHECKING:
-    from tvm_fusionx.frontend import from_onnx
+    from tvm_fusionx.frontend.from_onnx import from_onnx
     from tvm_fusionx.report.bench import bench
 
 __version__ = "0.1.0"
