@@ -93,6 +93,13 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         lambda: relay.sum(const(1) * var("v", 8)),
         "the factor is not a constant",
     ),
+    "windows that may lie in the padding alone": (
+        "relu_after_max_pool",
+        lambda: relay.nn.max_pool2d(
+            relay.nn.relu(image), pool_size=(1, 1), strides=(3, 3), ceil_mode=True
+        ),
+        None,
+    ),
     "one transpose": ("merge_transposes", lambda: relay.transpose(cube), None),
     "one reshape": ("merge_reshapes", lambda: relay.reshape(cube, (6, 4)), None),
     "elements change place": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm_fusionx.rewrite.conditions import why_not_float, why_not_float_scalar
 from tvm_fusionx.rewrite.rule import Law, NumericClass, rule
-from tvm_fusionx.rewrite.term import Term, op
+from tvm_fusionx.rewrite.term import Term, call, op
 
 
 @rule(
@@ -41,7 +41,8 @@ def relu_after_max(a: Term) -> Term:
 
 
 @rule(
-    lhs=lambda a: op.nn.max_pool2d(op.nn.relu(a)),
+    # Rounded up, a window may lie in the padding alone, and its minus infinity would become 0.
+    lhs=lambda a: call("nn.max_pool2d", op.nn.relu(a), attrs={"ceil_mode": False}),
     law=Law.COMMUTATIVE,
     numeric_class=NumericClass.EXACT,
     a=(1, 2, 8, 8),
