@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,8 @@ from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot
 from tvm_fusionx.schedules.nest import Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
+
+logger = logging.getLogger(__name__)
 
 # An epilogue with more expression nodes than this, or any transcendental function, is applied
 # to the tile from memory in a loop: unrolled over all registers its code would be too large.
@@ -43,8 +46,19 @@ def isolate(func: Any, info: BlockInfo, values: KnobValues, row_block: int) -> I
     """Accumulate the product in registers, written out by a stage of its own; widen both to tiles.
 
     A stage that finishes the product element by element becomes part of the writing stage,
-    whatever its own layout, when TVM finds the inverse of its index map.
+    whatever its own layout, when TVM finds the inverse of its index map and no axis that it splits
+    has to be widened.
     """
+    try:
+        return _isolate(func, info, values, row_block, finishes=True)
+    except UnschedulableError as error:
+        logger.debug("what finishes the product stays a stage of its own: %s", error)
+    return _isolate(func, info, values, row_block, finishes=False)
+
+
+def _isolate(
+    func: Any, info: BlockInfo, values: KnobValues, row_block: int, finishes: bool
+) -> IsolatedDot:
     sch = schedule_of(func)
     info = info_of(sch, info)
     dot = info.anchor
@@ -54,7 +68,7 @@ def isolate(func: Any, info: BlockInfo, values: KnobValues, row_block: int) -> I
     write = sch.cache_write(sch.get_block(dot.name), 0, "local")
     name = sch.get(write).name_hint
     readers = info.consumers[dot.name]
-    if len(readers) == 1 and not info.stages[readers[0]].is_reduction:
+    if finishes and len(readers) == 1 and not info.stages[readers[0]].is_reduction:
         with contextlib.suppress(tvm.TVMError):
             sch.reverse_compute_inline(sch.get_block(readers[0]))
     current = info_of(sch, info)

@@ -16,6 +16,8 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.template import UnschedulableError
+
 OVERLAP = "overlap"
 PAD = "pad"
 
@@ -40,6 +42,12 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
     -------
     tir.PrimFunc
         The same function; itself when the tile divides the axis.
+
+    Raises
+    ------
+    UnschedulableError
+        In mode `PAD`, when the tensor that `write` writes has no axis of its own for this one: a
+        reshape is part of the stage.
     """
     root = func.body.block
     local = _written_buffer(root, reduce)
@@ -50,7 +58,7 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
     replaced = {local.data: _widened(local, axis, wide_extent)}
     if mode == PAD:
         target = _written_buffer(root, write)
-        replaced[target.data] = _widened(target, axis, wide_extent)
+        replaced[target.data] = _widened(target, _written_axis(root, write, axis), wide_extent)
 
     def place(column: Any) -> Any:
         if mode == PAD:
@@ -95,6 +103,26 @@ def _written_buffer(root: Any, name: str) -> Any:
 
     tir.stmt_functor.ir_transform(root.body, visit, None, ["tir.Block"])
     return found[0]
+
+
+def _written_axis(root: Any, name: str, axis: int) -> int:
+    """Return the axis of the written tensor that a block variable runs along."""
+    found: list[tuple[Any, Any]] = []
+
+    def visit(node: Any) -> None:
+        if node.name_hint == name:
+            found.append((node.iter_vars[axis].var, node.body.indices))
+
+    tir.stmt_functor.ir_transform(root.body, visit, None, ["tir.Block"])
+    variable, indices = found[0]
+    uses = [place for place, index in enumerate(indices) if _mentions(index, variable)]
+    if len(uses) != 1 or not indices[uses[0]].same_as(variable):
+        raise UnschedulableError("what finishes the product splits the axis that a tile widens")
+    return uses[0]
+
+
+def _mentions(expr: Any, variable: Any) -> bool:
+    return any(variable.same_as(each) for each in tir.analysis.undefined_vars(expr))
 
 
 def _rewrite_nest(
