@@ -191,6 +191,7 @@ def remembered_library_information() -> Iterator[None]:
 
 _original_libinfo = te_compiler.libinfo
 
+
 @contextlib.contextmanager
 def before_llvm(change: Callable[[Any], Any]) -> Iterator[None]:
     """Pass every module that this thread builds with LLVM in this scope through `change`.
