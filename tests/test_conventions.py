@@ -36,10 +36,6 @@ ROOMS = (
     "cli",
 )
 
-# Modules that stand in one room and belong, by what they know, to another: Winograd's operator is
-# used by the layout that introduces it and by the template that schedules it.
-STANDS_WITH = {"tvm_fusionx.layout.winograd": "operators"}
-
 # Rooms whose files are rows of one table, each row checked by the one test of the table.
 TESTED_AS_A_TABLE = {
     # Every rule is checked by its own declaration.
@@ -67,9 +63,6 @@ def _tree(path: Path) -> ast.Module:
 
 def _room(dotted: str) -> str:
     """Return the room of ``tvm_fusionx.room.module.name``."""
-    for module, room in STANDS_WITH.items():
-        if f"{dotted}.".startswith(f"{module}."):
-            return room
     return dotted.split(".")[1] if "." in dotted else ""
 
 

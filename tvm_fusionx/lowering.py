@@ -32,12 +32,12 @@ from tvm_fusionx._tvm import (
     remembered_library_information,
 )
 from tvm_fusionx.errors import RecordError
-from tvm_fusionx.layout.winograd import register_winograd
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule, target_key
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
 from tvm_fusionx.schedules.sharing import share_kernels
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
+from tvm_fusionx.schedules.winograd_expression import register_winograd
 
 logger = logging.getLogger(__name__)
 

@@ -2,5 +2,6 @@
 
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense
+from tvm_fusionx.layout.winograd import pack_winograd
 
-__all__ = ["pack_convolutions", "pack_dense"]
+__all__ = ["pack_convolutions", "pack_dense", "pack_winograd"]

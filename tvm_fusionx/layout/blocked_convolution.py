@@ -20,7 +20,6 @@ from tvm_fusionx.layout.blocked_tensor import (
     leave,
     reshape,
 )
-from tvm_fusionx.layout.blocked_winograd import block_winograd
 
 CONV2D = "nn.conv2d"
 CONV2D_TRANSPOSE = "nn.conv2d_transpose"
@@ -73,9 +72,6 @@ def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blo
         # Inputs are broadcast, never loaded as vectors: chunks of one channel serve as well, and
         # an image is such a tensor already.
         form = enter(graph, data, 1)
-    filtered = block_winograd(graph, node, form, vector)
-    if filtered is not None:
-        return filtered
     attrs = node.attrs.replace(
         **_sizes(node),
         data_layout=blocked_layout(form.block),

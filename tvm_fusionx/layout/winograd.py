@@ -1,201 +1,149 @@
-"""Winograd's minimal filtering F(4x4, 3x3): matrices, weights, the operator's tensor expressions.
+"""Winograd's minimal filtering for the blocked 3x3 convolutions that it makes faster.
 
-A 3x3 convolution of stride 1 makes each 4x4 tile of output from a 6x6 tile of input with 36 instead
-of 144 multiplications a channel pair (Lavin and Gray, 2016, section 4.3).
+Three questions, each with a reason for no: *can* it be computed so, *which* tile is the cheapest by
+the cost that the schedules count, and *should* it be, does it gain enough over the direct sum.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import logging
 
 import numpy as np
-from tvm import te, tir, topi
-from tvm.relay.op import op as relay_op
-from tvm.relay.op.strategy import generic
+
+from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.ecg.relay_attributes import default_attributes
+from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, WINDOW, transform_weights
+from tvm_fusionx.schedules.winograd_tiling import (
+    Problem,
+    best_cut,
+    cycles,
+    direct_cycles,
+    panel_channels,
+)
+
+logger = logging.getLogger(__name__)
 
 WINOGRAD = "nn.contrib_conv2d_winograd_without_weight_transform"
 
-# Output and input pixels of a tile along one axis, and the window's.
-TILE = 4
-WINDOW = 3
-SPAN = TILE + WINDOW - 1
+# Narrower chunks leave most lanes of the transforms' vectors empty.
+FEWEST_LANES = 4
 
-# Names of the stages, by which the schedule knows them.
-STAGE_PAD = "winograd_pad"
-STAGE_ROWS = "winograd_rows"
-STAGE_INPUT = "winograd_input"
-STAGE_PRODUCT = "winograd_product"
-STAGE_COLUMNS = "winograd_columns"
-STAGE_OUTPUT = "winograd_output"
-
-# Lavin and Gray, section 4.3: the transforms of input, weights and output.
-INPUT_MATRIX = np.array(
-    [
-        [4, 0, -5, 0, 1, 0],
-        [0, -4, -4, 1, 1, 0],
-        [0, 4, -4, -1, 1, 0],
-        [0, -2, -1, 2, 1, 0],
-        [0, 2, -1, -2, 1, 0],
-        [0, 4, 0, -5, 0, 1],
-    ],
-    dtype=np.float64,
-)
-WEIGHT_MATRIX = np.array(
-    [
-        [1 / 4, 0, 0],
-        [-1 / 6, -1 / 6, -1 / 6],
-        [-1 / 6, 1 / 6, -1 / 6],
-        [1 / 24, 1 / 12, 1 / 6],
-        [1 / 24, -1 / 12, 1 / 6],
-        [0, 0, 1],
-    ],
-    dtype=np.float64,
-)
-OUTPUT_MATRIX = np.array(
-    [
-        [1, 1, 1, 1, 1, 0],
-        [0, 1, -1, 2, -2, 0],
-        [0, 1, 1, 4, 4, 0],
-        [0, 1, -1, 8, -8, 1],
-    ],
-    dtype=np.float64,
-)
+# It must win clearly: it rounds worse than the direct sum, and its weights take more memory.
+LEAST_GAIN = 1.1
 
 
-def transform_weights(array: np.ndarray, block: int) -> np.ndarray:
-    """Return weights ``[O, I, 3, 3]`` transformed and packed as ``[36, O / block, I, block]``."""
-    outputs, inputs, _, _ = array.shape
-    wide = np.einsum(
-        "ak,oikl,bl->aboi", WEIGHT_MATRIX, array.astype(np.float64), WEIGHT_MATRIX, optimize=True
-    )
-    cut = wide.reshape(SPAN * SPAN, outputs // block, block, inputs)
-    return np.ascontiguousarray(cut.transpose(0, 1, 3, 2)).astype(array.dtype)
-
-
-def _combine(matrix: np.ndarray, row: Any, element: Any, dtype: str) -> Any:
-    """Return the sum over k of ``matrix[row, k] * element(k)``; constant once `row` is."""
-    total: Any = None
-    for k in range(matrix.shape[1]):
-        factor: Any = tir.const(float(matrix[0, k]), dtype)
-        for position in range(1, matrix.shape[0]):
-            here = tir.const(float(matrix[position, k]), dtype)
-            factor = tir.Select(row == position, here, factor)
-        term = factor * element(k)
-        total = term if total is None else total + term
-    return total
-
-
-def winograd_compute(data: Any, weights: Any, padding: tuple[int, ...], dtype: str) -> Any:
-    """Return the NCHWc convolution of `data` by transformed `weights`, as tensor expressions.
+def pack_winograd(graph: Graph, cpu: Cpu) -> int:
+    """Compute the blocked 3x3 convolutions of `graph` by minimal filtering where it pays, in place.
 
     Parameters
     ----------
-    data
-        Tensor ``[N, I / i, H, W, i]``.
-    weights
-        Tensor ``[36, O / o, I, o]`` from :func:`transform_weights`.
-    padding
-        Rows and columns of zeros: top, left, bottom, right.
-    dtype
-        Element type of the result.
+    graph
+        The graph, after :func:`tvm_fusionx.layout.pack_convolutions`.
+    cpu
+        What the costs are counted for.
+
+    Returns
+    -------
+    int
+        Number of convolutions changed.
     """
-    batch, chunks, height, width, inner = (int(extent) for extent in data.shape)
-    _, out_chunks, channels, outer = (int(extent) for extent in weights.shape)
-    top, left, bottom, right = padding
-    rows, columns = height + top + bottom - WINDOW + 1, width + left + right - WINDOW + 1
-    tile_rows, tile_columns = -(-rows // TILE), -(-columns // TILE)
-    tiles = batch * tile_rows * tile_columns
-    zero = tir.const(0, data.dtype)
-    padded = te.compute(
-        (batch, chunks, tile_rows * TILE + WINDOW - 1, tile_columns * TILE + WINDOW - 1, inner),
-        lambda n, c, h, w, v: tir.if_then_else(
-            tir.all(h >= top, h < height + top, w >= left, w < width + left),
-            data[n, c, h - top, w - left, v],
-            zero,
-        ),
-        name=STAGE_PAD,
-    )
-    by_rows = te.compute(
-        (batch, chunks, tile_rows, SPAN, tile_columns * TILE + WINDOW - 1, inner),
-        lambda n, c, t, a, w, v: _combine(
-            INPUT_MATRIX, a, lambda k: padded[n, c, t * TILE + k, w, v], data.dtype
-        ),
-        name=STAGE_ROWS,
-    )
-    image = tile_rows * tile_columns
-    transformed = te.compute(
-        (SPAN * SPAN, chunks, tiles, inner),
-        lambda p, c, t, v: _combine(
-            INPUT_MATRIX,
-            tir.indexmod(p, SPAN),
-            lambda k: by_rows[
-                tir.indexdiv(t, image),
-                c,
-                tir.indexmod(tir.indexdiv(t, tile_columns), tile_rows),
-                tir.indexdiv(p, SPAN),
-                tir.indexmod(t, tile_columns) * TILE + k,
-                v,
-            ],
-            data.dtype,
-        ),
-        name=STAGE_INPUT,
-    )
-    channel = te.reduce_axis((0, channels), name="channel")
-    product = te.compute(
-        (SPAN * SPAN, out_chunks, tiles, outer),
-        lambda p, o, t, v: te.sum(
-            transformed[p, tir.indexdiv(channel, inner), t, tir.indexmod(channel, inner)].astype(
-                dtype
-            )
-            * weights[p, o, channel, v].astype(dtype),
-            axis=[channel],
-        ),
-        name=STAGE_PRODUCT,
-    )
-    by_columns = te.compute(
-        (out_chunks, tiles, TILE, SPAN, outer),
-        lambda o, t, y, b, v: _combine(
-            OUTPUT_MATRIX, y, lambda k: product[k * SPAN + b, o, t, v], dtype
-        ),
-        name=STAGE_COLUMNS,
-    )
-    return te.compute(
-        (batch, out_chunks, rows, columns, outer),
-        lambda n, o, h, w, v: _combine(
-            OUTPUT_MATRIX,
-            tir.indexmod(w, TILE),
-            lambda k: by_columns[
-                o,
-                (n * tile_rows + tir.indexdiv(h, TILE)) * tile_columns + tir.indexdiv(w, TILE),
-                tir.indexmod(h, TILE),
-                k,
-                v,
-            ],
-            dtype,
-        ),
-        name=STAGE_OUTPUT,
+    changed = 0
+    for node in list(graph.calls()):
+        if node.op != DENSE_BLOCKED:
+            continue
+        reason = why_not_filtered(node) or why_not_faster(node, cpu)
+        if reason is not None:
+            logger.debug("%s stays a direct sum: %s", node.name or node.op, reason)
+            continue
+        graph.replace(node[0], _filtered(graph, node, best_tile(node, cpu)))
+        changed += 1
+    graph.prune()
+    return changed
+
+
+def why_not_filtered(node: Node) -> str | None:
+    """Return why a blocked convolution cannot be computed by minimal filtering, or None."""
+    attrs = node.attrs
+    kernel = node.operands[1].shape[2:4]
+    if kernel != (WINDOW, WINDOW):
+        return f"its window is {kernel}, not {(WINDOW, WINDOW)}"
+    if any(int(each) != 1 for each in (*attrs["strides"], *attrs["dilation"])):
+        return f"its strides are {attrs['strides']} and its dilation {attrs['dilation']}"
+    if int(attrs["groups"]) != 1:
+        return f"it has {attrs['groups']} groups"
+    if not node.operands[1].is_constant:
+        return "its weights are not constant"
+    dtypes = {node.operands[0].dtype, node.operands[1].dtype, node.outputs[0].dtype}
+    if dtypes != {"float32"}:
+        return f"its tensors are {', '.join(sorted(dtypes))}: only float32 has digits to spare"
+    return None
+
+
+def why_not_faster(node: Node, cpu: Cpu) -> str | None:
+    """Return why minimal filtering of a convolution that allows it is not worth it, or None."""
+    lanes = min(node.operands[0].shape[-1], node.outputs[0].shape[-1])
+    if lanes < FEWEST_LANES:
+        return f"its chunks have {lanes} channels, fewer than {FEWEST_LANES}"
+    gain = estimated_gain(node, best_tile(node, cpu), cpu)
+    if gain < LEAST_GAIN:
+        return f"it would gain {gain:.2f} times, less than {LEAST_GAIN}"
+    return None
+
+
+def best_tile(node: Node, cpu: Cpu) -> int:
+    """Return the tile that is estimated to be the fastest."""
+    return max(FILTERINGS, key=lambda tile: estimated_gain(node, tile, cpu))
+
+
+def estimated_gain(node: Node, tile: int, cpu: Cpu) -> float:
+    """Return how many times faster than the direct sum a convolution should be."""
+    problem = _problem(node, tile)
+    return direct_cycles(problem, cpu) / cycles(problem, best_cut(problem, cpu), cpu)
+
+
+def _problem(node: Node, tile: int) -> Problem:
+    shape = node.outputs[0].shape
+    _, chunks, _, _, block = shape
+    top, left, _, _ = (int(each) for each in node.attrs["padding"])
+    return Problem(
+        filtering=FILTERINGS[tile],
+        in_shape=node.operands[0].shape,
+        out_shape=shape,
+        padding=(top, left),
+        panel=panel_channels(chunks * block, block),
     )
 
 
-def register_winograd() -> None:
-    """Give TVM's Winograd operator, which has none for CPUs, a strategy; idempotent."""
-    strategy = generic.conv2d_winograd_without_weight_transform_strategy
-    strategy.register("cpu", _strategy)
+def _filtered(graph: Graph, node: Node, tile: int) -> Value:
+    data, weights = node.operands
+    attrs = node.attrs
+    problem = _problem(node, tile)
+    wide = transform_weights(unpack_weights(weights.array), problem.filtering, problem.panel)
+    new_attrs = default_attributes(
+        WINOGRAD,
+        tile_size=tile,
+        strides=(1, 1),
+        padding=attrs["padding"],
+        dilation=(1, 1),
+        groups=1,
+        channels=problem.out_channels,
+        kernel_size=(WINDOW, WINDOW),
+        data_layout=attrs["data_layout"],
+        kernel_layout="OIHW",
+        out_layout=attrs["out_layout"],
+        out_dtype=attrs["out_dtype"],
+    )
+    return graph.call(WINOGRAD, [data, graph.constant(wide)], new_attrs, name=node.name)
 
 
-def _strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
-    chosen = relay_op.OpStrategy()
-    chosen.add_implementation(_compute, _schedule, name="tvm_fusionx.winograd")
-    return chosen
+def unpack_weights(array: np.ndarray) -> np.ndarray:
+    """Return weights ``[O / o, I / i, h, w, i, o]`` as ``[O, I, h, w]``."""
+    out_chunks, in_chunks, rows, columns, inner, outer = array.shape
+    return array.transpose(0, 5, 1, 4, 2, 3).reshape(
+        out_chunks * outer, in_chunks * inner, rows, columns
+    )
 
 
-def _compute(attrs: Any, inputs: Any, out_type: Any) -> list[Any]:
-    padding = topi.utils.get_const_tuple(attrs.padding)
-    return [winograd_compute(inputs[0], inputs[1], padding, out_type.dtype)]
-
-
-def _schedule(attrs: Any, outputs: Any, target: Any) -> Any:
-    return te.create_schedule([output.op for output in outputs])
-
-
-__all__ = ["WINOGRAD", "register_winograd", "transform_weights", "winograd_compute"]
+__all__ = ["WINOGRAD", "pack_winograd", "unpack_weights", "why_not_faster", "why_not_filtered"]

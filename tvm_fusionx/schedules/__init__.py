@@ -14,7 +14,6 @@ from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.conv2d import CONV2D
-from tvm_fusionx.schedules.conv_winograd import WINOGRAD
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
@@ -22,6 +21,7 @@ from tvm_fusionx.schedules.dot import DOT
 from tvm_fusionx.schedules.pool import POOL
 from tvm_fusionx.schedules.rows import ROWS
 from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
+from tvm_fusionx.schedules.winograd import WINOGRAD
 
 __all__ = [
     "ALL_TEMPLATES",

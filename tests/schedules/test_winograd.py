@@ -1,0 +1,90 @@
+"""Minimal filtering: the template serves it, and it is the direct convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.schedules.blocked_blocks import AVX2, as_block, describe, hard_swish
+from tests.schedules.winograd_convolution import (
+    WINOGRAD_TOLERANCE,
+    Shape,
+    direct,
+    filtered,
+)
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.winograd import WINOGRAD
+
+CASES: dict[str, tuple[Shape, int, Shape, int]] = {
+    "whole tiles": ((1, 16, 8, 8), 16, (1, 1, 1, 1), 4),
+    "parts of tiles, two images": ((2, 8, 7, 10), 24, (1, 1, 1, 1), 4),
+    "padding differs": ((1, 8, 9, 6), 8, (0, 2, 1, 0), 4),
+    "no padding": ((1, 32, 11, 13), 40, (0, 0, 0, 0), 4),
+    "more padding than window": ((1, 8, 5, 5), 48, (3, 3, 3, 3), 4),
+    "a single pixel": ((1, 8, 1, 1), 8, (1, 1, 1, 1), 4),
+    "one row ends in the border": ((1, 32, 13, 12), 32, (1, 1, 1, 1), 4),
+    "small tiles": ((1, 48, 7, 9), 32, (1, 1, 1, 1), 2),
+}
+
+
+def _check(made: Any, expected: Any) -> None:
+    mod = as_block(made)
+    inputs = inputs_of(mod)
+    target = resolve_target(TARGET)
+    with lowering(target) as log:
+        library = relay.build(mod, target)
+    assert [(each.template, each.fallback_reason) for each in log.entries] == [("winograd", None)]
+    assert_close(run_once(library, inputs), run_plain(module(expected), inputs), WINOGRAD_TOLERANCE)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_the_direct_convolution(case: str) -> None:
+    shape, outputs, padding, tile = CASES[case]
+    made = filtered(shape, outputs, padding, tile)
+    _check(hard_swish(made), hard_swish(direct(shape, outputs, padding)))
+
+
+def _residual(y: Any) -> Any:
+    bias, other = var("b", 1, 2, 1, 1, 8), var("r", 1, 2, 8, 6, 8)
+    return relay.nn.relu(relay.add(relay.add(y, bias), other))
+
+
+def _unblocked(y: Any) -> Any:
+    return relay.nn.relu(relay.layout_transform(y, "NCHW8c", "NCHW"))
+
+
+def _enlarged(y: Any) -> Any:
+    return relay.nn.relu(relay.nn.pad(y, ((0, 0), (0, 0), (1, 1), (2, 0), (0, 0))))
+
+
+@pytest.mark.parametrize("after", [_residual, _unblocked, _enlarged])
+def test_what_follows_is_applied(after: Any) -> None:
+    case = ((1, 8, 8, 6), 16, (1, 1, 1, 1))
+    _check(after(filtered(*case)), after(direct(*case)))
+
+
+def test_it_serves_nothing_else() -> None:
+    pooled = relay.nn.max_pool2d(var("x", 1, 2, 6, 6, 8), (2, 2), (2, 2), layout="NCHW8c")
+    assert WINOGRAD.why_not(describe(pooled)) == "it is no minimal filtering"
+
+
+def test_another_reduction_is_refused() -> None:
+    summed = relay.sum(filtered((1, 8, 6, 6), 8, (1, 1, 1, 1)), axis=(2, 3))
+    assert WINOGRAD.why_not(describe(summed)) == "it has reductions besides the products"
+
+
+def test_two_results_are_refused() -> None:
+    made = filtered((1, 8, 6, 6), 8, (1, 1, 1, 1))
+    both = relay.Tuple([relay.nn.relu(made), relay.negative(made)])
+    assert WINOGRAD.why_not(describe(both)) == "it writes 2 tensors, not one"
+
+
+def test_every_knob_offers_its_default() -> None:
+    info = describe(filtered((1, 8, 8, 8), 16, (1, 1, 1, 1)))
+    for name, knob in WINOGRAD.knobs(info, AVX2).items():
+        assert knob.default in knob.choices, name

@@ -1,0 +1,76 @@
+"""How minimal filtering is divided, and when it is estimated to pay."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.schedules.blocked_blocks import AVX2, AVX512
+from tests.schedules.winograd_convolution import problem
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
+from tvm_fusionx.schedules.winograd_tiling import (
+    Cut,
+    best_cut,
+    column_choices,
+    cycles,
+    direct_cycles,
+    panel_channels,
+    product_cycles,
+    tile_choices,
+)
+
+
+@pytest.mark.parametrize(("outputs", "panel"), [(64, 32), (24, 24), (16, 16), (40, 8), (56, 8)])
+def test_panels_divide_the_channels(outputs: int, panel: int) -> None:
+    assert panel_channels(outputs, 8) == panel
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512])
+@pytest.mark.parametrize("outputs", [8, 16, 24, 32])
+def test_sums_weights_and_a_broadcast_fit_the_registers(cpu: Cpu, outputs: int) -> None:
+    sized = problem(32, 56, 4, outputs)
+    chunks = sized.panel_chunks
+    assert all(each * chunks + chunks + 1 <= cpu.registers for each in column_choices(sized, cpu))
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512])
+@pytest.mark.parametrize("tile", FILTERINGS)
+@pytest.mark.parametrize(("channels", "size"), [(64, 56), (24, 13), (512, 7), (8, 1)])
+def test_the_best_division_is_valid(cpu: Cpu, tile: int, channels: int, size: int) -> None:
+    sized = problem(channels, size, tile)
+    cut = best_cut(sized, cpu)
+    assert cut.tiles in tile_choices(sized)
+    assert sized.panels % cut.panel_tasks == 0
+    assert cut.columns in column_choices(sized, cpu)
+    assert cut.columns <= cut.tiles
+
+
+def test_every_core_has_work_and_the_same() -> None:
+    for channels, size in ((64, 56), (128, 28), (256, 14)):
+        sized = problem(channels, size, 4)
+        cut = best_cut(sized, AVX512)
+        tasks = -(-sized.tiles // cut.tiles) * cut.panel_tasks
+        assert tasks % AVX512.cores == 0
+
+
+def test_few_tiles_share_the_weights_between_tasks() -> None:
+    # Weights are most of the traffic: no two tasks read the same.
+    assert best_cut(problem(256, 14, 4), AVX512) == Cut(tiles=16, panel_tasks=2, columns=6)
+
+
+def test_weights_beyond_the_cache_prefer_small_tiles() -> None:
+    wide, narrow = problem(512, 7, 4), problem(512, 7, 2)
+    assert cycles(wide, best_cut(wide, AVX512), AVX512) > cycles(
+        narrow, best_cut(narrow, AVX512), AVX512
+    )
+
+
+def test_a_quarter_of_the_products_is_not_a_quarter_of_the_time() -> None:
+    sized = problem(64, 56, 4)
+    estimated = cycles(sized, best_cut(sized, AVX512), AVX512)
+    assert direct_cycles(sized, AVX512) / 4 < estimated < direct_cycles(sized, AVX512) / 2
+
+
+def test_partial_tiles_of_registers_cost_a_whole_one() -> None:
+    sized = problem(64, 56, 4)
+    assert product_cycles(sized, Cut(11, 1, 5)) == product_cycles(sized, Cut(15, 1, 5))

@@ -1,0 +1,190 @@
+"""How a convolution by minimal filtering is divided, and what it costs.
+
+Numbers come from the machine's description and from counting; the costs that were measured say so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm_fusionx.schedules.conv_tiling import (
+    FMAS_A_CYCLE,
+    MAX_LANES,
+    SPARE_REGISTERS,
+    STREAM_BYTES_A_CYCLE,
+    SUMS_TO_HIDE_LATENCY,
+    TASK_CYCLES,
+    divisors,
+)
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.winograd_filtering import WINDOW, Filtering
+
+FLOAT_BYTES = 4
+
+# Output chunks of a panel of weights, best first: four with six tiles fill 32 registers, with two
+# tiles 16.
+PANEL_CHUNKS = (4, 3, 2, 1)
+
+# Loads of vectors or broadcasts that a core starts in a cycle.
+LOADS_A_CYCLE = 2
+
+# Measured on Zen 4: cycles for each point of a tile and chunk, to transform input or output, the
+# traffic between the second level cache and the registers included.
+TRANSFORM_CYCLES_A_POINT = 6.0
+# Measured on Zen 4: each vector of weights costs a cycle beside the multiply-adds, for it comes
+# from the second level cache.
+WEIGHT_CYCLES = 1.0
+
+# What is read in order, weights above all, arrives while products are summed, but not all of it in
+# time: measured on Zen 4 over 8 and 16 tiles a task.
+EXPOSED_SHARE = 0.5
+
+# Weights of one layer beyond this share of the last-level cache come from memory on each run: the
+# other layers displace them. Half of the 32 MB of a Zen or a Xeon's slice of eight cores.
+CACHED_BYTES = 16 << 20
+# Measured on Zen 4, for each core of two reading at once.
+MEMORY_BYTES_A_CYCLE = 4.0
+MEMORY_READERS = 2
+# Measured on Zen 4: share of the peak that the direct convolution reaches.
+DIRECT_EFFICIENCY = 0.95
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One convolution by minimal filtering, in numbers."""
+
+    filtering: Filtering
+    in_shape: tuple[int, ...]
+    """``[N, I / i, H, W, i]``."""
+    out_shape: tuple[int, ...]
+    """``[N, O / o, rows, columns, o]``."""
+    padding: tuple[int, int]
+    """Rows of zeros above, columns of zeros to the left."""
+    panel: int
+    """Output channels of a panel of weights; a multiple of o that divides O."""
+
+    @property
+    def in_channels(self) -> int:
+        """Input channels."""
+        return self.in_shape[1] * self.in_shape[4]
+
+    @property
+    def out_channels(self) -> int:
+        """Output channels."""
+        return self.out_shape[1] * self.out_shape[4]
+
+    @property
+    def panels(self) -> int:
+        """Panels of weights."""
+        return self.out_channels // self.panel
+
+    @property
+    def panel_chunks(self) -> int:
+        """Output chunks of a panel."""
+        return self.panel // self.out_shape[4]
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of tiles in an image."""
+        return math.ceil(self.out_shape[2] / self.filtering.tile)
+
+    @property
+    def tile_columns(self) -> int:
+        """Columns of tiles in an image."""
+        return math.ceil(self.out_shape[3] / self.filtering.tile)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return self.out_shape[0] * self.tile_rows * self.tile_columns
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the transformed weights."""
+        return self.filtering.points * self.in_channels * self.out_channels * FLOAT_BYTES
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is divided."""
+
+    tiles: int
+    """Tiles of a task; the last task computes one several times where it does not divide them."""
+    panel_tasks: int
+    """Tasks that share the panels of weights; divides the panels."""
+    columns: int
+    """Tiles whose sums are held in registers, at most `tiles`."""
+
+
+def panel_channels(out_channels: int, block: int) -> int:
+    """Return the output channels of a panel of weights, for results in chunks of `block`."""
+    chunks = out_channels // block
+    return block * next(each for each in PANEL_CHUNKS if chunks % each == 0)
+
+
+def tile_choices(problem: Problem) -> list[int]:
+    """Return the tiles a task may have: those that cut all tiles into equal parts, or nearly."""
+    tiles = problem.tiles
+    return sorted({math.ceil(tiles / parts) for parts in range(1, tiles + 1)})
+
+
+def column_choices(problem: Problem, cpu: Cpu) -> list[int]:
+    """Return the tiles whose sums fit the registers beside a row of weights."""
+    chunks = problem.panel_chunks
+    most = max(1, (cpu.registers - chunks - SPARE_REGISTERS + 1) // chunks)
+    return list(range(1, min(most, problem.tiles) + 1))
+
+
+def best_columns(problem: Problem, tiles: int, cpu: Cpu) -> int:
+    """Return the tiles in registers that make the products of `tiles` tiles cheapest."""
+    choices = [each for each in column_choices(problem, cpu) if each <= tiles]
+    return min(choices, key=lambda each: (product_cycles(problem, Cut(tiles, 1, each)), -each))
+
+
+def product_cycles(problem: Problem, cut: Cut) -> float:
+    """Return the cycles of the products of one panel of weights in one task."""
+    sums = problem.panel_chunks * cut.columns
+    fmas = max(sums, SUMS_TO_HIDE_LATENCY) / FMAS_A_CYCLE
+    loads = (problem.panel_chunks + cut.columns) / LOADS_A_CYCLE
+    step = max(fmas, loads) + problem.panel_chunks * WEIGHT_CYCLES
+    steps = problem.filtering.points * math.ceil(cut.tiles / cut.columns)
+    return steps * problem.in_channels * step * math.ceil(problem.out_shape[4] / MAX_LANES)
+
+
+def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
+    """Return the estimated cycles of `problem` divided by `cut`, on all cores of `cpu`."""
+    points = problem.filtering.points
+    groups = math.ceil(problem.tiles / cut.tiles)
+    rounds = math.ceil(groups * cut.panel_tasks / cpu.cores)
+    panels = problem.panels // cut.panel_tasks
+    chunks = problem.in_shape[1] + panels * problem.panel_chunks
+    transforms = cut.tiles * points * chunks * TRANSFORM_CYCLES_A_POINT
+    wide = points * cut.tiles * problem.in_channels * FLOAT_BYTES
+    product = panels * product_cycles(problem, cut)
+    streamed = problem.weight_bytes / cut.panel_tasks
+    if wide > cpu.l2_bytes:
+        streamed += panels * wide
+    stream = streamed / STREAM_BYTES_A_CYCLE
+    uncached = max(0, problem.weight_bytes - CACHED_BYTES) / MEMORY_BYTES_A_CYCLE / MEMORY_READERS
+    both = max(product, stream) + min(product, stream) * EXPOSED_SHARE
+    return rounds * (transforms + both + TASK_CYCLES) + uncached
+
+
+def direct_cycles(problem: Problem, cpu: Cpu) -> float:
+    """Return the estimated cycles of the direct sum that `problem` replaces, on all cores."""
+    batch, chunks, rows, columns, lanes = problem.out_shape
+    vectors = batch * chunks * rows * columns * math.ceil(lanes / MAX_LANES)
+    window = problem.in_channels * WINDOW * WINDOW
+    weights = window * problem.out_channels * FLOAT_BYTES / STREAM_BYTES_A_CYCLE
+    return (vectors * window / FMAS_A_CYCLE / DIRECT_EFFICIENCY + weights) / cpu.cores
+
+
+def best_cut(problem: Problem, cpu: Cpu) -> Cut:
+    """Return the division with the lowest estimated cost."""
+    cuts = [
+        Cut(tiles, parts, best_columns(problem, tiles, cpu))
+        for tiles in tile_choices(problem)
+        for parts in divisors(problem.panels)
+    ]
+    return min(cuts, key=lambda cut: cycles(problem, cut, cpu))
