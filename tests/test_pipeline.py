@@ -158,6 +158,17 @@ def test_a_pass_can_be_disabled_by_name(name: str) -> None:
     ]
 
 
+def test_bounds_that_tvm_cannot_tell_do_not_stop_a_build() -> None:
+    source = var("source", 1, 3)
+    padded = relay.nn.pad(source, ((0, 1), (1, 1)))
+    joined = relay.concatenate([padded, relay.sigmoid(padded)], axis=0)
+    part = relay.split(joined, 2, axis=0)[0]
+    lowest = relay.minimum(part, relay.tanh(relay.mean(part, axis=0, keepdims=True)))
+    mod = module(source + const(3), lowest, part)
+    inputs = inputs_of(mod)
+    assert_close(run_once(fx.build(mod, TARGET), inputs), run_plain(mod, inputs), REASSOCIATING)
+
+
 # ---- parameters -------------------------------------------------------------------------------
 
 

@@ -114,6 +114,8 @@ def _apply(
     values |= {name: value for name, value in wanted.items() if name in values}
     result = template.apply(sch, info, values)
     scheduled = sch.mod["main"] if result is None else result
+    # TVM makes a schedule of the kernel once more, which fails on bounds it cannot tell.
+    tir.Schedule(tvm.IRModule({"main": scheduled}), debug_mask="none", error_render_level="none")
     return Scheduled(scheduled, template.name, values, "; ".join(failures) or None)
 
 
