@@ -9,12 +9,14 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.geometry import is_contraction
 from tvm_fusionx.fusion.partition import Partition, Unit
-from tvm_fusionx.operators import MappingType
+from tvm_fusionx.operators import CONTRACTIONS, WINDOW_REDUCTIONS, MappingType
 
 # A call this small takes less time than starting a kernel for it: a result that stays in the first
 # level cache, and arithmetic of a few microseconds on one core.
 SMALL_BYTES = 1 << 14
 SMALL_FLOPS = 1 << 20
+# Two convolutions with their activations and a pool before them are ten.
+SMALL_OPERATORS = 16
 
 
 class Candidate:
@@ -38,9 +40,20 @@ class Candidate:
 
     @cached_property
     def is_small_chain(self) -> bool:
-        """Whether every call is so small that the stages may just follow each other in a kernel."""
-        return all(
-            node.bytes_out <= SMALL_BYTES and flops(node) <= SMALL_FLOPS for node in self.nodes
+        """Whether the stages may just follow each other in a kernel, so small is every call.
+
+        Products, convolutions and pools only: squeeze-and-excite is such a chain. Norms stay whole
+        row nests of their own.
+        """
+        return (
+            len(self.nodes) <= SMALL_OPERATORS
+            and all(
+                node.op in CONTRACTIONS or node.op in WINDOW_REDUCTIONS
+                for node in self.many_to_many
+            )
+            and all(
+                node.bytes_out <= SMALL_BYTES and flops(node) <= SMALL_FLOPS for node in self.nodes
+            )
         )
 
     def below(self, roots: list[Node]) -> set[Node]:
