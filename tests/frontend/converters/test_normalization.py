@@ -9,6 +9,7 @@ from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
 pytestmark = pytest.mark.slow
 
 X = floats(2, 4, 3, 5)
+WITH_A_ZERO_ROW = X * np.array([0, 1, 1], np.float32)[:, None]
 SCALE, SHIFT, MEAN = (floats(4, seed=seed) for seed in (1, 2, 3))
 VARIANCE = np.abs(floats(4, seed=4)) + 0.5
 
@@ -23,6 +24,7 @@ def test_normalizations_agree_with_the_reference() -> None:
             Case("LayerNormalization", [X, floats(3, 5)], {"axis": 2}),
             by_onnxruntime(Case("LpNormalization", [X], {"axis": 1, "p": 1})),
             Case("LpNormalization", [X]),
+            by_onnxruntime(Case("LpNormalization", [WITH_A_ZERO_ROW])),
             by_onnxruntime(Case("LRN", [X], {"size": 3, "alpha": 0.1})),
             by_onnxruntime(Case("LRN", [X], {"size": 5, "bias": 2.0})),
         ]

@@ -99,11 +99,14 @@ def convert_group_normalization(node: Node) -> Any:
 
 @converter("LpNormalization", through=22)
 def convert_lp_normalization(node: Node) -> Any:
-    """Divide by the 1-norm or 2-norm along an axis."""
+    """Divide by the 1-norm or 2-norm along an axis; a vector of zeros stays one."""
     x, axis = node.expr(), node.axis(-1)
     if node.attribute("p", 2) == 1:
-        return x / relay.sum(relay.abs(x), axis, True)
-    return x / relay.sqrt(relay.sum(x * x, axis, True))
+        norm = relay.sum(relay.abs(x), axis, True)
+    else:
+        norm = relay.sqrt(relay.sum(x * x, axis, True))
+    dtype = node.dtype()
+    return x / relay.where(relay.equal(norm, scalar(0, dtype)), scalar(1, dtype), norm)
 
 
 @converter("LRN", through=13, because="TVM centres an even window on the other side")
