@@ -56,6 +56,7 @@ def test_graphs_agree_with_onnxruntime(seed: int) -> None:
     outcome_of(generate(seed))
 
 
+@pytest.mark.slow
 def test_most_graphs_compile() -> None:
     statuses = Counter(outcome_of(generate(seed, 2)) for seed in range(10))
     assert statuses[OK] >= LEAST_SHARE_COMPILED * statuses.total(), statuses
@@ -69,6 +70,7 @@ def test_same_seed_gives_the_same_model() -> None:
     assert generate(8).model.SerializeToString() != first.model.SerializeToString()
 
 
+@pytest.mark.slow
 def test_graphs_cover_operators_opsets_and_forms() -> None:
     operators: Counter[str] = Counter()
     opsets, ranks, outputs = set(), set(), set()
