@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 BITS_PER_BYTE = 8
 _DTYPE_BITS = re.compile(r"[a-z_]+(\d+)")
@@ -26,7 +27,7 @@ class TensorType:
     shape: tuple[int, ...]
     dtype: str
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)

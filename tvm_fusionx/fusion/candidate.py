@@ -6,6 +6,7 @@ from functools import cached_property
 
 from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.border import Border
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.geometry import is_contraction
 from tvm_fusionx.fusion.partition import Partition, Unit
@@ -32,6 +33,11 @@ class Candidate:
         """Calls of both, operands before users."""
         index = self.partition.index
         return tuple(sorted(self.producer.nodes + self.consumer.nodes, key=index.__getitem__))
+
+    @cached_property
+    def border(self) -> Border:
+        """What both read and give together."""
+        return self.partition.joint_border(self.producer, self.consumer)
 
     @cached_property
     def many_to_many(self) -> list[Node]:

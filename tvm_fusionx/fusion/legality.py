@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.ecg.graph import Node
-from tvm_fusionx.ecg.to_relay import block_outputs, is_inline_constant
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.geometry import (
@@ -59,14 +58,14 @@ def _why_not_known(_: Partition, candidate: Candidate, __: Limits) -> Refusal | 
     return None
 
 
-def _why_not_small(partition: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
+def _why_not_small(_: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
     if len(candidate.nodes) > limits.operators:
         detail = f"{len(candidate.nodes)} operators, at most {limits.operators}"
         return Refusal(Reason.TOO_MANY_OPERATORS, detail)
     size = body_size(candidate.nodes)
     if size > limits.body:
         return Refusal(Reason.BODY_TOO_LARGE, f"{size} operators, at most {limits.body}")
-    arguments = count_arguments(partition, candidate.nodes)
+    arguments = candidate.border.arguments
     if arguments > limits.arguments:
         detail = f"{arguments} arguments, at most {limits.arguments}"
         return Refusal(Reason.TOO_MANY_ARGUMENTS, detail)
@@ -101,20 +100,8 @@ def body_size(nodes: Sequence[Node]) -> int:
     return largest
 
 
-def count_arguments(partition: Partition, nodes: Sequence[Node]) -> int:
-    """Return how many tensors a kernel of `nodes` takes, results included."""
-    members = set(nodes)
-    read = {
-        value
-        for node in nodes
-        for value in node.operands
-        if value.node not in members and not is_inline_constant(value)
-    }
-    return len(read) + len(block_outputs(partition.graph, nodes))
-
-
-def _why_not_whole(partition: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
-    outputs = block_outputs(partition.graph, candidate.nodes)
+def _why_not_whole(_: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
+    outputs = candidate.border.outputs
     if len(outputs) > limits.outputs:
         names = ", ".join(value.op for value in outputs)
         return Refusal(Reason.TOO_MANY_OUTPUTS, f"{len(outputs)} outputs ({names})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tvm_fusionx.ecg.graph import Graph, Node
+from tvm_fusionx.fusion.border import Border, border_of, joined
 
 
 class Unit:
@@ -18,10 +19,11 @@ class Unit:
         Place of the unit in a topological order of all units.
     """
 
-    __slots__ = ("nodes", "position", "predecessors", "successors")
+    __slots__ = ("border", "nodes", "position", "predecessors", "successors")
 
     def __init__(self, nodes: tuple[Node, ...], position: int) -> None:
         self.nodes = nodes
+        self.border: Border | None = None
         self.position = position
         self.predecessors: dict[Unit, None] = {}
         self.successors: dict[Unit, None] = {}
@@ -37,6 +39,7 @@ class Partition:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.calls = graph.calls()
+        self._returned = frozenset(graph.outputs)
         self.index = {node: position for position, node in enumerate(self.calls)}
         units = [Unit((node,), position) for position, node in enumerate(self.calls)]
         self.unit_of = {unit.nodes[0]: unit for unit in units}
@@ -64,6 +67,21 @@ class Partition:
             dict.fromkeys(value.node for value in node.operands if value.node in self.index)
         )
 
+    def border(self, unit: Unit) -> Border:
+        """Return the tensors that a unit reads and those of its results that are read outside."""
+        if unit.border is None:
+            unit.border = border_of(self.graph, unit.nodes, self._returned)
+        return unit.border
+
+    def joint_border(self, producer: Unit, consumer: Unit) -> Border:
+        """Return the border that two units would have as one, without looking inside of them."""
+
+        def is_outside(node: Node) -> bool:
+            return self.unit_of.get(node) not in (producer, consumer)
+
+        first, second = self.border(producer), self.border(consumer)
+        return joined(self.graph, first, second, self._returned, is_outside)
+
     def is_convex(self, producer: Unit, consumer: Unit) -> bool:
         """Tell whether every path from `producer` to `consumer` is a direct edge."""
         return self._reached_without(producer, consumer) is not None
@@ -74,6 +92,7 @@ class Partition:
         assert reached is not None, "merging would make a cycle"
         nodes = sorted(producer.nodes + consumer.nodes, key=self.index.__getitem__)
         merged = Unit(tuple(nodes), producer.position)
+        merged.border = self.joint_border(producer, consumer)
         self._reconnect(merged, (producer, consumer))
         self._reorder(merged, producer, consumer, reached)
         for node in nodes:
