@@ -38,7 +38,7 @@ def test_small_bert_agrees_with_torch(exporter, tmp_path):
         (ids, mask),
         path,
         NAMES,
-        "last_hidden_state",
+        ("last_hidden_state",),
         exporter,
     )
     proto = onnx.load(path)

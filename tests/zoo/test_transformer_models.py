@@ -8,8 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.zoo.networks.published import printed
 from tvm_fusionx import zoo
-from tvm_fusionx.zoo import catalog, transformer_models
+from tvm_fusionx.zoo import transformer_models
+from tvm_fusionx.zoo.recipe import WEIGHT_SEED
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -18,21 +20,61 @@ onnxruntime = pytest.importorskip("onnxruntime")
 REASSOCIATION = 1e-5  # float32 sums in another order, relative to the largest output
 
 
+def parameters_and_multiply_adds(make, names):
+    """Return the counts of a text model at 128 tokens, without memory for its weights."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.device("meta"):
+        model = make(0)
+        ids = torch.zeros((1, 128), dtype=torch.int64)
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            model(**{name: torch.ones_like(ids) for name in names})
+    return sum(p.numel() for p in model.parameters()), counter.get_total_flops() // 2
+
+
+@pytest.mark.parametrize(
+    ("make", "pooler", "parameters", "operations"),
+    [
+        # Devlin et al. 2019; the operations, two a multiply-add, as Sun et al. 2020 print them.
+        (transformer_models.make_bert_base, 768, "110M", "22.5G"),
+        # Sanh et al. 2019, table 3; half of BERT's layers.
+        (transformer_models.make_distilbert, 0, "66M", "11.25G"),
+        # Lan et al. 2020, table 1; BERT's layers, whose weights are shared.
+        (transformer_models.make_albert, 768, "12M", "22.5G"),
+        # Jiao et al. 2020, table 1.
+        (transformer_models.make_tinybert, 312, "14.5M", "1.2G"),
+        # Sun et al. 2020, table 4, whose operations are not of matrix products alone.
+        (transformer_models.make_mobilebert, 512, "25.3M", None),
+        # OpenAI's own count of the smallest model; Radford et al. 2019 print no operations.
+        (transformer_models.make_gpt2, 0, "124M", None),
+    ],
+)
+def test_counts_are_the_published_ones(make, pooler, parameters, operations):
+    # Without numbers to look at, transformers must be told that GPT-2's sentence is one; given a
+    # mask, the others look at its numbers.
+    is_causal = make is transformer_models.make_gpt2
+    names = ("input_ids", "attention_mask") if is_causal else ("input_ids",)
+    counted, multiply_adds = parameters_and_multiply_adds(make, names)
+    # The papers count the square matrix of the pooler, which the zoo's models do without.
+    assert counted + pooler * (pooler + 1) == printed(parameters)
+    assert operations is None or 2 * multiply_adds == printed(operations)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make", "output"),
     [
         (
             "bert-base",
-            partial(transformer_models.make_bert_base, catalog.WEIGHT_SEED),
+            partial(transformer_models.make_bert_base, WEIGHT_SEED),
             "last_hidden_state",
         ),
         (
             "mobilebert",
-            partial(transformer_models.make_mobilebert, catalog.WEIGHT_SEED),
+            partial(transformer_models.make_mobilebert, WEIGHT_SEED),
             "last_hidden_state",
         ),
-        ("gpt2", partial(transformer_models.make_gpt2, catalog.WEIGHT_SEED), "logits"),
+        ("gpt2", partial(transformer_models.make_gpt2, WEIGHT_SEED), "logits"),
     ],
 )
 def test_exported_file_agrees_with_torch(name, make, output, tmp_path):

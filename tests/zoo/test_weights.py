@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_fusionx.zoo.weights import draw_weights
+from tvm_fusionx.zoo.weights import calibrate_norms, draw_weights
 
 torch = pytest.importorskip("torch")
 
@@ -45,3 +45,55 @@ def test_gain_scales_the_kernels_only():
     plain, scaled = draw_weights(small_net(), 0), draw_weights(small_net(), 0, gain=2.0)
     torch.testing.assert_close(scaled[3].weight, 2 * plain[3].weight)
     torch.testing.assert_close(scaled[4].weight, plain[4].weight)
+
+
+def norm_outputs(net, x):
+    seen = []
+    handles = [
+        module.register_forward_hook(lambda _, __, y: seen.append(y))
+        for module in net.modules()
+        if isinstance(module, torch.nn.BatchNorm2d)
+    ]
+    with torch.no_grad():
+        net(x)
+    for handle in handles:
+        handle.remove()
+    return seen
+
+
+def deep_net():
+    layers = []
+    for _ in range(20):
+        layers += [
+            torch.nn.Conv2d(4, 4, 3, padding=1),
+            torch.nn.BatchNorm2d(4),
+            torch.nn.ReLU(),
+        ]
+    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.BatchNorm2d(4))
+
+
+def test_calibrated_norms_keep_the_spread_through_twenty_layers():
+    x = torch.rand(1, 4, 12, 12, generator=torch.Generator().manual_seed(5))
+    drawn = draw_weights(deep_net(), seed=3)
+    lost = norm_outputs(drawn, x)[-2].std()
+    net = calibrate_norms(drawn, [x.numpy()])
+    assert not net.training
+    spreads = [float(y.std()) for y in norm_outputs(net, x)[:-1]]
+    assert min(spreads) > 0.5
+    assert max(spreads) < 2
+    assert not 0.5 < lost < 2
+
+
+def test_a_model_without_norms_is_left_alone():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    before = net[0].weight.clone()
+    assert calibrate_norms(net, []) is net
+    assert torch.equal(net[0].weight, before)
+
+
+def test_a_constant_channel_keeps_a_variance():
+    net = torch.nn.Sequential(torch.nn.BatchNorm2d(2))
+    x = torch.rand(1, 2, 4, 4)
+    x[:, 0] = 1
+    calibrate_norms(net, [x.numpy()])
+    assert (net[0].running_var > 0).all()

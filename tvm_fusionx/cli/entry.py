@@ -15,7 +15,7 @@ from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
 from tvm_fusionx.relay_presence import missing_package
 
 # Command -> module of this package; the command object bears the module's name with `_command`.
-COMMANDS = ("compile", "run", "bench", "verify", "explain", "doctor")
+COMMANDS = ("compile", "run", "bench", "verify", "explain", "zoo", "doctor")
 
 # What a shell reports for a program ended by Ctrl-C: 128 + SIGINT.
 EXIT_INTERRUPTED = 130

@@ -4,12 +4,21 @@
 >>> exported = zoo.export("ppocr-det", "det.onnx")
 >>> inputs = zoo.sample_inputs(exported)
 
-Text models are exported at batch 1 and 128 tokens, vision models at 224x224, PP-OCRv4 as published.
+Everything is exported at batch 1; ``zoo.summary(name)`` says at which size, and where a model is
+cut before steps whose shapes depend on the data. Models without trained weights get random ones
+with the statistics of trained ones, the same every time.
 """
 
 from __future__ import annotations
 
-from tvm_fusionx.zoo.catalog import ExportedModel, export, names, random_inputs, sample_inputs
+from tvm_fusionx.zoo.catalog import (
+    ExportedModel,
+    export,
+    names,
+    random_inputs,
+    sample_inputs,
+    summary,
+)
 from tvm_fusionx.zoo.pictures import draw_text
 from tvm_fusionx.zoo.sentences import cosine_similarity, mean_pooled, sentence_inputs
 
@@ -23,4 +32,5 @@ __all__ = [
     "random_inputs",
     "sample_inputs",
     "sentence_inputs",
+    "summary",
 ]

@@ -1,43 +1,19 @@
-"""The models by name: what each takes, where it comes from, and inputs to run it with."""
+"""The models by name: exporting one, and inputs to run it with."""
 
 from __future__ import annotations
 
-import math
 import os
-import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tvm_fusionx.errors import ModelError, ShapeError
-from tvm_fusionx.zoo import pictures, sentences, transformer_models
-from tvm_fusionx.zoo.packages import find_packaged_file, import_zoo_package
-from tvm_fusionx.zoo.torch_export import Exporter, call_with_names, export_module
-from tvm_fusionx.zoo.weights import draw_weights
-
-Inputs = dict[str, npt.NDArray[Any]]
-Shape = tuple[int, ...]
-
-OCR_DISTRIBUTION = "rapidocr-onnxruntime"
-# The sizes PP-OCR was published with; detection takes any multiple of 32.
-DETECTION_SHAPE = (1, 3, 320, 320)
-RECOGNITION_SHAPE = (1, 3, 48, 320)
-CLASSIFICATION_SHAPE = (1, 3, 48, 192)
-IMAGENET_SHAPE = (1, 3, 224, 224)
-
-WEIGHT_SEED = 20210620
-INPUT_SEED = 883
-# Tokens of the random sentence; the rest of the sequence is padding, so that the mask matters.
-SENTENCE_TOKENS = 96
-# A ReLU halves the mean square of what passes it; the square root of 2 makes up for it (He et al.).
-RELU_GAIN = math.sqrt(2)
-BERT_VOCABULARY = 30522
-GPT2_VOCABULARY = 50257
+from tvm_fusionx.zoo.recipe import INPUT_SEED, Inputs, Recipe, Shape
+from tvm_fusionx.zoo.recipes import RECIPES
+from tvm_fusionx.zoo.torch_export import Exporter
 
 
 @dataclass(frozen=True)
@@ -57,146 +33,31 @@ class ExportedModel:
     """Dtype of every input, as numpy spells it."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How one model is made: sample inputs that fix its shapes, and a function that writes it."""
-
-    sample: Callable[[], Inputs]
-    write: Callable[[Inputs, Path, Exporter], None]
-    packages: tuple[str, ...] = field(default=())
-    """What must be installed, for messages and for tests that skip."""
-
-
-def _copy_packaged(
-    distribution: str, file_name: str, inputs: Inputs, path: Path, exporter: Exporter
-) -> None:
-    shutil.copyfile(find_packaged_file(distribution, file_name), path)
-
-
-def _write_transformer(
-    make_model: Callable[[], Any], output_name: str, inputs: Inputs, path: Path, exporter: Exporter
-) -> None:
-    names = tuple(inputs)
-    export_module(
-        lambda: call_with_names(make_model(), names, output_name),
-        tuple(inputs.values()),
-        path,
-        names,
-        output_name,
-        exporter,
-    )
-
-
-def _write_vision(
-    model_name: str, gain: float, inputs: Inputs, path: Path, exporter: Exporter
-) -> None:
-    import_zoo_package("torch")
-    # Defines torch modules, so it can only be imported once torch is known to be there.
-    from tvm_fusionx.zoo import vision_models
-
-    make_model = getattr(vision_models, model_name)
-    export_module(
-        lambda: draw_weights(make_model(), WEIGHT_SEED, gain),
-        tuple(inputs.values()),
-        path,
-        tuple(inputs),
-        "scores",
-        exporter,
-    )
-
-
-def _random_sentence(vocabulary: int, tokens: int) -> Inputs:
-    length = sentences.SEQUENCE_LENGTH
-    ids = np.random.default_rng(INPUT_SEED).integers(1, vocabulary, (1, length), np.int64)
-    mask = (np.arange(length)[None] < tokens).astype(np.int64)
-    return {"input_ids": ids * mask, "attention_mask": mask}
-
-
-def _minilm_inputs() -> Inputs:
-    return dict(sentences.sentence_inputs(sentences.SAMPLE_SENTENCE))
-
-
-def _ocr_recipe(
-    file_name: str, shape: Shape, draw: Callable[[int, int], npt.NDArray[np.float32]]
-) -> Recipe:
-    return Recipe(
-        sample=lambda: {"x": draw(*shape[2:])},
-        write=partial(_copy_packaged, OCR_DISTRIBUTION, file_name),
-        packages=(OCR_DISTRIBUTION, "pillow"),
-    )
-
-
-def _vision_recipe(model_name: str, gain: float) -> Recipe:
-    return Recipe(
-        sample=lambda: {"image": pictures.scene_for_classification(*IMAGENET_SHAPE[2:])},
-        write=partial(_write_vision, model_name, gain),
-        packages=("torch", "pillow"),
-    )
-
-
-def _transformer_recipe(
-    make_model: Callable[[], Any],
-    output_name: str,
-    sample: Callable[[], Inputs],
-    packages: tuple[str, ...] = (),
-) -> Recipe:
-    return Recipe(
-        sample=sample,
-        write=partial(_write_transformer, make_model, output_name),
-        packages=("torch", "transformers", *packages),
-    )
-
-
-CATALOG: Mapping[str, Recipe] = {
-    "ppocr-det": _ocr_recipe(
-        "ch_PP-OCRv4_det_infer.onnx", DETECTION_SHAPE, pictures.page_for_detection
-    ),
-    "ppocr-rec": _ocr_recipe(
-        "ch_PP-OCRv4_rec_infer.onnx", RECOGNITION_SHAPE, pictures.line_for_recognition
-    ),
-    "ppocr-cls": _ocr_recipe(
-        "ch_ppocr_mobile_v2.0_cls_infer.onnx", CLASSIFICATION_SHAPE, pictures.line_for_recognition
-    ),
-    "minilm": _transformer_recipe(
-        transformer_models.make_minilm,
-        "last_hidden_state",
-        _minilm_inputs,
-        packages=(sentences.MINILM_DISTRIBUTION, "safetensors", "tokenizers"),
-    ),
-    "resnet18": _vision_recipe("resnet18", gain=1.0),
-    "mobilenet-v1": _vision_recipe("mobilenet_v1", gain=RELU_GAIN),
-    "bert-base": _transformer_recipe(
-        partial(transformer_models.make_bert_base, WEIGHT_SEED),
-        "last_hidden_state",
-        partial(_random_sentence, BERT_VOCABULARY, SENTENCE_TOKENS),
-    ),
-    "gpt2": _transformer_recipe(
-        partial(transformer_models.make_gpt2, WEIGHT_SEED),
-        "logits",
-        partial(_random_sentence, GPT2_VOCABULARY, sentences.SEQUENCE_LENGTH),
-    ),
-    "mobilebert": _transformer_recipe(
-        partial(transformer_models.make_mobilebert, WEIGHT_SEED),
-        "last_hidden_state",
-        partial(_random_sentence, BERT_VOCABULARY, SENTENCE_TOKENS),
-    ),
-}
-
-
 def names() -> tuple[str, ...]:
     """Return the names of the zoo's models, the quickest to obtain first."""
-    return tuple(CATALOG)
+    return tuple(RECIPES)
+
+
+def summary(name: str) -> str:
+    """Return in one line what the model called `name` is, its input's size, and where it is cut.
+
+    Raises
+    ------
+    ModelError
+        If the zoo has no such model.
+    """
+    return _recipe(name).summary
 
 
 def _recipe(name: str) -> Recipe:
-    if name not in CATALOG:
+    if name not in RECIPES:
         raise ModelError(
             f"zoo model {name!r}",
-            expected=f"one of {', '.join(CATALOG)}",
+            expected=f"one of {', '.join(RECIPES)}",
             found="another name",
             next_step="List them with tvm_fusionx.zoo.names().",
         )
-    return CATALOG[name]
+    return RECIPES[name]
 
 
 def export(

@@ -20,6 +20,9 @@ OCR_STD = (0.5, 0.5, 0.5)
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
+# How far a moving scene goes from one frame to the next.
+PIXELS_A_FRAME = 3
+
 Picture = npt.NDArray[np.uint8]
 
 
@@ -88,3 +91,14 @@ def scene_for_classification(height: int, width: int) -> npt.NDArray[np.float32]
     disc = (distance < min(height, width) / 4).astype(np.float32)[..., None]
     mixed = picture * (0.4 + 0.6 * shade) * (1 - 0.7 * disc)
     return normalised(np.clip(mixed, 0, WHITE).astype(np.uint8), IMAGENET_MEAN, IMAGENET_STD)
+
+
+def grey_scene(height: int, width: int) -> npt.NDArray[np.float32]:
+    """Return the classifiers' picture as one channel: ``(1, 1, height, width)`` float32."""
+    return scene_for_classification(height, width).mean(axis=1, keepdims=True)
+
+
+def moving_scene(frames: int, height: int, width: int) -> npt.NDArray[np.float32]:
+    """Return the classifiers' picture moving sideways: ``(1, 3, frames, height, width)``."""
+    still = scene_for_classification(height, width)
+    return np.stack([np.roll(still, PIXELS_A_FRAME * t, axis=-1) for t in range(frames)], axis=2)

@@ -38,7 +38,7 @@ def export_module(
     arguments: Sequence[Any],
     path: Path,
     input_names: Sequence[str],
-    output_name: str,
+    output_names: Sequence[str],
     exporter: Exporter,
 ) -> None:
     """Write the module as an ONNX file of static shapes.
@@ -51,7 +51,7 @@ def export_module(
         One numpy array per input; they fix the shapes and dtypes.
     path
         Where to write; weights go inside the file.
-    input_names, output_name
+    input_names, output_names
         Names in the ONNX graph.
     exporter
         Which of torch's two exporters to use.
@@ -70,7 +70,7 @@ def export_module(
             tuple(torch.from_numpy(array) for array in arguments),
             str(path),
             input_names=list(input_names),
-            output_names=[output_name],
+            output_names=list(output_names),
             opset_version=OPSETS[exporter],
             verbose=False,
             **options,

@@ -14,6 +14,10 @@ ATTENTION = "eager"
 # MobileBERT's NoNorm does not normalise, and 24 layers of six residual branches each follow one
 # another: a gain of 1 would grow the activations beyond float32, this one keeps them near 1.
 MOBILEBERT_GAIN = 0.3
+# ALBERT-base (Lan et al. 2020, table 1); the configuration's own defaults are the xxlarge model's.
+ALBERT_FEATURES, ALBERT_HEADS, ALBERT_INTERMEDIATE = 768, 12, 3072
+# TinyBERT's smaller model (Jiao et al. 2020, section 4.2).
+TINYBERT_LAYERS, TINYBERT_FEATURES, TINYBERT_INTERMEDIATE = 4, 312, 1200
 
 
 def make_minilm() -> Any:
@@ -39,6 +43,37 @@ def make_bert_base(seed: int) -> Any:
     """Return BERT-base (12 layers, 768 features, 12 heads) with random weights."""
     transformers = import_zoo_package("transformers")
     config = transformers.BertConfig(attn_implementation=ATTENTION)
+    return draw_weights(transformers.BertModel(config, add_pooling_layer=False), seed)
+
+
+def make_distilbert(seed: int) -> Any:
+    """Return DistilBERT (6 layers, 768 features, 12 heads) with random weights."""
+    transformers = import_zoo_package("transformers")
+    config = transformers.DistilBertConfig(attn_implementation=ATTENTION)
+    return draw_weights(transformers.DistilBertModel(config), seed)
+
+
+def make_albert(seed: int) -> Any:
+    """Return ALBERT-base (one layer applied 12 times, 768 features) with random weights."""
+    transformers = import_zoo_package("transformers")
+    config = transformers.AlbertConfig(
+        hidden_size=ALBERT_FEATURES,
+        num_attention_heads=ALBERT_HEADS,
+        intermediate_size=ALBERT_INTERMEDIATE,
+        attn_implementation=ATTENTION,
+    )
+    return draw_weights(transformers.AlbertModel(config, add_pooling_layer=False), seed)
+
+
+def make_tinybert(seed: int) -> Any:
+    """Return TinyBERT (4 layers, 312 features, 12 heads) with random weights."""
+    transformers = import_zoo_package("transformers")
+    config = transformers.BertConfig(
+        num_hidden_layers=TINYBERT_LAYERS,
+        hidden_size=TINYBERT_FEATURES,
+        intermediate_size=TINYBERT_INTERMEDIATE,
+        attn_implementation=ATTENTION,
+    )
     return draw_weights(transformers.BertModel(config, add_pooling_layer=False), seed)
 
 
