@@ -58,3 +58,13 @@ def test_edges_are_those_between_the_two() -> None:
 )
 def test_small_is_judged_by_bytes_and_arithmetic(expr: relay.Expr, is_small: bool) -> None:
     assert _candidate(expr, 1).is_small_chain is is_small
+
+
+def test_what_is_wanted_of_a_padded_product_is_its_first_columns() -> None:
+    product = relay.nn.dense(x, const(6, 8))
+    cut = relay.strided_slice(product, [0, 0], [4, 5])
+    candidate = _candidate(cut + const(5), 2)
+    dense, slice_, _ = candidate.nodes
+    assert candidate.useful_result(dense) is slice_
+    both = _candidate(relay.strided_slice(product, [0, 1], [4, 6]) + const(5), 2)
+    assert both.useful_result(both.nodes[0]) is both.nodes[0]

@@ -8,6 +8,7 @@ from tvm import relay
 from tests.relay_modules import const, graph, var
 from tvm_fusionx.fusion.geometry import (
     Rows,
+    cuts_columns,
     is_contraction,
     is_movement,
     keeps_rows,
@@ -96,3 +97,20 @@ def test_kinds_of_calls() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "strides", "cuts"),
+    [
+        ([0, 0], [6, 5], [1, 1], True),
+        ([0, 1], [6, 8], [1, 1], False),
+        ([0, 0], [4, 5], [1, 1], False),
+        ([0, 0], [6, 8], [1, 2], False),
+    ],
+)
+def test_cut_columns(begin: list[int], end: list[int], strides: list[int], cuts: bool) -> None:
+    assert cuts_columns(_call(relay.strided_slice(x, begin, end, strides))) == cuts
+
+
+def test_only_a_slice_cuts_columns() -> None:
+    assert not cuts_columns(_call(relay.nn.relu(x)))

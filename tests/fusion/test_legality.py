@@ -43,6 +43,10 @@ def _squared(value: relay.Expr) -> relay.Expr:
     return value * value
 
 
+def _cut(columns: int) -> relay.Expr:
+    return relay.strided_slice(relay.nn.dense(x, const(512, 512)), [0, 0], [64, columns])
+
+
 LEGAL: dict[str, Callable[[], relay.Expr]] = {
     "elementwise": lambda: relay.exp(relay.tanh(x)),
     "moved data": lambda: relay.transpose(relay.exp(x)),
@@ -52,6 +56,8 @@ LEGAL: dict[str, Callable[[], relay.Expr]] = {
     "product, then its rows": lambda: relay.nn.softmax(relay.nn.dense(x, const(512, 512))),
     "reductions of one set of rows": lambda: _layer_norm(x),
     "product, then a layer norm": lambda: _layer_norm(relay.nn.dense(x, const(512, 512))),
+    "padded columns cut off a product": lambda: _cut(500) + const(500),
+    "rows of cut columns": lambda: relay.nn.softmax(_cut(500)),
     "work before a reduction": lambda: relay.sum(relay.exp(x), axis=0),
     "small products in a row": lambda: relay.nn.dense(
         relay.nn.dense(var("s", 4, 8), const(8, 8)), const(8, 8)

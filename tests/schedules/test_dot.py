@@ -17,6 +17,13 @@ from tests.schedules.matrix_blocks import (
 from tvm_fusionx.schedules.dot import DOT
 
 
+def _cut(rows: int, columns: int, depth: int) -> relay.Expr:
+    """Return a product whose padded columns are cut off before its bias is added."""
+    data, weights = var("x", rows, depth), var("w", -(-columns // 16), depth, 16)
+    product = relay.nn.contrib_dense_pack(data, weights, weight_layout="NC16n")
+    return relay.strided_slice(product, [0, 0], [rows, columns]) + var("bias", columns)
+
+
 def _in_heads(x: relay.Expr, rows: int, columns: int) -> relay.Expr:
     return relay.transpose(relay.reshape(x, (1, rows, columns // 8, 8)), (0, 2, 1, 3))
 
@@ -42,6 +49,16 @@ BLOCKS = {
     "residual and norm of prime rows": _residual_norm(13, 32),
     "a sum and its norm": _both_sum_and_norm(),
     "padded columns cut off": relay.strided_slice(packed_dense(6, 48, 9), [0, 0], [6, 41]),
+    "padded columns cut off before the bias": _cut(6, 41, 9),
+    "padded columns cut off one row": _cut(1, 33, 20),
+    "padded columns cut off prime rows": _cut(13, 47, 7),
+    "gelu of cut columns": gelu(_cut(9, 41, 9)),
+    "cut columns split into heads": _in_heads(_cut(10, 40, 20), 10, 40),
+    "softmax of cut columns": relay.nn.softmax(_cut(12, 37, 9)),
+    "norm of cut columns of prime rows": layer_norm(_cut(13, 41, 9), 41),
+    "columns that a tile does not divide cut off": relay.strided_slice(
+        relay.nn.dense(var("x", 9, 20), var("w", 37, 20)), [0, 0], [9, 35]
+    ),
     "scores": attention_scores(3, 16, 16, 8),
     "scores of prime sizes": attention_scores(2, 13, 17, 5),
     "softmax of scores": relay.nn.softmax(attention_scores(3, 16, 16, 8), axis=-1),

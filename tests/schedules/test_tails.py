@@ -79,3 +79,19 @@ def test_an_axis_that_a_reshape_splits_is_not_padded() -> None:
     func = _reshaped_product((2, 4), 3).mod["main"]
     with pytest.raises(UnschedulableError, match="splits the axis"):
         widen_axis(func, "product", "product_local", 0, 3, PAD)
+
+
+def test_an_axis_that_is_tested_already_is_not_widened() -> None:
+    left = te.placeholder((ROWS, DEPTH), name="left")
+    k = te.reduce_axis((0, DEPTH), name="k")
+    product = te.compute(
+        (ROWS, COLUMNS), lambda i, j: te.sum(left[i, k] * left[j % ROWS, k], axis=k), name="product"
+    )
+    part = te.compute((ROWS, COLUMNS - 2), lambda i, j: product[i, j], name="part")
+    sch = tir.Schedule(te.create_prim_func([left, part], index_dtype_override="int64"))
+    sch.cache_write(sch.get_block("product"), 0, "local")
+    sch.reverse_compute_inline(sch.get_block("part"))
+    func = sch.mod["main"]
+    with pytest.raises(UnschedulableError, match="keeps only a part"):
+        widen_axis(func, "product", "product_local", 1, 8, OVERLAP)
+    assert not widen_axis(func, "product", "product_local", 0, 4, OVERLAP).same_as(func)

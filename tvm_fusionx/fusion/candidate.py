@@ -8,7 +8,7 @@ from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.border import Border
 from tvm_fusionx.fusion.classify import mapping_type
-from tvm_fusionx.fusion.geometry import is_contraction
+from tvm_fusionx.fusion.geometry import MATRIX_PRODUCTS, cuts_columns, is_contraction
 from tvm_fusionx.fusion.partition import Partition, Unit
 from tvm_fusionx.operators import CONTRACTIONS, WINDOW_REDUCTIONS, MappingType
 
@@ -80,6 +80,13 @@ class Candidate:
         """Tell whether a call reads a Many-to-Many result of the candidate that is no product."""
         reductions = [other for other in self.many_to_many if not is_contraction(other)]
         return node in self.below(reductions)
+
+    def useful_result(self, product: Node) -> Node:
+        """Return what is wanted of a product: itself, or the call that cuts padded columns off."""
+        users = self.partition.users(product)
+        if product.op in MATRIX_PRODUCTS and len(users) == 1 and cuts_columns(users[0]):
+            return users[0]
+        return product
 
     def above(self, sinks: list[Node]) -> list[Node]:
         """Return the calls of the candidate whose results `sinks` need, in order."""

@@ -93,6 +93,22 @@ def keeps_rows(node: Node, rows: Rows) -> bool:
     return all(_has_rows(shape, rows) for shape in shapes)
 
 
+def cuts_columns(node: Node) -> bool:
+    """Tell whether a call keeps the first columns of a matrix, and all its rows.
+
+    That is what follows a product whose columns were padded to whole panels.
+    """
+    if node.op != "strided_slice" or node.attrs.get("slice_mode", "end") != "end":
+        return False
+    whole, part = node.operands[0].shape, node.outputs[0].shape
+    begin, strides = node.attrs.get("begin") or (), node.attrs.get("strides") or ()
+    return (
+        whole[:-1] == part[:-1]
+        and all(int(start) == 0 for start in begin)
+        and all(int(step) == 1 for step in strides)
+    )
+
+
 def _has_rows(shape: tuple[int, ...], rows: Rows) -> bool:
     elements = math.prod(shape)
     if elements == rows.count:

@@ -136,12 +136,14 @@ def _why_not_rows(
         if other != rows:
             return Refusal(Reason.ROWS_DIFFER, f"{rows} and {other}")
     for node in contractions:
-        if node.op not in MATRIX_PRODUCTS or not keeps_rows_of_product(node, rows):
+        useful = candidate.useful_result(node)
+        if node.op not in MATRIX_PRODUCTS or not keeps_rows_of_product(useful, rows):
             return Refusal(Reason.ROWS_DIFFER, f"{rows} and the rows of {node.op}")
         if candidate.is_below_reduction(node):
             return Refusal(Reason.SECOND_CONTRACTION, f"{node.op} reads a reduction")
+    wanted = {candidate.useful_result(node) for node in contractions}
     for node in candidate.below_heavy():
-        if row_reduction(node) is None and not keeps_rows(node, rows):
+        if row_reduction(node) is None and node not in wanted and not keeps_rows(node, rows):
             return Refusal(Reason.ROW_IS_TORN, f"{node.op} to {node.outputs[0]}")
     return None
 
@@ -153,7 +155,7 @@ def keeps_rows_of_product(node: Node, rows: Rows) -> bool:
 
 
 def _why_not_same_domain(candidate: Candidate, heavy: Node) -> Refusal | None:
-    elements = heavy.outputs[0].elements
+    elements = candidate.useful_result(heavy).outputs[0].elements
     for node in candidate.below_heavy():
         if node.outputs[0].elements != elements:
             detail = f"{heavy.op} has {elements} elements, {node.op} {node.outputs[0].elements}"

@@ -26,6 +26,7 @@ from tvm_fusionx.schedules.dot_plan import (
 )
 from tvm_fusionx.schedules.dot_rows import rows_at_root
 from tvm_fusionx.schedules.dot_tiles import IsolatedDot, isolate, schedule_of, tile_at_root
+from tvm_fusionx.schedules.guards import guard_whole_tiles
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.nest import Late, detach_outputs, finish, info_of
@@ -87,7 +88,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     func = split_lane_reductions(sch.mod["main"], info.cpu.lanes, keep=dot.name)
     for attempt in (_as_one_nest, _as_own_nest):
         try:
-            return attempt(func, info, values)
+            return guard_whole_tiles(attempt(func, info, values))
         except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
             if attempt is _as_own_nest:
                 raise

@@ -47,7 +47,7 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
     ------
     UnschedulableError
         In mode `PAD`, when the tensor that `write` writes has no axis of its own for this one: a
-        reshape is part of the stage.
+        reshape is part of the stage. In either, when a stage already tests the axis.
     """
     root = func.body.block
     local = _written_buffer(root, reduce)
@@ -144,6 +144,8 @@ def _rewrite_nest(
     iters = list(block.iter_vars)
     variable = None
     if is_widened:
+        if _mentions(realize.predicate, realize.iter_values[axis]):
+            raise UnschedulableError("what finishes the product keeps only a part of it")
         variable = iters[axis].var
         iters[axis] = _with_extent(iters[axis], extent)
     body = _redirect(block.body, replaced, variable, place)
