@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from tvm import relay
 
+from tests.depthwise_pairs import blocked_image, depthwise, pointwise
 from tests.relay_modules import const, var
 from tvm_fusionx.fusion import Limits, PlannerOptions, Reason
+from tvm_fusionx.fusion.pairs import PairLimits
 
 # Large enough that no chain is small.
 x, y = var("x", 64, 512), var("y", 64, 512)
@@ -83,6 +85,14 @@ REFUSED: dict[str, Refused] = {
         "nn.batch_matmul",
         Reason.SECOND_CONTRACTION,
         "nn.batch_matmul, nn.batch_matmul",
+    ),
+    "rows of a pair that no cores share evenly": Refused(
+        lambda: pointwise(depthwise(blocked_image(512, 7, 7), 512), 512, 64),
+        "nn.contrib_depthwise_conv2d_NCHWc",
+        "nn.contrib_conv2d_NCHWc",
+        Reason.PAIR_DOES_NOT_PAY,
+        "7 rows on 2 cores",
+        PlannerOptions(Limits(pairs=PairLimits(cores=2, buffer_bytes=1 << 18))),
     ),
     "product of a softmax": Refused(
         lambda: relay.nn.dense(relay.nn.softmax(x), weights),

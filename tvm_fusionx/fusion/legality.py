@@ -15,6 +15,7 @@ from tvm_fusionx.fusion.geometry import (
     keeps_rows,
     row_reduction,
 )
+from tvm_fusionx.fusion.pairs import PairLimits, why_not_pair
 from tvm_fusionx.fusion.partition import Partition
 from tvm_fusionx.fusion.reasons import Reason, Refusal
 from tvm_fusionx.operators import MappingType
@@ -38,6 +39,9 @@ class Limits:
 
     contractions: int = 1
     """Matrix products and convolutions in one block."""
+
+    pairs: PairLimits | None = None
+    """What the target offers to a depthwise and a pointwise convolution in one block."""
 
 
 def why_not_fusible(partition: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
@@ -118,7 +122,7 @@ def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Ref
         return None
     contractions = [node for node in heavy if is_contraction(node)]
     if len(contractions) > limits.contractions:
-        return Refusal(Reason.SECOND_CONTRACTION, ", ".join(node.op for node in contractions))
+        return why_not_pair(candidate.nodes, limits.pairs)
     rows = [row_reduction(node) for node in heavy if not is_contraction(node)]
     if rows and rows[0] is not None:
         return _why_not_rows(candidate, contractions, rows)

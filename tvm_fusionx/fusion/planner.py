@@ -112,7 +112,8 @@ class _Grower:
         if self._refused.get(key) is None:
             candidate = Candidate(self.partition, producer, consumer)
             refusal = why_not_fusible(self.partition, candidate, self.options.limits)
-            self._refused[key] = refusal or why_not_profitable(candidate)
+            pairs = self.options.limits.pairs
+            self._refused[key] = refusal or why_not_profitable(candidate, pairs)
         return self._refused[key]
 
     def free_reshapes(self) -> None:

@@ -13,6 +13,7 @@ from tvm_fusionx.fusion.geometry import (
     row_reduction,
 )
 from tvm_fusionx.fusion.mapping import Verdict, combine
+from tvm_fusionx.fusion.pairs import PairLimits, why_not_worth_pairing
 from tvm_fusionx.fusion.reasons import Reason, Refusal
 from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS, MappingType
 
@@ -24,10 +25,12 @@ CHEAP_OPERATORS = 4
 _PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}
 
 
-def why_not_profitable(candidate: Candidate) -> Refusal | None:
+def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) -> Refusal | None:
     """Say why fusing producer and consumer does not pay, or None if it does."""
     if candidate.is_small_chain:
         return None
+    if pairs is not None and sum(map(is_contraction, candidate.nodes)) > 1:
+        return why_not_worth_pairing(candidate.nodes, pairs)
     for check in (_why_not_by_table, _why_not_into_windows, _why_not_expanded):
         refusal = check(candidate)
         if refusal is not None:

@@ -12,6 +12,7 @@ class Reason(Enum):
     OPAQUE_OPERATOR = "an operator's access pattern is unknown, or it has a side effect"
     MAPPING_TYPES = "the mapping-type table says that this pair never pays (red cell)"
     SECOND_CONTRACTION = "the block would hold two contractions (matrix product, convolution)"
+    PAIR_DOES_NOT_PAY = "row by row, two convolutions would take longer than one after the other"
     ROWS_DIFFER = "the reductions do not run over the same rows, so no one loop nest serves both"
     ROW_IS_TORN = "a data movement after a row-wise reduction tears the row apart"
     DOMAIN_CHANGES = "the consumer's result has another number of elements than the contraction's"
