@@ -17,6 +17,7 @@ CORE = [
     "jinja2>=3.1",
     # TVM 0.19 is checked up to numpy 2.4.
     "numpy>=2.2,<2.5",
+    "platformdirs>=4.0",
     "rich>=13.9",
     "tqdm>=4.66",
 ]

@@ -26,6 +26,7 @@ ROOMS = (
     "fusion",
     "passes",
     "lowering",
+    "measuring",
     "pipeline",
     "kernels",
     "library",

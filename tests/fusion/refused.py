@@ -164,6 +164,13 @@ REFUSED: dict[str, Refused] = {
         Reason.RECOMPUTED,
         "abs is read 64 times an element",
     ),
+    "slower as one": Refused(
+        lambda: relay.transpose(var("plane", 128, 64)) + var("stack", 100, 64, 128),
+        "transpose",
+        "add",
+        Reason.SLOWER,
+        "us as one kernel",
+    ),
     "result read elsewhere": Refused(
         lambda: relay.Tuple([relay.tanh(relay.exp(x)), relay.exp(x)]),
         "exp",

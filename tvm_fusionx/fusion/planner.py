@@ -9,11 +9,13 @@ from tvm_fusionx.ecg.to_relay import block_outputs
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.describe import describe_block, label, name_blocks
+from tvm_fusionx.fusion.device_costs import DEFAULT_COSTS, DeviceCosts
 from tvm_fusionx.fusion.legality import Limits, why_not_fusible
 from tvm_fusionx.fusion.partition import Partition, Unit
 from tvm_fusionx.fusion.plan import EdgeDecision, Plan
 from tvm_fusionx.fusion.profit import why_not_profitable
 from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.fusion.yellow_cells import MeasureBlock, YellowCells
 from tvm_fusionx.operators import REORGANIZE, MappingType
 
 # The paper seeds One-to-One operators only, which leaves chains without one (convolution, reshape,
@@ -36,6 +38,12 @@ class PlannerOptions:
 
     fuse: bool = True
     """Whether to fuse at all; without, every operator is its own block (the control)."""
+
+    costs: DeviceCosts = DEFAULT_COSTS
+    """Rates of the device, for what the mapping-type table leaves open."""
+
+    measure: MeasureBlock | None = None
+    """Asked where the costs of fusing and not fusing are a tie; None never measures."""
 
 
 def plan(graph: Graph, options: PlannerOptions | None = None) -> Plan:
@@ -62,6 +70,7 @@ class _Grower:
         self.graph = graph
         self.options = options
         self.partition = Partition(graph)
+        self.yellow_cells = YellowCells(graph, options.costs, options.measure)
         self._refused: dict[tuple[Unit, Unit], Refusal | None] = {}
 
     def grow(self) -> None:
@@ -112,8 +121,8 @@ class _Grower:
         if self._refused.get(key) is None:
             candidate = Candidate(self.partition, producer, consumer)
             refusal = why_not_fusible(self.partition, candidate, self.options.limits)
-            pairs = self.options.limits.pairs
-            self._refused[key] = refusal or why_not_profitable(candidate, pairs)
+            refusal = refusal or why_not_profitable(candidate, self.options.limits.pairs)
+            self._refused[key] = refusal or self.yellow_cells.why_not(candidate)
         return self._refused[key]
 
     def free_reshapes(self) -> None:

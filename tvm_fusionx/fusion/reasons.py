@@ -17,6 +17,7 @@ class Reason(Enum):
     ROW_IS_TORN = "a data movement after a row-wise reduction tears the row apart"
     DOMAIN_CHANGES = "the consumer's result has another number of elements than the contraction's"
     RECOMPUTED = "the producer's values would be computed again for every element that reads them"
+    SLOWER = "one kernel would take longer than two (yellow cell, decided by cost)"
     TOO_MANY_OUTPUTS = "the intermediate result is read elsewhere and the block has its outputs"
     NOT_CONVEX = "a path leaves the block and comes back to it"
     TOO_MANY_OPERATORS = "the block would hold more operators than the limit"

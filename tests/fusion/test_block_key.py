@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from tvm import relay
+
+from tests.relay_modules import const, graph, var
+from tvm_fusionx.fusion.block_key import block_key, signature
+from tvm_fusionx.fusion.border import border_of
+
+x = var("x", 4, 8)
+
+
+def _key(*results: relay.Expr) -> str:
+    found = graph(*results)
+    calls = found.calls()
+    return block_key(calls, border_of(found, calls, frozenset(found.outputs)))
+
+
+def test_names_and_weights_do_not_count() -> None:
+    first = relay.nn.dense(x, const(8, 8, seed=1))
+    second = relay.nn.dense(var("other", 4, 8), const(8, 8, seed=2))
+    assert _key(first) == _key(second)
+
+
+def test_the_number_of_calls_around_does_not_count() -> None:
+    around = graph(relay.tanh(relay.exp(relay.sin(x))))
+    (_, middle, _) = around.calls()
+    border = border_of(around, [middle], frozenset(around.outputs))
+    assert block_key([middle], border) == _key(relay.exp(x))
+
+
+def test_everything_that_changes_the_kernel_counts() -> None:
+    keys = [
+        _key(expr)
+        for expr in (
+            relay.exp(x),
+            relay.tanh(x),
+            relay.exp(var("x", 8, 4)),
+            relay.exp(var("x", 4, 8, dtype="float64")),
+            relay.sum(x, axis=0),
+            relay.sum(x, axis=1),
+            x + relay.const(1.0),
+            x + relay.const(2.0),
+            x + const(8),
+            x + var("y", 4, 8),
+            x + x,
+            x - var("y", 4, 8),
+            var("y", 4, 8) - relay.exp(x),
+            relay.exp(x) - var("y", 4, 8),
+        )
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_what_is_returned_counts() -> None:
+    inner = relay.exp(x)
+    assert _key(relay.tanh(inner)) != _key(relay.tanh(inner), inner)
+
+
+def test_a_signature_tells_operators_and_results() -> None:
+    found = graph(relay.tanh(relay.exp(x)))
+    border = border_of(found, found.calls(), frozenset(found.outputs))
+    assert signature(found.calls(), border) == "exp+tanh -> float32[4, 8]"

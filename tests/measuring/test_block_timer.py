@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+
+from tests.relay_modules import TARGET, blocks_of, const, graph, operator_names, var
+from tvm_fusionx.fusion.border import border_of
+from tvm_fusionx.fusion.profile_database import ProfileDatabase
+from tvm_fusionx.measuring.block_timer import BlockTimer, block_module, time_library
+
+x = var("x", 4, 8)
+
+
+class Clock:
+    """Stands for a device: counts what it is asked to run."""
+
+    def __init__(self, microseconds: float = 3.0) -> None:
+        self.microseconds = microseconds
+        self.modules: list[tvm.IRModule] = []
+
+    def __call__(self, _: Any, mod: tvm.IRModule) -> float:
+        self.modules.append(mod)
+        return self.microseconds
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> ProfileDatabase:
+    return ProfileDatabase(tmp_path / "profiles.sqlite")
+
+
+def test_a_block_is_run_for_real(database: ProfileDatabase) -> None:
+    found = graph(relay.nn.dense(relay.exp(x), const(16, 8)))
+    microseconds = BlockTimer(TARGET, database)(found, tuple(found.calls()))
+    assert 0 < microseconds < math.inf
+    (kept,) = database.profiles()
+    assert kept.microseconds == microseconds
+    assert kept.signature == "exp+nn.dense -> float32[4, 16]"
+    assert kept.measured_at > 0
+
+
+def test_equal_blocks_are_measured_once(database: ProfileDatabase) -> None:
+    found = graph(relay.nn.dense(relay.nn.dense(x, const(8, 8)), const(8, 8, seed=1)))
+    first, second = found.calls()
+    clock = Clock()
+    timer = BlockTimer(TARGET, database, clock)
+    assert timer(found, (first,)) == timer(found, (second,)) == clock.microseconds
+    assert len(clock.modules) == 1
+    assert BlockTimer(TARGET, database, clock)(found, (first,)) == clock.microseconds
+    assert len(clock.modules) == 1
+
+
+def test_what_cannot_run_is_infinitely_slow_and_not_tried_again(database: ProfileDatabase) -> None:
+    found = graph(relay.exp(x))
+    tried = []
+
+    def fail(_: Any, __: tvm.IRModule) -> float:
+        tried.append(1)
+        raise ValueError("no such\ndevice")
+
+    timer = BlockTimer(TARGET, database, fail)
+    assert timer(found, tuple(found.calls())) == timer(found, tuple(found.calls())) == math.inf
+    assert len(tried) == 1
+    assert database.profiles()[0].failure == "ValueError: device"
+
+
+def test_a_module_of_one_block_keeps_its_operators_wiring_and_scalars() -> None:
+    first, second = relay.split(relay.exp(x) * relay.const(2.0), 2, axis=1)
+    found = graph(relay.tanh(first), second + const(4, 4))
+    calls = found.calls()
+    mod = block_module(calls, border_of(found, calls, frozenset(found.outputs)))
+    (block,) = blocks_of(mod)
+    assert operator_names(block.body) == ["add", "exp", "multiply", "split", "tanh"]
+    assert len(mod["main"].params) == 2
+
+
+def test_indices_are_zeros_and_thus_valid() -> None:
+    seen = []
+
+    class Library:
+        def __getitem__(self, _: str) -> Any:
+            return lambda device: seen.append(device)
+
+    table, rows = const(4, 8), var("rows", 3, dtype="int32")
+    found = graph(relay.take(table, rows, axis=0))
+    calls = found.calls()
+    mod = block_module(calls, border_of(found, calls, frozenset(found.outputs)))
+    library = relay.build(mod, TARGET)
+    assert time_library(library, mod) > 0
+    assert np.array(seen).size == 0
