@@ -31,7 +31,7 @@ def test_a_network_is_drawn_calibrated_and_written(
 
     monkeypatch.setattr(module, "vgg16", tiny)
     picture = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
-    row = recipe.network("vgg.vgg16", "a network", lambda: picture, outputs=("map",))
+    row = recipe.network("vgg.vgg16", "a network", lambda: {"image": picture}, outputs=("map",))
     path = tmp_path / "model.onnx"
     row.write(row.sample(), path, "torchscript")
     graph = onnx.load(path).graph
@@ -41,6 +41,6 @@ def test_a_network_is_drawn_calibrated_and_written(
 
 def test_a_maker_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    row = recipe.network("vgg.vgg99", "none", lambda: np.zeros((1, 1, 8, 8), np.float32))
+    row = recipe.network("vgg.vgg99", "none", lambda: {"image": np.zeros((1, 1, 8, 8), np.float32)})
     with pytest.raises(AttributeError, match="vgg99"):
         row.write(row.sample(), tmp_path / "model.onnx", "torchscript")

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.zoo.networks.published import printed
+from tests.zoo.networks.published import count, printed
 from tvm_fusionx import zoo
 from tvm_fusionx.zoo import transformer_models
 from tvm_fusionx.zoo.recipe import WEIGHT_SEED
@@ -18,6 +18,17 @@ pytest.importorskip("transformers")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 REASSOCIATION = 1e-5  # float32 sums in another order, relative to the largest output
+
+
+class First(torch.nn.Module):
+    """The first output of a model of transformers."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x)[0]
 
 
 def parameters_and_multiply_adds(make, names):
@@ -58,6 +69,22 @@ def test_counts_are_the_published_ones(make, pooler, parameters, operations):
     # The papers count the square matrix of the pooler, which the zoo's models do without.
     assert counted + pooler * (pooler + 1) == printed(parameters)
     assert operations is None or 2 * multiply_adds == printed(operations)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "parameters", "multiply_adds"),
+    [
+        # Dosovitskiy et al. 2021, table 1; the operations as Touvron et al. 2021 print them.
+        (transformer_models.make_vit, (1, 3, 224, 224), "86M", "17.6G"),
+        # Radford et al. 2022 print 39M for encoder and decoder together, and no operations; this
+        # is the sum over the encoder's matrices, its fixed positions included.
+        (transformer_models.make_whisper_encoder, (1, 80, 3000), "8.2M", "18.5G"),
+    ],
+)
+def test_counts_of_the_encoders(make, shape, parameters, multiply_adds):
+    counted = count(lambda: First(make(0)), shape)
+    assert counted.parameters == printed(parameters)
+    assert counted.multiply_adds == printed(multiply_adds)
 
 
 @pytest.mark.slow

@@ -47,41 +47,44 @@ def test_gain_scales_the_kernels_only():
     torch.testing.assert_close(scaled[4].weight, plain[4].weight)
 
 
-def norm_outputs(net, x):
+def spreads(net, x):
+    """Return the standard deviation of what each batch norm gives for `x`."""
     seen = []
-    handles = [
-        module.register_forward_hook(lambda _, __, y: seen.append(y))
-        for module in net.modules()
-        if isinstance(module, torch.nn.BatchNorm2d)
-    ]
+    for module in net.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.register_forward_hook(lambda _, __, y: seen.append(float(y.std())))
     with torch.no_grad():
         net(x)
-    for handle in handles:
-        handle.remove()
     return seen
 
 
 def deep_net():
     layers = []
     for _ in range(20):
-        layers += [
-            torch.nn.Conv2d(4, 4, 3, padding=1),
-            torch.nn.BatchNorm2d(4),
-            torch.nn.ReLU(),
-        ]
-    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.BatchNorm2d(4))
+        layers += [torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.BatchNorm2d(8))
 
 
 def test_calibrated_norms_keep_the_spread_through_twenty_layers():
-    x = torch.rand(1, 4, 12, 12, generator=torch.Generator().manual_seed(5))
-    drawn = draw_weights(deep_net(), seed=3)
-    lost = norm_outputs(drawn, x)[-2].std()
-    net = calibrate_norms(drawn, [x.numpy()])
+    x = torch.rand(1, 8, 12, 12, generator=torch.Generator().manual_seed(5))
+    drawn = spreads(draw_weights(deep_net(), seed=3), x)
+    assert not 0.4 < drawn[-2] < 2
+    net = calibrate_norms(draw_weights(deep_net(), seed=3), [x.numpy()])
     assert not net.training
-    spreads = [float(y.std()) for y in norm_outputs(net, x)[:-1]]
-    assert min(spreads) > 0.5
-    assert max(spreads) < 2
-    assert not 0.5 < lost < 2
+    kept = spreads(net, x)[:-1]
+    assert min(kept) > 0.4
+    assert max(kept) < 2
+
+
+def test_calibration_is_repeatable_and_left_behind():
+    x = torch.rand(1, 8, 12, 12, generator=torch.Generator().manual_seed(5))
+    first, second = (calibrate_norms(draw_weights(deep_net(), 3), [x.numpy()]) for _ in range(2))
+    before = {name: value.clone() for name, value in first.state_dict().items()}
+    with torch.no_grad():
+        first(x)
+    for name, value in second.state_dict().items():
+        assert torch.equal(value, before[name])
+        assert torch.equal(first.state_dict()[name], before[name])
 
 
 def test_a_model_without_norms_is_left_alone():

@@ -111,7 +111,7 @@ def packaged_ocr(
 def network(
     maker: str,
     summary: str,
-    draw: Callable[[], npt.NDArray[np.float32]],
+    sample: Callable[[], Inputs],
     outputs: Sequence[str] = ("scores",),
     gain: float = 1.0,
 ) -> Recipe:
@@ -121,7 +121,7 @@ def network(
     """
     return Recipe(
         summary=summary,
-        sample=lambda: {"image": draw()},
+        sample=sample,
         write=partial(_write_network, maker, gain, tuple(outputs)),
         packages=("torch", "pillow"),
     )

@@ -1,4 +1,4 @@
-"""The text models, as torch modules: transformers' own classes at their published sizes."""
+"""The transformers, as torch modules: transformers' own classes at their published sizes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ ATTENTION = "eager"
 MOBILEBERT_GAIN = 0.3
 # ALBERT-base (Lan et al. 2020, table 1); the configuration's own defaults are the xxlarge model's.
 ALBERT_FEATURES, ALBERT_HEADS, ALBERT_INTERMEDIATE = 768, 12, 3072
+IMAGENET_CLASSES = 1000
 # TinyBERT's smaller model (Jiao et al. 2020, section 4.2).
 TINYBERT_LAYERS, TINYBERT_FEATURES, TINYBERT_INTERMEDIATE = 4, 312, 1200
 
@@ -90,3 +91,18 @@ def make_mobilebert(seed: int) -> Any:
     config = transformers.MobileBertConfig(attn_implementation=ATTENTION)
     model = transformers.MobileBertModel(config, add_pooling_layer=False)
     return draw_weights(model, seed, gain=MOBILEBERT_GAIN)
+
+
+def make_vit(seed: int) -> Any:
+    """Return ViT-B/16 (12 layers, 768 features, patches of 16) with random weights."""
+    transformers = import_zoo_package("transformers")
+    config = transformers.ViTConfig(num_labels=IMAGENET_CLASSES, attn_implementation=ATTENTION)
+    return draw_weights(transformers.ViTForImageClassification(config), seed)
+
+
+def make_whisper_encoder(seed: int) -> Any:
+    """Return Whisper tiny's encoder (4 layers, 384 features) with random weights."""
+    whisper = import_zoo_package("transformers.models.whisper.modeling_whisper")
+    # The configuration's defaults are the tiny model's.
+    config = import_zoo_package("transformers").WhisperConfig(attn_implementation=ATTENTION)
+    return draw_weights(whisper.WhisperEncoder(config), seed)

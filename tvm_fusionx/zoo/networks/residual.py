@@ -45,12 +45,14 @@ class Bottleneck(nn.Module):
     """1x1, 3x3, 1x1 convolutions and a shortcut; as published, the first one has the stride."""
 
     expansion = BOTTLENECK_EXPANSION
+    is_stride_first = True
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
         outputs = width * BOTTLENECK_EXPANSION
-        self.reduce = conv_norm(inputs, width, 1, stride)
-        self.filter = conv_norm(width, width, 3)
+        first, second = (stride, 1) if self.is_stride_first else (1, stride)
+        self.reduce = conv_norm(inputs, width, 1, first)
+        self.filter = conv_norm(width, width, 3, second)
         self.expand = conv_norm(width, outputs, 1)
         self.shortcut = _shortcut(inputs, outputs, stride)
 
@@ -58,6 +60,12 @@ class Bottleneck(nn.Module):
         """Map ``(n, inputs, h, w)`` to ``(n, 4 * width, h / stride, w / stride)``."""
         y = torch.relu(self.filter(torch.relu(self.reduce(x))))
         return torch.relu(self.expand(y) + self.shortcut(x))
+
+
+class LaterBottleneck(Bottleneck):
+    """A bottleneck whose 3x3 convolution has the stride, as torchvision's detectors have it."""
+
+    is_stride_first = False
 
 
 def stem() -> nn.Sequential:
