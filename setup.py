@@ -54,6 +54,8 @@ EXTRAS = {
         "pillow>=11",
         "scipy>=1.15",
     ],
+    # Chooses the fastest plan; the greedy planner needs none.
+    "optimal": ["scipy>=1.15"],
     "dev": [
         "hypothesis>=6.130",
         "ipykernel>=6.29",

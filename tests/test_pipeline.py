@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +22,11 @@ from tests.relay_modules import (
     var,
 )
 from tvm_fusionx.errors import TargetError
+from tvm_fusionx.fusion import PlannerOptions
+from tvm_fusionx.fusion.device_costs import DeviceCosts
 from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.pipeline import bind_parameters
+from tvm_fusionx.measuring import costs_path, setting_of
+from tvm_fusionx.pipeline import bind_parameters, planner_options
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
 
@@ -238,3 +242,24 @@ def test_functions_for_other_compilers_are_left_alone() -> None:
 def test_an_unknown_target_is_a_typed_error() -> None:
     with pytest.raises(TargetError, match="toaster"):
         fx.pipeline("toaster")
+
+
+def test_a_plan_may_be_optimal_or_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_FUSIONX_DATA", str(tmp_path / "data"))
+    costs = costs_path(setting_of(TARGET))
+    costs.parent.mkdir(parents=True)
+    DeviceCosts(launch_us=3.0).save(costs)
+    database = tmp_path / "profiles.sqlite"
+    mod = attention()
+    inputs = inputs_of(mod)
+    library = fx.build(mod, TARGET, planner="optimal", measure=database)
+    assert_close(run_once(library, inputs), run_plain(mod, inputs), REASSOCIATING)
+    options = planner_options(TARGET, planner="optimal", measure=True)
+    assert options.costs == DeviceCosts(launch_us=3.0)
+    assert options.measure is not None
+    assert planner_options(TARGET) == PlannerOptions()
+
+
+def test_only_this_machine_is_measured() -> None:
+    with pytest.raises(TargetError, match="this machine"):
+        planner_options("llvm -mtriple=aarch64-linux-gnu", measure=True)

@@ -3,27 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm import relay
 
+from tvm_fusionx.errors import TargetError
+from tvm_fusionx.fusion import PlannerOptions
+from tvm_fusionx.fusion.planner import GREEDY
+from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.lowering import lowering
+from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.cpu import is_cpu
 
 
-def pipeline(target: Any, *, fuse: bool = True) -> tvm.transform.Sequential:
+def planner_options(
+    target: Any,
+    *,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+) -> PlannerOptions:
+    """Return what the planner may do.
+
+    Parameters
+    ----------
+    target
+        Target string or object.
+    fuse
+        Whether to fuse; without, every operator is its own block: the control that tells what
+        fusion brings from what the templates bring.
+    planner
+        ``"greedy"``, or ``"optimal"``: the fastest cover by legal blocks that a solver finds.
+    measure
+        Whether ties are measured on this machine, with answers kept in the user's profile database
+        or in the file that is given. This machine is calibrated first if it was not yet.
+
+    Raises
+    ------
+    TargetError
+        The target is unknown, or measuring is asked for and this machine is not the target.
+    RecordError
+        The profile database or the file of calibrated costs is damaged.
+    """
+    options = PlannerOptions(fuse=fuse, planner=planner)
+    if measure is False:
+        return options
+    resolved = resolve_target(target)
+    if not is_cpu(resolved) or "mtriple" in resolved.attrs:
+        raise TargetError(
+            "measuring",
+            expected="a target that this machine runs",
+            found=str(resolved),
+            next_step="Plan without measuring, or on a machine of that kind.",
+        )
+    database = ProfileDatabase(database_path() if measure is True else measure)
+    return replace(
+        options, costs=calibrated_costs(resolved), measure=BlockTimer(resolved, database)
+    )
+
+
+def pipeline(
+    target: Any,
+    *,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+) -> tvm.transform.Sequential:
     """Return all passes, in order, from an imported module to one of blocks.
 
     Parameters
     ----------
     target
         Target string or object; ``-mcpu=native`` is this machine's.
-    fuse
-        Whether to fuse; without, every operator is its own block: the control that tells what
-        fusion brings from what the templates bring.
+    fuse, planner, measure
+        See :func:`planner_options`.
 
     Returns
     -------
@@ -36,6 +94,7 @@ def pipeline(target: Any, *, fuse: bool = True) -> tvm.transform.Sequential:
         The target is unknown.
     """
     resolved = resolve_target(target)
+    options = planner_options(resolved, fuse=fuse, planner=planner, measure=measure)
     return tvm.transform.Sequential(
         [
             # Laws first: they see the model's own operators.
@@ -43,7 +102,7 @@ def pipeline(target: Any, *, fuse: bool = True) -> tvm.transform.Sequential:
             # Layouts and packed constants, while every operator still stands alone.
             PackLayouts(resolved),
             # Then blocks.
-            FuseByMapping(resolved, fuse=fuse),
+            FuseByMapping(resolved, options=options),
         ],
         name="tvm_fusionx.pipeline",
     )
@@ -56,6 +115,8 @@ def build(
     records: str | Path | None = None,
     *,
     fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
 ) -> Any:
     """Compile a module to a graph-executor library.
 
@@ -69,8 +130,8 @@ def build(
         Values of parameters that are not bound in the module yet.
     records
         Tuning records: a file or directory; templates' defaults when None.
-    fuse
-        See :func:`pipeline`.
+    fuse, planner, measure
+        See :func:`planner_options`.
 
     Returns
     -------
@@ -83,7 +144,7 @@ def build(
         The target is unknown, or the records are not for it.
     """
     bound = bind_parameters(mod, params)
-    blocks = pipeline(target, fuse=fuse)(bound)
+    blocks = pipeline(target, fuse=fuse, planner=planner, measure=measure)(bound)
     with lowering(target, records):
         return relay.build(blocks, resolve_target(target))
 

@@ -25,6 +25,7 @@ EXTRAS = {
     "onnxslim": "onnx",
     "onnxruntime": "peers",
     "xgboost": "tune",
+    "scipy": "optimal",
     "torch": "zoo",
     "transformers": "zoo",
 }

@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import perceptron, save
+from tvm_fusionx.fusion.device_costs import DEFAULT_COSTS
+from tvm_fusionx.measuring import costs_path, setting_of
 
 
 @pytest.fixture
@@ -25,6 +27,23 @@ def test_the_blocks_are_told_and_the_page_and_json_written(
     assert str(page) in ran.out
     assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
     assert json.loads(written.read_text())
+
+
+def test_the_optimal_planner_and_measuring_are_asked_for(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_FUSIONX_DATA", str(tmp_path / "data"))
+    DEFAULT_COSTS.save(_made(costs_path(setting_of("llvm -mcpu=native"))))
+    model, database = save(perceptron(), tmp_path), tmp_path / "profiles.sqlite"
+    ran = run("explain", model, "--planner", "optimal", "--measure", "--profile-db", database)
+    assert ran.code == 0, ran.err
+    assert "optimal plan" in ran.out
+    assert run("explain", model, "--planner", "best").code == 2
+
+
+def _made(path: Path) -> Path:
+    path.parent.mkdir(parents=True)
+    return path
 
 
 def test_a_page_that_cannot_be_written_is_3_before_any_work(

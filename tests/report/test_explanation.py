@@ -41,7 +41,7 @@ def test_the_json_schema_is_stable() -> None:
     data = a_report().to_json()
     assert json.loads(json.dumps(data)) == data
     assert list(data) == [
-        "schema", "title", "target", "versions", "summary", "blocks", "edges", "reasons",
+        "schema", "title", "target", "versions", "summary", "plan", "blocks", "edges", "reasons",
         "rewrites", "findings",
     ]  # fmt: skip
     assert list(data["summary"]) == [

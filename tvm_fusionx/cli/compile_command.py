@@ -8,9 +8,13 @@ from typing import Any
 import click
 
 from tvm_fusionx.cli.options import (
+    database_option,
     debug_option,
     input_shapes_option,
+    measure_choice,
+    measure_option,
     model_argument,
+    planner_option,
     target_option,
     tuning_records_option,
 )
@@ -48,6 +52,9 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 )
 @target_option
 @input_shapes_option
+@planner_option
+@measure_option
+@database_option
 @tuning_records_option
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
 @click.option(
@@ -62,6 +69,9 @@ def command(
     output: Path,
     target: str,
     shape: dict[str, tuple[int, ...]] | None,
+    planner: str,
+    measure: bool,
+    database: Path | None,
     records: Path | None,
     cross_compiler: str | None,
     dump_code: tuple[str, ...],
@@ -79,14 +89,24 @@ def command(
     from tvm_fusionx.library import describe_library, save_library
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.schedules import resolve_target
+    from tvm_fusionx.threads import threads as use_threads
 
     check_writable(output)
+    if measure:
+        use_threads()
     resolved = resolve_target(target)
     with Stages(f"compiling {model.name}") as stage:
         stage("importing")
         mod, params = from_onnx(model, shape=shape)
         stage("building")
-        build = build_fused(mod, resolved, params=params, records=records)
+        build = build_fused(
+            mod,
+            resolved,
+            params=params,
+            records=records,
+            planner=planner,
+            measure=measure_choice(measure, database),
+        )
         stage("writing")
         library = describe_library(
             build.library,

@@ -15,7 +15,17 @@ from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
 from tvm_fusionx.relay_presence import missing_package
 
 # Command -> module of this package; the command object bears the module's name with `_command`.
-COMMANDS = ("compile", "run", "bench", "verify", "explain", "zoo", "doctor")
+COMMANDS = (
+    "compile",
+    "run",
+    "bench",
+    "verify",
+    "explain",
+    "calibrate",
+    "profile-db",
+    "zoo",
+    "doctor",
+)
 
 # What a shell reports for a program ended by Ctrl-C: 128 + SIGINT.
 EXIT_INTERRUPTED = 130
@@ -32,7 +42,7 @@ class _Commands(click.Group):
         """Return the command called `cmd_name`, or None."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"tvm_fusionx.cli.{cmd_name}_command")
+        module = importlib.import_module(f"tvm_fusionx.cli.{cmd_name.replace('-', '_')}_command")
         command: click.Command = module.command
         return command
 

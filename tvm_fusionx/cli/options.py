@@ -12,6 +12,8 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+# As in the planner, which this module must not import: it loads before TVM is known to be there.
+PLANNERS = ("greedy", "optimal")
 DEFAULT_TARGET = "llvm -mcpu=native"
 
 # One input: a name, which may itself contain colons, and its extents in brackets.
@@ -127,3 +129,29 @@ json_option = click.option(
     type=click.Path(path_type=Path),
     help="Also write the result as JSON to this file.",
 )
+
+planner_option = click.option(
+    "--planner",
+    type=click.Choice(PLANNERS),
+    default=PLANNERS[0],
+    show_default=True,
+    help="How blocks are chosen; optimal asks a solver for the fastest cover.",
+)
+
+measure_option = click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure on this machine where fusing and not fusing cost nearly the same.",
+)
+
+database_option = click.option(
+    "--profile-db",
+    "database",
+    type=click.Path(path_type=Path),
+    help="File of what was measured; the user's own by default.",
+)
+
+
+def measure_choice(measure: bool, database: Path | None) -> bool | Path:
+    """Return what ``--measure`` and ``--profile-db`` say together, as the planner takes it."""
+    return database if measure and database is not None else measure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -43,10 +43,17 @@ class FuseByMapping:
     fuse: bool = True
     """Whether to fuse; without, every call becomes its own block (the control for measurements)."""
 
+    options: PlannerOptions = field(default_factory=PlannerOptions)
+    """All else that the planner may do: other limits, the optimal planner, measuring."""
+
+    def planner_options(self) -> PlannerOptions:
+        """Return `options` with what the other fields say."""
+        limits = replace(self.options.limits, operators=self.max_ops_per_block)
+        return replace(self.options, limits=limits, fuse=self.fuse and self.options.fuse)
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with every static function of it cut into blocks."""
-        options = PlannerOptions(Limits(operators=self.max_ops_per_block), self.fuse)
-        return fuse_module(mod, options)[0]
+        return fuse_module(mod, self.planner_options())[0]
 
 
 def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]]:

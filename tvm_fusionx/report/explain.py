@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import tvm
 
 from tvm_fusionx.ecg import Value
-from tvm_fusionx.fusion import Block, Plan, PlannerOptions
+from tvm_fusionx.fusion import Block, Plan
+from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.operators import REORGANIZE, MappingType
-from tvm_fusionx.passes.fuse_by_mapping import fuse_module
+from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
-from tvm_fusionx.pipeline import pipeline
+from tvm_fusionx.pipeline import pipeline, planner_options
 from tvm_fusionx.report.explanation import BlockEntry, EdgeEntry, Finding, Report, Summary
 from tvm_fusionx.schedules import resolve_target
 
@@ -27,7 +29,13 @@ MAIN = "main"
 DEFAULT_TEMPLATES = ("default", "topi")
 
 
-def explain(mod: tvm.IRModule, target: str | tvm.target.Target) -> Report:
+def explain(
+    mod: tvm.IRModule,
+    target: str | tvm.target.Target,
+    *,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+) -> Report:
     """Plan `mod` as ``fx.build`` does, and report every decision; nothing is compiled.
 
     Parameters
@@ -36,6 +44,8 @@ def explain(mod: tvm.IRModule, target: str | tvm.target.Target) -> Report:
         Module with static shapes; constants bound.
     target
         What it is planned for.
+    planner, measure
+        See :func:`tvm_fusionx.pipeline.planner_options`.
 
     Returns
     -------
@@ -48,6 +58,8 @@ def explain(mod: tvm.IRModule, target: str | tvm.target.Target) -> Report:
         TVM does not know the target.
     """
     resolved = resolve_target(target)
+    chosen = planner_options(resolved, planner=planner, measure=measure)
+    options = FuseByMapping(resolved, options=chosen).planner_options()
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
     # Two passes are taken apart for what they know and do not leave in the module.
@@ -56,7 +68,7 @@ def explain(mod: tvm.IRModule, target: str | tvm.target.Target) -> Report:
             mod, applications = rewrite_module(mod)
             applied.update(application.rule for application in applications)
         elif step.info.name == "tvm_fusionx.FuseByMapping":
-            mod, plans = fuse_module(mod, PlannerOptions())
+            mod, plans = fuse_module(mod, options)
         else:
             mod = step(mod)
     if MAIN not in plans:
@@ -98,6 +110,7 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
         blocks=tuple(_entry(block) for block in planned.blocks),
         edges=edges,
         rewrites=tuple(Counter(applied or {}).most_common()),
+        plan=str(planned.solution or ""),
         versions={"tvm": tvm.__version__},
     )
     return replace(report, findings=find_oddities(report))

@@ -145,6 +145,7 @@ class Report:
     edges: tuple[EdgeEntry, ...] = ()
     rewrites: tuple[tuple[str, int], ...] = ()
     findings: tuple[Finding, ...] = ()
+    plan: str = ""
     title: str = "Fusion report"
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -178,6 +179,7 @@ class Report:
             "target": self.target,
             "versions": dict(self.versions),
             "summary": asdict(self.summary),
+            "plan": self.plan,
             "blocks": [_plain(block) for block in self.blocks],
             "edges": [_plain(edge) for edge in self.edges],
             "reasons": self.reasons(),
@@ -199,6 +201,8 @@ class Report:
             f"  intermediate bytes  {readable_bytes(summary.intermediate_bytes)}"
             f" (unfused {readable_bytes(summary.intermediate_bytes_unfused)})",
         ]
+        if self.plan:
+            lines.append(f"  optimal plan        {self.plan}")
         if self.rewrites:
             lines += ["", "Rewritten"]
             lines += [f"  {times:5}  {rule}" for rule, times in self.rewrites]
