@@ -35,6 +35,10 @@ def _rest_that_returns() -> relay.Expr:
     return first + relay.argsort(first, dtype="float32")
 
 
+def _relu_of_convolution() -> relay.Expr:
+    return relay.nn.relu(relay.nn.conv2d(image, kernel))
+
+
 def _attention() -> relay.Expr:
     q, k, v = (var(name, 4, 64, 64) for name in "qkv")
     scores = relay.nn.softmax(relay.nn.batch_matmul(q, k))
@@ -177,6 +181,28 @@ REFUSED: dict[str, Refused] = {
         "tanh",
         Reason.TOO_MANY_OUTPUTS,
         "2 outputs",
+        PlannerOptions(Limits(outputs=1)),
+    ),
+    "results of different extents": Refused(
+        lambda: relay.Tuple([relay.sum(relay.abs(x), axis=1), relay.abs(x)]),
+        "abs",
+        "sum",
+        Reason.TOO_MANY_OUTPUTS,
+        "2 outputs (abs, sum) of different extents",
+    ),
+    "result of a convolution read elsewhere": Refused(
+        lambda: relay.Tuple([relay.nn.conv2d(image, kernel), _relu_of_convolution()]),
+        "nn.conv2d",
+        "nn.relu",
+        Reason.TOO_MANY_OUTPUTS,
+        "2 outputs (nn.conv2d, nn.relu) of nn.conv2d",
+    ),
+    "two results of one": Refused(
+        lambda: relay.Tuple([relay.exp(relay.abs(x)), relay.tanh(relay.abs(x))]),
+        "abs",
+        "tanh",
+        Reason.TOO_MANY_OUTPUTS,
+        "2 outputs (exp, tanh), none on the way to the last",
     ),
     "path that comes back": Refused(
         _rest_that_returns,

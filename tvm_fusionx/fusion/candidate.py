@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 from tvm_fusionx.ecg.flops import flops
-from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.fusion.border import Border
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.geometry import MATRIX_PRODUCTS, cuts_columns, is_contraction
 from tvm_fusionx.fusion.partition import Partition, Unit
-from tvm_fusionx.operators import CONTRACTIONS, WINDOW_REDUCTIONS, MappingType
+from tvm_fusionx.operators import CONTRACTIONS, REORGANIZE, WINDOW_REDUCTIONS, MappingType
 
 # A call this small takes less time than starting a kernel for it: a result that stays in the first
 # level cache, and arithmetic of a few microseconds on one core.
@@ -61,6 +61,19 @@ class Candidate:
                 node.bytes_out <= SMALL_BYTES and flops(node) <= SMALL_FLOPS for node in self.nodes
             )
         )
+
+    @cached_property
+    def stored(self) -> tuple[Value, ...]:
+        """The results that a block of both would store: reshapes of one are the same memory."""
+        members = set(self.nodes)
+        stored: dict[Value, None] = {}
+        for value in self.border.outputs:
+            source = value
+            while source.node in members and source.node.op in REORGANIZE:
+                source = source.node.operands[0]
+            if source.node in members:
+                stored[source] = None
+        return tuple(stored)
 
     def below(self, roots: list[Node]) -> set[Node]:
         """Return the calls of the candidate that read `roots`, directly or not."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm_fusionx.ecg.graph import Graph, Node
-from tvm_fusionx.ecg.to_relay import block_outputs
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.legality import Limits, why_not_fusible
@@ -173,8 +172,7 @@ def without_border_reshapes(graph: Graph, nodes: tuple[Node, ...]) -> list[tuple
     for node in reversed(nodes):
         if node.op not in REORGANIZE or node not in rest:
             continue
-        outputs = block_outputs(graph, rest)
-        if outputs == (node[0],):
+        if not any(user in rest for user in graph.users(node)):
             trailing.insert(0, node)
             rest.remove(node)
     # Reshapes of different values are not one block: a primitive function of them has one body.

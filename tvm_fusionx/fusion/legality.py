@@ -34,7 +34,7 @@ class Limits:
     arguments: int = 64
     """Tensors a kernel takes, results included; Adreno's OpenCL allows 128."""
 
-    outputs: int = 1
+    outputs: int = 2
     """Results of one block that are read outside of it."""
 
     contractions: int = 1
@@ -105,11 +105,30 @@ def body_size(nodes: Sequence[Node]) -> int:
 
 
 def _why_not_whole(_: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
-    outputs = candidate.border.outputs
+    """Say why a candidate's results cannot all be stored by one kernel.
+
+    A result beside the last one costs nothing when the kernel passes it on the way: it is computed
+    in the same rows, and would have to be stored by a kernel of its own anyway.
+    """
+    outputs = candidate.stored
+    if len(outputs) == 1:
+        return None
+    names = f"{len(outputs)} outputs ({', '.join(value.op for value in outputs)})"
     if len(outputs) > limits.outputs:
-        names = ", ".join(value.op for value in outputs)
-        return Refusal(Reason.TOO_MANY_OUTPUTS, f"{len(outputs)} outputs ({names})")
+        return Refusal(Reason.TOO_MANY_OUTPUTS, names)
+    if len({value.type.elements for value in outputs}) > 1:
+        return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names} of different extents")
+    windows = [node.op for node in candidate.many_to_many if not _works_by_rows(node)]
+    if windows:
+        return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names} of {windows[0]}")
+    on_the_way = candidate.above([outputs[-1].node])
+    if not all(value.node in on_the_way for value in outputs[:-1]):
+        return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names}, none on the way to the last")
     return None
+
+
+def _works_by_rows(node: Node) -> bool:
+    return node.op in MATRIX_PRODUCTS or row_reduction(node) is not None
 
 
 def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:

@@ -29,7 +29,8 @@ from tvm_fusionx.schedules.dot_tiles import IsolatedDot, isolate, schedule_of, t
 from tvm_fusionx.schedules.guards import guard_whole_tiles
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
-from tvm_fusionx.schedules.nest import Late, detach_outputs, finish, info_of
+from tvm_fusionx.schedules.nest import Late, finish, info_of
+from tvm_fusionx.schedules.outputs import lend_outputs, return_outputs
 from tvm_fusionx.schedules.register_tile import max_rows
 from tvm_fusionx.schedules.rows import MustBeAloneError, schedule_rows
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
@@ -81,14 +82,15 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    info = detach_outputs(sch, inline_spatial(sch, info))
+    info = inline_spatial(sch, info)
     dot = info.anchor
     if dot is None:
         raise UnschedulableError("the dot product is gone")
-    func = split_lane_reductions(sch.mod["main"], info.cpu.lanes, keep=dot.name)
+    func = lend_outputs(sch.mod["main"], info)
+    func = split_lane_reductions(func, info.cpu.lanes, keep=dot.name)
     for attempt in (_as_one_nest, _as_own_nest):
         try:
-            return guard_whole_tiles(attempt(func, info, values))
+            return return_outputs(guard_whole_tiles(attempt(func, info, values)))
         except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
             if attempt is _as_own_nest:
                 raise

@@ -14,6 +14,7 @@ from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_stage
 from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot
 from tvm_fusionx.schedules.nest import Late, extent, info_of, own_loops
+from tvm_fusionx.schedules.outputs import is_lent
 from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
 
@@ -68,7 +69,8 @@ def _isolate(
     write = sch.cache_write(sch.get_block(dot.name), 0, "local")
     name = sch.get(write).name_hint
     readers = info.consumers[dot.name]
-    if finishes and len(readers) == 1 and not info.stages[readers[0]].is_reduction:
+    is_free = not is_lent(dot.writes[0])
+    if finishes and is_free and len(readers) == 1 and not info.stages[readers[0]].is_reduction:
         with contextlib.suppress(tvm.TVMError):
             sch.reverse_compute_inline(sch.get_block(readers[0]))
     current = info_of(sch, info)

@@ -50,19 +50,6 @@ def info_of(sch: Any, info: BlockInfo) -> BlockInfo:
     return describe_block(sch.mod["main"], info.cpu)
 
 
-def detach_outputs(sch: Any, info: BlockInfo) -> BlockInfo:
-    """Give every output that is also read inside the block a copy, so that it can move freely."""
-    changed = False
-    for name in info.outputs:
-        readers = info.consumers[name]
-        if readers:
-            sch.cache_write(
-                sch.get_block(name), 0, "global", [sch.get_block(reader) for reader in readers]
-            )
-            changed = True
-    return info_of(sch, info) if changed else info
-
-
 def vectorise_spatial(sch: Any, loops: list[Any], lanes: int) -> None:
     """Vectorise the innermost of `loops`, fusing outward while it is too short for a vector."""
     if not loops:

@@ -16,7 +16,6 @@ from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.nest import (
     Late,
-    detach_outputs,
     extent,
     finish,
     info_of,
@@ -26,6 +25,7 @@ from tvm_fusionx.schedules.nest import (
     vectorise_reduction,
     vectorise_spatial,
 )
+from tvm_fusionx.schedules.outputs import lend_outputs, return_outputs
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, UnschedulableError
 
@@ -46,12 +46,12 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    info = detach_outputs(sch, inline_spatial(sch, info))
-    func = split_lane_reductions(sch.mod["main"], info.cpu.lanes)
-    return schedule_stages(func, info, frozenset(info.stages))
+    info = inline_spatial(sch, info)
+    func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
+    return return_outputs(schedule_stages(func, info))
 
 
-def schedule_stages(func: Any, info: BlockInfo, excluded_dots: frozenset[str]) -> Any:
+def schedule_stages(func: Any, info: BlockInfo) -> Any:
     """Return `func` with all its stages scheduled as row nests; a nest that fails is split up."""
     alone: set[str] = set()
     for _ in range(len(info.stages) + 1):
