@@ -39,3 +39,10 @@ def test_only_a_call_of_a_primitive_function_is_a_block() -> None:
 def test_a_projection_has_its_tuple_as_operand() -> None:
     pair = relay.Tuple([relay.var("x"), relay.var("y")])
     assert operands_of(relay.TupleGetItem(pair, 1)) == [pair]
+
+
+def test_the_walk_stops_at_what_is_known() -> None:
+    x = relay.var("x", shape=(2,))
+    known = relay.exp(x)
+    root = relay.nn.relu(known)
+    assert post_order(root, {known}) == [root]

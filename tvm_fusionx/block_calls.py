@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from tvm import relay
@@ -16,17 +17,22 @@ def is_block_call(expr: Any) -> bool:
     )
 
 
-def post_order(root: Any) -> list[Any]:
+def post_order(root: Any, known: Container[Any] = ()) -> list[Any]:
     """Return every expression below `root`, operands before users, without entering functions.
 
     Iterative: a model can be thousands of operators deep.
+
+    Parameters
+    ----------
+    known
+        Expressions to leave out, with what only they need.
     """
     order: list[Any] = []
     done: set[Any] = set()
     stack = [(root, False)]
     while stack:
         expr, operands_done = stack.pop()
-        if expr in done:
+        if expr in done or expr in known:
             continue
         if operands_done:
             done.add(expr)

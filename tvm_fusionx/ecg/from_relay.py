@@ -8,6 +8,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx.block_calls import post_order
 from tvm_fusionx.ecg.graph import Graph, Value
 from tvm_fusionx.ecg.relay_attributes import FUNCTION, from_attrs
 from tvm_fusionx.ecg.relay_types import DynamicTypeError, infer_types, result_types, tensor_type
@@ -39,7 +40,7 @@ def from_relay(func: relay.Function) -> Graph:
     try:
         for param in func.params:
             known[param] = graph.input(param.name_hint, tensor_type(param.checked_type), param)
-        for expr in _post_order(func.body, known):
+        for expr in post_order(func.body, known):
             known[expr] = _convert(graph, expr, known)
     except DynamicTypeError as error:
         raise NotAGraphError(str(error)) from error
@@ -47,37 +48,6 @@ def from_relay(func: relay.Function) -> Graph:
     graph.returns_tuple = isinstance(result, tuple)
     graph.outputs = result if isinstance(result, tuple) else (result,)
     return graph
-
-
-def _children(expr: Any) -> list[Any]:
-    if isinstance(expr, relay.Call):
-        return list(expr.args)
-    if isinstance(expr, relay.Tuple):
-        return list(expr.fields)
-    if isinstance(expr, relay.TupleGetItem):
-        return [expr.tuple_value]
-    if isinstance(expr, relay.Constant):
-        return []
-    raise NotAGraphError(f"{type(expr).__name__} is not a data-flow expression")
-
-
-def _post_order(root: Any, known: dict[Any, Any]) -> list[Any]:
-    """Return the expressions under `root` that are not in `known`, children first."""
-    order = []
-    state: dict[Any, bool] = {param: True for param in known}
-    stack = [root]
-    while stack:
-        expr = stack[-1]
-        done = state.get(expr)
-        if done is not None:
-            stack.pop()
-            if not done:
-                state[expr] = True
-                order.append(expr)
-            continue
-        state[expr] = False
-        stack.extend(child for child in reversed(_children(expr)) if child not in state)
-    return order
 
 
 def _convert(graph: Graph, expr: Any, known: dict[Any, Any]) -> Value | tuple[Value, ...]:
@@ -92,7 +62,9 @@ def _convert(graph: Graph, expr: Any, known: dict[Any, Any]) -> Value | tuple[Va
         fields = known[expr.tuple_value]
         value: Value = fields[expr.index]
         return value
-    return _convert_call(graph, expr, known)
+    if isinstance(expr, relay.Call):
+        return _convert_call(graph, expr, known)
+    raise NotAGraphError(f"{type(expr).__name__} is not a data-flow expression")
 
 
 def _array(constant: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx.block_calls import operands_of, post_order
 from tvm_fusionx.frontend.values import constant
 
 
@@ -90,21 +91,8 @@ def fold_call(call: Any) -> Any:
     return call if result is None else constant(result)
 
 
-def _operands(expr: Any) -> list[Any]:
-    if isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.Op):
-        return list(expr.args)
-    if isinstance(expr, relay.Tuple):
-        return list(expr.fields)
-    if isinstance(expr, relay.TupleGetItem):
-        return [expr.tuple_value]
-    if isinstance(expr, relay.Constant):
-        return []
-    # Control flow would hide calls from the walk; a stray variable would never get a value.
-    raise TypeError(f"the converter made a {type(expr).__name__}, expected calls of operators only")
-
-
 def _rebuild(expr: Any, operands: list[Any], span: Any) -> Any:
-    if isinstance(expr, relay.Call):
+    if isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.Op):
         return fold_call(relay.Call(expr.op, operands, expr.attrs, expr.type_args, span))
     if isinstance(expr, relay.Tuple):
         return relay.Tuple(operands, span)
@@ -112,7 +100,10 @@ def _rebuild(expr: Any, operands: list[Any], span: Any) -> Any:
         if isinstance(operands[0], relay.Tuple):
             return operands[0].fields[expr.index]
         return relay.TupleGetItem(operands[0], expr.index, span)
-    return expr
+    if isinstance(expr, relay.Constant):
+        return expr
+    # Control flow would hide calls from the walk; a stray variable would never get a value.
+    raise TypeError(f"the converter made a {type(expr).__name__}, expected calls of operators only")
 
 
 def seal(outputs: Iterable[Any], name: str, known: dict[Any, Any]) -> list[Any]:
@@ -135,17 +126,7 @@ def seal(outputs: Iterable[Any], name: str, known: dict[Any, Any]) -> list[Any]:
     """
     outputs = list(outputs)
     span = tvm.relay.Span(tvm.relay.SourceName(name), 0, 0, 0, 0)
-    done: dict[Any, Any] = {}
-    stack = [(expr, False) for expr in outputs]
-    while stack:
-        expr, is_expanded = stack.pop()
-        if expr in done:
-            continue
-        if expr in known:
-            done[expr] = known[expr]
-        elif is_expanded:
-            done[expr] = _rebuild(expr, [done[operand] for operand in _operands(expr)], span)
-        else:
-            stack.append((expr, True))
-            stack.extend((operand, False) for operand in _operands(expr))
+    done = dict(known)
+    for expr in post_order(relay.Tuple(outputs), known):
+        done[expr] = _rebuild(expr, [done[operand] for operand in operands_of(expr)], span)
     return [done[expr] for expr in outputs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from tvm import relay
@@ -115,62 +117,28 @@ def convert_conv_transpose(node: Node) -> Any:
         raise node.refuse(
             "an output no larger than the full transposed convolution", f"pads {pads}"
         )
-    groups = int(node.attribute("group", 1))
-    result = _transposed(node, weights, extents, strides, pads, extra, groups, rank)
-    return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
-
-
-def _transposed(
-    node: Node,
-    weights: Any,
-    extents: list[int],
-    strides: list[int],
-    pads: list[int],
-    extra: list[int],
-    groups: int,
-    rank: int,
-) -> Any:
-    """Return the transposed convolution, an output padding beyond Relay's limits made by zeros."""
     can_take_extra = all(e < s for e, s in zip(extra, strides, strict=True))
     if not can_take_extra:
         raise node.refuse("output_padding below the strides", f"{extra} with strides {strides}")
-    per_group = node.shape(1)[1]
-    if groups > 1 and rank != 2:
-        return _by_groups(node, weights, extents, strides, pads, extra, groups, rank)
-    return TRANSPOSED[rank](
-        node.expr(0),
-        weights,
+    groups = int(node.attribute("group", 1))
+    # TVM has groups for two axes only; otherwise each group is a convolution of its own.
+    parts = groups if rank != 2 else 1
+    transposed = functools.partial(
+        TRANSPOSED[rank],
         strides=strides,
         padding=pads,
         output_padding=extra,
-        groups=groups,
-        channels=per_group * groups,
+        groups=groups // parts,
+        channels=shape[1] * groups // parts,
         kernel_size=extents,
     )
+    result = _by_parts(transposed, node.expr(0), weights, parts)
+    return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
 
 
-def _by_groups(
-    node: Node,
-    weights: Any,
-    extents: list[int],
-    strides: list[int],
-    pads: list[int],
-    extra: list[int],
-    groups: int,
-    rank: int,
-) -> Any:
-    """Return a grouped transposed convolution made group by group: TVM has it for 2-D only."""
-    parts = zip(relay.split(node.expr(0), groups, 1), relay.split(weights, groups, 0), strict=True)
-    results = [
-        TRANSPOSED[rank](
-            x,
-            w,
-            strides=strides,
-            padding=pads,
-            output_padding=extra,
-            channels=node.shape(1)[1],
-            kernel_size=extents,
-        )
-        for x, w in parts
-    ]
-    return relay.concatenate(results, 1)
+def _by_parts(convolve_part: Callable[[Any, Any], Any], data: Any, weights: Any, parts: int) -> Any:
+    """Return the convolutions of each part of the channels, side by side."""
+    if parts == 1:
+        return convolve_part(data, weights)
+    pairs = zip(relay.split(data, parts, 1), relay.split(weights, parts, 0), strict=True)
+    return relay.concatenate([convolve_part(x, w) for x, w in pairs], 1)
