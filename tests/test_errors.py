@@ -20,6 +20,7 @@ ERRORS = [
 ]
 
 EXIT_CODES = {
+    "LinkError": EXIT_ENVIRONMENT,
     "MissingDependencyError": EXIT_ENVIRONMENT,
     "OutputFileError": EXIT_ENVIRONMENT,
     "WrongResultError": EXIT_WRONG_RESULT,
@@ -29,6 +30,7 @@ EXIT_CODES = {
 BUILT_IN = {
     "InputError": ValueError,
     "LibraryFileError": ValueError,
+    "LinkError": RuntimeError,
     "MissingDependencyError": ImportError,
     "ModelError": ValueError,
     "OutputFileError": OSError,

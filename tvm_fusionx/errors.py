@@ -82,6 +82,12 @@ class MissingDependencyError(FusionXError, ImportError):
     exit_code = EXIT_ENVIRONMENT
 
 
+class LinkError(FusionXError, RuntimeError):
+    """The compiled objects cannot be linked into a library of the target."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
 class WrongResultError(FusionXError, ArithmeticError):
     """A compiled model's numbers differ from the reference beyond the tolerance."""
 

@@ -12,9 +12,10 @@ import hashlib
 import io
 import json
 import platform
+import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from tvm import relay
 from tvm.contrib import cc, graph_executor
 
 from tvm_fusionx import __version__
-from tvm_fusionx.errors import LibraryFileError, MissingDependencyError
+from tvm_fusionx.errors import LibraryFileError, LinkError, MissingDependencyError
 from tvm_fusionx.inputs import InputSpec
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.output_file import new_file
@@ -164,27 +165,27 @@ def build_versions() -> dict[str, str]:
     }
 
 
-def save_library(
-    library: Library, path: str | Path, compiler: Callable[..., Any] | None = None
-) -> None:
+def save_library(library: Library, path: str | Path, compiler: str | None = None) -> None:
     """Write `library` to `path`, all of it or nothing.
 
     Parameters
     ----------
     compiler
-        Links object files into the shared library, as ``fcompile`` of TVM's ``export_library``; by
-        default the host's C++ compiler.
+        Command of the C++ compiler that links for the target, such as ``aarch64-linux-gnu-g++``; by
+        default the host's.
 
     Raises
     ------
     OutputFileError
         The path cannot be written.
     MissingDependencyError
-        There is no C++ compiler to link with.
+        There is no such compiler.
+    LinkError
+        It fails, as the host's does on code for another processor.
     """
     with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
         code = Path(folder) / CODE
-        _link(library.module, code, compiler)
+        _link(library, code, compiler)
         members = {
             CODE: code.read_bytes(),
             GRAPH: library.graph_json.encode(),
@@ -198,15 +199,26 @@ def save_library(
             archive.addfile(header, io.BytesIO(content))
 
 
-def _link(module: Any, code: Path, compiler: Callable[..., Any] | None) -> None:
-    if compiler is None and cc.get_cc() is None:
+def _link(library: Library, code: Path, compiler: str | None) -> None:
+    command = compiler or cc.get_cc()
+    if command is None or shutil.which(command) is None:
         raise MissingDependencyError(
             "C++ compiler",
-            expected="g++, clang++, or the one that CXX names",
+            expected=compiler or "g++, clang++, or the one that CXX names",
             found="none on the path",
-            next_step="Install one (Debian: apt-get install g++).",
+            next_step="Install one (Debian: apt-get install g++), or name another.",
         )
-    module.export_library(str(code), fcompile=compiler or cc.create_shared)
+    try:
+        library.module.export_library(str(code), fcompile=cc.cross_compiler(command))
+    except RuntimeError as error:
+        # Between TVM's headline and its command line stands what the compiler printed.
+        said = [line for line in str(error).splitlines()[1:-1] if line.strip()]
+        raise LinkError(
+            f"linking by {command}",
+            expected=f"a shared library for {library.target}",
+            found=said[-1].strip() if said else "a compiler that fails and says nothing",
+            next_step="Name the target's own C++ compiler with --cross-compiler (compiler=).",
+        ) from error
 
 
 def _metadata(library: Library, members: Mapping[str, bytes]) -> dict[str, Any]:

@@ -131,3 +131,33 @@ def test_a_name_with_shell_characters_is_only_a_name(
     ran = run("compile", "a; touch pwned.onnx", "-o", "b $(touch pwned).tar")
     assert ran.code == 0, ran.err
     assert not Path("pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--cross-compiler", "no-such-g++"), "no-such-g++"),
+        (("--cross-compiler", "false"), "says nothing"),
+        (("--target", "llvm -mtriple=aarch64-linux-gnu"), "--cross-compiler"),
+    ],
+    ids=["not installed", "fails", "of another processor"],
+)
+def test_a_compiler_that_cannot_link_is_3_and_leaves_nothing(
+    run: Callable[..., Ran], tmp_path: Path, options: tuple[str, str], said: str
+) -> None:
+    output = tmp_path / "lib.tar"
+    refused = run("compile", save(perceptron(), tmp_path), "-o", output, *options)
+    assert refused.code == 3
+    assert said in refused.problem
+    assert not output.exists()
+
+
+def test_the_named_compiler_links(run: Callable[..., Ran], tmp_path: Path) -> None:
+    output, mark = tmp_path / "lib.tar", tmp_path / "called"
+    compiler = tmp_path / "own-g++"
+    compiler.write_text(f'#!/bin/sh\ntouch "{mark}"\nexec g++ "$@"\n')
+    compiler.chmod(0o755)
+    ran = run("compile", save(perceptron(), tmp_path), "-o", output, "--cross-compiler", compiler)
+    assert ran.code == 0, ran.err
+    assert mark.exists()
+    assert load_library(output).module is not None

@@ -80,8 +80,6 @@ def command(
     from tvm_fusionx.relay_presence import require_relay
 
     require_relay()
-    from tvm.contrib import cc
-
     from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.fused_build import build_fused, kernel_notes
     from tvm_fusionx.inputs import inputs_of
@@ -115,8 +113,7 @@ def command(
             inputs=inputs_of(mod, params),
             kernels=kernel_notes(build),
         )
-        linker = cc.cross_compiler(cross_compiler) if cross_compiler else None
-        save_library(library, output, compiler=linker)
+        save_library(library, output, compiler=cross_compiler)
         for kind in dump_code:
             with new_file(f"{output}.{kind}") as scratch:
                 scratch.write_text(_code(build, kind), encoding="utf-8")
