@@ -72,6 +72,9 @@ class LoweredBlock:
     fallback_reason: str | None = None
     """Why a more specialised template was not used."""
 
+    func: Any = field(default=None, repr=False, compare=False)
+    """The scheduled PrimFunc; None where TVM's own schedule serves the block."""
+
 
 @dataclass
 class LoweringLog:
@@ -193,6 +196,7 @@ class _EmptyTraces(PyDatabase):
                     scheduled.template,
                     scheduled.knobs,
                     scheduled.fallback_reason,
+                    scheduled.func,
                 )
             )
         return TuningRecord(Trace([], {}), Workload(mod), None, target, None)

@@ -29,6 +29,25 @@ def test_the_blocks_are_told_and_the_page_and_json_written(
     assert json.loads(written.read_text())
 
 
+def test_one_question_is_answered_and_exports_are_written(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    model, page = save(perceptron(), tmp_path), tmp_path / "report.html"
+    drawn, explored = tmp_path / "net.onnx", tmp_path / "net.json"
+    exports = ("--netron", drawn, "--model-explorer", explored)
+    ran = run("explain", model, "--build", "--html", page, *exports)
+    assert ran.code == 0, ran.err
+    assert "T.prim_func" in page.read_text(encoding="utf-8")
+    (graph,) = json.loads(explored.read_text())["graphs"]
+    assert drawn.stat().st_size > 0
+    calls = [node["id"] for node in graph["nodes"] if node["namespace"]]
+    ran = run("explain", model, "--between", calls[0], calls[-1])
+    assert ran.code == 0, ran.err
+    assert calls[0] in ran.out
+    assert "block" in ran.out
+    assert run("explain", model, "--between", calls[0], "nobody").code == 2
+
+
 def test_the_optimal_planner_and_measuring_are_asked_for(
     run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ import re
 from tvm import relay
 
 from tests.relay_modules import const, graph, var
-from tvm_fusionx.fusion.describe import describe_block, label, name_blocks
+from tvm_fusionx.fusion.describe import describe_block, labels, name_blocks
 from tvm_fusionx.operators import MappingType
 
 x = var("x", 4, 8)
@@ -38,10 +38,10 @@ def test_names_are_identifiers() -> None:
 
 def test_a_call_is_called_by_the_models_name_for_it() -> None:
     span = relay.Span(relay.SourceName("layer/exp"), 0, 0, 0, 0)
-    (named,) = _calls(relay.Call(relay.op.get("exp"), [x], None, None, span))
-    (unnamed,) = _calls(relay.exp(x))
-    assert label(named) == "layer/exp"
-    assert label(unnamed) == f"exp#{unnamed.number}"
+    first = relay.Call(relay.op.get("exp"), [x], None, None, span)
+    second = relay.Call(relay.op.get("tanh"), [first], None, None, span)
+    calls = _calls(relay.sin(second))
+    assert list(labels(calls).values()) == ["layer/exp", "layer/exp#2", f"sin#{calls[2].number}"]
 
 
 def test_a_result_that_is_read_twice_is_written_once() -> None:

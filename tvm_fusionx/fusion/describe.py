@@ -20,9 +20,19 @@ NAMED_OPERATORS = 3
 _NOT_AN_IDENTIFIER = re.compile(r"[^0-9A-Za-z_]+")
 
 
-def label(node: Node) -> str:
-    """Return how a call is called in reports: by the model's name for it, else by number."""
-    return node.name or f"{node.op}#{node.number}"
+def labels(calls: Sequence[Node]) -> dict[Node, str]:
+    """Return what each call is called in reports: the model's name for it, else its number.
+
+    Of several calls that one node of the model became, the first bears the name alone and the
+    others a number with it, so that a label is one call's.
+    """
+    taken: Counter[str] = Counter()
+    found = {}
+    for node in calls:
+        base = node.name or f"{node.op}#{node.number}"
+        taken[base] += 1
+        found[node] = base if taken[base] == 1 else f"{base}#{taken[base]}"
+    return found
 
 
 def name_blocks(groups: Sequence[tuple[Node, ...]]) -> list[str]:

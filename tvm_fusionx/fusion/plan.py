@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.fusion.reasons import Reason
 from tvm_fusionx.operators import MappingType
 
@@ -129,6 +130,12 @@ class Plan:
     edges: tuple[EdgeDecision, ...]
     solution: Solution | None = None
     """How good the plan is among all; only of an optimising planner."""
+
+    labels: Mapping[Node, str] = field(default_factory=dict, repr=False)
+    """What each call is called on the edges: the model's name for it where that is one call's."""
+
+    outputs: tuple[Value, ...] = field(default=(), repr=False)
+    """The graph's results."""
 
     @property
     def kernels(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tvm_fusionx.ecg.graph import Graph, Node
-from tvm_fusionx.fusion.describe import describe_block, label, name_blocks
+from tvm_fusionx.ecg.graph import Graph
+from tvm_fusionx.fusion.describe import describe_block, labels, name_blocks
 from tvm_fusionx.fusion.device_costs import DEFAULT_COSTS, DeviceCosts
 from tvm_fusionx.fusion.growth import Growth, Rules, is_reshape_only
 from tvm_fusionx.fusion.legality import Limits
@@ -92,6 +92,7 @@ def _described(growth: Growth, options: PlannerOptions, solution: Solution | Non
     )
     name_of = {node: block.name for block in blocks for node in block.nodes}
     unit_of = growth.partition.unit_of
+    label_of = labels(growth.partition.calls)
     edges = []
     for consumer in growth.partition.calls:
         for value in dict.fromkeys(consumer.operands):
@@ -101,24 +102,19 @@ def _described(growth: Growth, options: PlannerOptions, solution: Solution | Non
             refusal = None
             if first is not second:
                 refusal = _why_apart(growth, options, first, second)
-            names_of_both = (name_of[value.node], name_of[consumer])
-            edges.append(_decision(value.node, consumer, names_of_both, refusal, value.type.bytes))
-    return Plan(blocks, tuple(edges), solution)
-
-
-def _decision(
-    producer: Node, consumer: Node, blocks: tuple[str, str], refusal: Refusal | None, size: int
-) -> EdgeDecision:
-    return EdgeDecision(
-        producer=label(producer),
-        consumer=label(consumer),
-        producer_block=blocks[0],
-        consumer_block=blocks[1],
-        fused=refusal is None,
-        reason=refusal.reason if refusal else None,
-        detail=refusal.detail if refusal else "",
-        bytes=size,
-    )
+            edges.append(
+                EdgeDecision(
+                    producer=label_of[value.node],
+                    consumer=label_of[consumer],
+                    producer_block=name_of[value.node],
+                    consumer_block=name_of[consumer],
+                    fused=refusal is None,
+                    reason=refusal.reason if refusal else None,
+                    detail=refusal.detail if refusal else "",
+                    bytes=value.type.bytes,
+                )
+            )
+    return Plan(blocks, tuple(edges), solution, label_of, growth.graph.outputs)
 
 
 def _why_apart(growth: Growth, options: PlannerOptions, first: Unit, second: Unit) -> Refusal:

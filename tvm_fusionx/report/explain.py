@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,15 @@ from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.operators import REORGANIZE, MappingType
+from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
 from tvm_fusionx.pipeline import pipeline, planner_options
 from tvm_fusionx.report.explanation import BlockEntry, EdgeEntry, Finding, Report, Summary
+from tvm_fusionx.report.linters import find_oddities, lint_plan
 from tvm_fusionx.schedules import resolve_target
 
-# What only moves elements and could have been an index of a neighbour's.
-DATA_MOVEMENT = (MappingType.SHUFFLE, MappingType.REORGANIZE)
-
 MAIN = "main"
-
-DEFAULT_TEMPLATES = ("default", "topi")
 
 
 def explain(
@@ -107,13 +103,14 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
     report = Report(
         target=target,
         summary=_summarise(planned),
-        blocks=tuple(_entry(block) for block in planned.blocks),
+        blocks=tuple(_entry(planned, block) for block in planned.blocks),
         edges=edges,
         rewrites=tuple(Counter(applied or {}).most_common()),
         plan=str(planned.solution or ""),
         versions={"tvm": tvm.__version__},
+        source=planned,
     )
-    return replace(report, findings=find_oddities(report))
+    return _linted(report)
 
 
 def with_schedules(report: Report, library: Any, log: Any) -> Report:
@@ -132,46 +129,30 @@ def with_schedules(report: Report, library: Any, log: Any) -> Report:
     graph = KernelGraph.from_json(library.get_graph_json())
     by_block = {node.name: decided.get(node.function) for node in graph.kernels}
     blocks = []
+    # Equal blocks share one function, and its text.
+    numbers: dict[Any, int] = {}
     for block in report.blocks:
         entry = by_block.get(block.name)
         if entry is not None:
-            block = replace(block, template=entry.template, fallback_reason=entry.fallback_reason)
+            tir = None if entry.func is None else numbers.setdefault(entry.func, len(numbers))
+            block = replace(
+                block, template=entry.template, fallback_reason=entry.fallback_reason, tir=tir
+            )
         blocks.append(block)
-    report = replace(report, blocks=tuple(blocks))
-    return replace(report, findings=find_oddities(report))
+    texts = tuple(func.script(show_meta=False) for func in numbers)
+    return _linted(replace(report, blocks=tuple(blocks), tir=texts))
 
 
-def find_oddities(report: Report) -> tuple[Finding, ...]:
-    """Return what a person should look at: kernels that only move data, and default schedules."""
-    neighbours = _neighbours(report.edges)
-    moving = [
-        block.name
-        for block in report.blocks
-        if block.mapping_type in {kind.value for kind in DATA_MOVEMENT}
-        and not block.is_reshape_only
-        and all(neighbours.get(block.name, (set(), set())))
-    ]
-    opaque = [
-        block.name for block in report.blocks if block.mapping_type == MappingType.OPAQUE.value
-    ]
-    fallen = [block.name for block in report.blocks if block.template in DEFAULT_TEMPLATES]
-    found = (
-        ("transpose-between-blocks", moving, "only move data between two other kernels"),
-        ("opaque-operator", opaque, "have an operator whose access pattern is unknown"),
-        ("default-schedule", fallen, "fell back to a default schedule"),
-    )
-    return tuple(
-        Finding(kind, f"{len(names)} of {len(report.blocks)} blocks {what}", tuple(names))
-        for kind, names, what in found
-        if names
-    )
+def _linted(report: Report) -> Report:
+    of_plan = lint_plan(report.source) if report.source is not None else ()
+    return replace(report, findings=find_oddities(report) + of_plan)
 
 
 def _code(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def _entry(block: Block) -> BlockEntry:
+def _entry(planned: Plan, block: Block) -> BlockEntry:
     return BlockEntry(
         name=block.name,
         operators=block.ops,
@@ -182,6 +163,7 @@ def _entry(block: Block) -> BlockEntry:
         bytes_saved=block.bytes_saved,
         flops=block.flops,
         is_reshape_only=block.is_reshape_only,
+        labels=tuple(planned.labels[node] for node in block.nodes),
     )
 
 
@@ -207,13 +189,3 @@ def _summarise(planned: Plan) -> Summary:
         intermediate_bytes=sum(value.type.bytes for value in fused),
         flops=sum(block.flops for block in planned.blocks),
     )
-
-
-def _neighbours(edges: Iterable[EdgeEntry]) -> Mapping[str, tuple[set[str], set[str]]]:
-    """Return the producers and the consumers of each block."""
-    found: dict[str, tuple[set[str], set[str]]] = {}
-    for edge in edges:
-        if edge.producer_block != edge.consumer_block:
-            found.setdefault(edge.consumer_block, (set(), set()))[0].add(edge.producer_block)
-            found.setdefault(edge.producer_block, (set(), set()))[1].add(edge.consumer_block)
-    return found

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tvm_fusionx.fusion import Plan
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.html import Section, save_page
 from tvm_fusionx.report.layered_drawing import folded, layered_positions
@@ -49,6 +51,10 @@ class BlockEntry:
         Whether the block launches no kernel.
     template, fallback_reason
         What schedules the block and why nothing more specialised does, where known.
+    labels
+        What each operator is called on the report's edges.
+    tir
+        Number of the block's generated code in the report's `tir`, where known.
     """
 
     name: str
@@ -62,6 +68,8 @@ class BlockEntry:
     is_reshape_only: bool = False
     template: str | None = None
     fallback_reason: str | None = None
+    labels: tuple[str, ...] = ()
+    tir: int | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,11 @@ class Summary:
     intermediate_bytes: int
     flops: int
 
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes of intermediate results that are never written."""
+        return self.intermediate_bytes_unfused - self.intermediate_bytes
+
 
 @dataclass(frozen=True)
 class Report:
@@ -148,6 +161,9 @@ class Report:
     plan: str = ""
     title: str = "Fusion report"
     versions: dict[str, str] = field(default_factory=dict)
+    tir: tuple[str, ...] = field(default=(), repr=False)
+    source: Plan | None = field(default=None, repr=False, compare=False)
+    """The plan itself, for exports; not part of the JSON."""
 
     def reasons(self) -> list[dict[str, Any]]:
         """Return every reason an edge was refused for, most bytes first.
@@ -185,6 +201,7 @@ class Report:
             "reasons": self.reasons(),
             "rewrites": [{"rule": rule, "times": times} for rule, times in self.rewrites],
             "findings": [_plain(finding) for finding in self.findings],
+            "tir": list(self.tir),
         }
 
     def with_title(self, title: str) -> Report:
@@ -199,7 +216,8 @@ class Report:
             f"  operators           {summary.operators}",
             f"  kernels             {summary.kernels} (unfused {summary.kernels_unfused})",
             f"  intermediate bytes  {readable_bytes(summary.intermediate_bytes)}"
-            f" (unfused {readable_bytes(summary.intermediate_bytes_unfused)})",
+            f" (unfused {readable_bytes(summary.intermediate_bytes_unfused)}, saved"
+            f" {readable_bytes(summary.bytes_saved)})",
         ]
         if self.plan:
             lines.append(f"  optimal plan        {self.plan}")
@@ -219,7 +237,8 @@ class Report:
         largest = sorted(self.blocks, key=lambda block: -len(block.operators))[:BLOCKS_IN_TEXT]
         lines += ["", f"Largest blocks ({len(largest)} of {len(self.blocks)})"]
         lines += [
-            f"  {len(block.operators):4} ops  {block.mapping_type:13}  {block.name}"
+            f"  {len(block.operators):4} ops  {block.mapping_type:13}"
+            f"  saves {readable_bytes(block.bytes_saved):>9}  {block.name}"
             for block in largest
         ]
         return "\n".join(lines)
@@ -253,19 +272,33 @@ class Report:
         save_page(path, self.to_json(), self._drawing(), sections)
 
     def _drawing(self) -> dict[str, Any]:
-        """Return where each block is drawn, and which blocks are linked, by index."""
-        index = {block.name: position for position, block in enumerate(self.blocks)}
-        links = sorted(
-            {
-                (index[edge.producer_block], index[edge.consumer_block])
-                for edge in self.edges
-                if edge.producer_block != edge.consumer_block
-                and edge.producer_block in index
-                and edge.consumer_block in index
-            }
-        )
-        positions = folded(layered_positions(len(self.blocks), links), ROWS_PER_COLUMN)
-        return {"positions": positions, "links": links}
+        """Return where blocks and operators are drawn and what links them, by index."""
+        names = {block.name: number for number, block in enumerate(self.blocks)}
+        border = ((edge.producer_block, edge.consumer_block) for edge in self.edges)
+        calls: dict[str, int] = {}
+        owners: list[int] = []
+        for number, block in enumerate(self.blocks):
+            for label in block.labels:
+                calls[label] = len(owners)
+                owners.append(number)
+        inner = ((edge.producer, edge.consumer) for edge in self.edges)
+        return {
+            **_placed(len(self.blocks), names, border),
+            "operators": {**_placed(len(owners), calls, inner), "owners": owners},
+        }
+
+
+def _placed(
+    count: int, index: Mapping[str, int], pairs: Iterable[tuple[str, str]]
+) -> dict[str, Any]:
+    links = sorted(
+        {
+            (index[producer], index[consumer])
+            for producer, consumer in pairs
+            if producer != consumer and producer in index and consumer in index
+        }
+    )
+    return {"positions": folded(layered_positions(count, links), ROWS_PER_COLUMN), "links": links}
 
 
 def readable_bytes(size: int) -> str:

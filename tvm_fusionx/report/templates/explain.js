@@ -48,7 +48,7 @@ for (const edge of report.edges) {
     if (byName.has(name)) border[byName.get(name)].push(edge);
   }
 }
-const haystack = blocks.map((block, index) => [block.name, ...block.operators, ...block.nodes, block.mapping_type,
+const haystack = blocks.map((block, index) => [block.name, ...block.operators, ...block.nodes, ...(block.labels || []), block.mapping_type,
   block.template || "", ...border[index].map((edge) => edge.reason)].join("\n").toLowerCase());
 
 // ---- which blocks are shown
@@ -113,6 +113,15 @@ function codes(title, names) {
   return names.length ? [make("h4", {}, `${title} (${names.length})`),
     make("div", {}, ...names.map((name) => make("code", {}, name)))] : [];
 }
+// Shown only when asked for: one kernel may have thousands of lines.
+function generated(block) {
+  if (block.tir === null || block.tir === undefined) return [];
+  const text = make("pre", { hidden: "" });
+  return [make("h4", {}, make("button", { class: "link", onclick: () => {
+    text.textContent ||= report.tir[block.tir];
+    text.hidden = !text.hidden;
+  } }, "Generated TIR")), text];
+}
 function select(index, centre) {
   selected = index;
   const block = blocks[index];
@@ -130,6 +139,7 @@ function select(index, centre) {
   });
   byId("detail").replaceChildren(make("h3", {}, block.name),
     make("table", {}, ...facts.map(([key, value]) => make("tr", {}, make("td", { class: "quiet" }, key), make("td", {}, value)))),
+    ...generated(block),
     ...codes("Operators", block.operators), ...codes("Nodes of the model", block.nodes),
     ...(edges.length ? [make("h4", {}, `Edges not fused (${edges.length})`), make("table", {}, ...edges)] : []));
   drawList(true);
@@ -147,9 +157,22 @@ document.addEventListener("click", (event) => {
 
 // ---- the graph: a canvas that draws what is on screen
 const canvas = byId("canvas"), pen = canvas.getContext("2d");
-const at = drawing.positions.map(([column, layer]) => [column * STEP_X, layer * STEP_Y]);
+const place = (positions) => positions.map(([column, layer]) => [column * STEP_X, layer * STEP_Y]);
+const operators = drawing.operators;
+const operatorNames = blocks.flatMap((block) => block.operators.map((op, index) => [op, (block.labels || [])[index] || ""]));
+// After and before fusion: one box a block, or one an operator in the colour of its block.
+const VIEWS = {
+  blocks: { at: place(drawing.positions), links: drawing.links, owner: (index) => index,
+    text: (index) => blocks[index].name },
+  operators: operators && { at: place(operators.positions), links: operators.links,
+    owner: (index) => operators.owners[index], text: (index) => operatorNames[index].join(" ") },
+};
+let view = VIEWS.blocks, at = view.at;
+const firstBox = (block) => { for (let i = 0; i < at.length; i++) if (view.owner(i) === block) return i; return -1; };
 let scale = 1, offsetX = 0, offsetY = 0, waiting = false;
-function centreOn(index) {
+function centreOn(block) {
+  const index = firstBox(block);
+  if (index < 0) return;
   scale = Math.max(scale, 0.6);
   offsetX = canvas.clientWidth / 2 - at[index][0] * scale;
   offsetY = canvas.clientHeight / 2 - at[index][1] * scale;
@@ -183,8 +206,8 @@ function draw() {
   const top = -offsetY / scale - BOX_H, bottom = (height - offsetY) / scale + BOX_H;
   for (const [isSelected, tint] of [[false, ink], [true, mark]]) {
     pen.beginPath();
-    for (const [from, to] of drawing.links) {
-      if ((from === selected || to === selected) !== isSelected) continue;
+    for (const [from, to] of view.links) {
+      if ((view.owner(from) === selected || view.owner(to) === selected) !== isSelected) continue;
       const [x0, y0] = at[from], [x1, y1] = at[to];
       if (Math.max(y0, y1) < top || Math.min(y0, y1) > bottom || Math.max(x0, x1) < left || Math.min(x0, x1) > right) continue;
       const start = y0 + BOX_H / 2, end = y1 - BOX_H / 2, bend = Math.min(40, Math.abs(end - start) / 2);
@@ -202,15 +225,16 @@ function draw() {
   for (let index = 0; index < at.length; index++) {
     const [x, y] = at[index];
     if (x < left || x > right || y < top || y > bottom) continue;
-    pen.globalAlpha = isShown[index] ? 1 : 0.15;
-    pen.fillStyle = colour(blocks[index]);
+    const owner = view.owner(index);
+    pen.globalAlpha = isShown[owner] ? 1 : 0.15;
+    pen.fillStyle = colour(blocks[owner]);
     pen.fillRect(x - BOX_W / 2, y - BOX_H / 2, BOX_W, BOX_H);
-    if (index === selected) {
+    if (owner === selected) {
       pen.strokeStyle = mark; pen.lineWidth = Math.max(3, 2 / scale);
       pen.strokeRect(x - BOX_W / 2 - 2, y - BOX_H / 2 - 2, BOX_W + 4, BOX_H + 4);
     }
     if (!withText) continue;
-    const name = blocks[index].name, head = 16, tail = 10;
+    const name = view.text(index), head = 16, tail = 10;
     pen.fillStyle = "#ffffff";
     pen.fillText(name.length > head + tail ? name.slice(0, head) + "…" + name.slice(-tail) : name, x - BOX_W / 2 + 8, y, BOX_W - 16);
   }
@@ -236,11 +260,12 @@ canvas.addEventListener("pointermove", (event) => {
 });
 canvas.addEventListener("pointerup", (event) => {
   if (grip && !grip.moved) {
-    const index = hit(event);
-    if (index >= 0) {
+    const box = hit(event);
+    if (box >= 0) {
+      const index = view.owner(box);
       select(index, false);
-      const place = shown.indexOf(index);
-      if (place >= 0) list.scrollTop = Math.max(0, place * ROW - list.clientHeight / 2);
+      const row = shown.indexOf(index);
+      if (row >= 0) list.scrollTop = Math.max(0, row * ROW - list.clientHeight / 2);
     }
   }
   grip = null;
@@ -259,6 +284,14 @@ function firstView() {
   if (scale < 0.4 && selected >= 0) { scale = 0.7; centreOn(selected); drawSoon(); }
 }
 byId("fit").addEventListener("click", fit);
+byId("view").hidden = !VIEWS.operators;
+byId("view").addEventListener("click", (event) => {
+  view = view === VIEWS.blocks ? VIEWS.operators : VIEWS.blocks;
+  at = view.at;
+  event.currentTarget.setAttribute("aria-pressed", String(view === VIEWS.operators));
+  if (selected >= 0) centreOn(selected); else fit();
+  drawSoon();
+});
 new ResizeObserver(() => { drawList(false); drawSoon(); }).observe(byId("graph"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawSoon);
 
