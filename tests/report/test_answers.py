@@ -46,7 +46,7 @@ def test_the_first_reason_on_the_way_is_told() -> None:
 
 def test_the_order_of_the_names_does_not_matter() -> None:
     forward, backward = between(_report(), "fc1", "fc2"), between(_report(), "fc2", "fc1")
-    assert forward == backward
+    assert forward == backward == _report().between("fc1", "fc2")
     assert forward.first == "fc1"
 
 

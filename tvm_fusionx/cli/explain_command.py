@@ -82,7 +82,6 @@ def command(
     from tvm_fusionx.fused_build import build_fused
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.pipeline import bind_parameters
-    from tvm_fusionx.report.answers import between as answer
     from tvm_fusionx.report.explain import explain, with_schedules
     from tvm_fusionx.report.model_explorer import save_model_explorer
     from tvm_fusionx.report.netron import save_netron
@@ -115,6 +114,6 @@ def command(
         save_netron(report.source, report.title, netron_path)
     if report.source is not None and explorer_path is not None:
         save_model_explorer(report.source, report.title, explorer_path)
-    click.echo(str(answer(report, *between)) if between else report.text())
+    click.echo(str(report.between(*between)) if between else report.text())
     if html_path is not None:
         click.echo(f"Report: {html_path}")

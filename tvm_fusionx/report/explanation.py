@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm_fusionx.fusion import Plan
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.html import Section, save_page
 from tvm_fusionx.report.layered_drawing import folded, layered_positions
+
+if TYPE_CHECKING:
+    from tvm_fusionx.report.answers import Answer
 
 SCHEMA = "tvm_fusionx.explain/1"
 
@@ -186,6 +189,24 @@ class Report:
             {"reason": reason, "edges": edges[reason], "bytes": size, "example": examples[reason]}
             for reason, size in sizes.most_common()
         ]
+
+    def between(self, first: str, second: str) -> Answer:
+        """Tell whether two nodes are in one block, and otherwise what keeps them apart.
+
+        Parameters
+        ----------
+        first, second
+            Names of nodes of the model, of calls as on the edges, or of blocks.
+
+        Raises
+        ------
+        InputError
+            There is no such name.
+        """
+        # Answers are read from reports, so their module imports this one.
+        from tvm_fusionx.report.answers import between
+
+        return between(self, first, second)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain data; the keys are those of the dataclasses of this module."""

@@ -1,0 +1,82 @@
+"""Plan a random function in a random way, build it, run it, and compare with no plan at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import tvm
+from hypothesis import note
+from hypothesis import strategies as st
+from tvm import relay
+
+from tests.relay_modules import REASSOCIATING, TARGET, assert_close, inputs_of, run_plain
+from tvm_fusionx.fusion import Limits, Plan, PlannerOptions
+from tvm_fusionx.fusion.planner import PLANNERS
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.passes import PackLayouts, RewriteGraph
+from tvm_fusionx.passes.fuse_by_mapping import fuse_module
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import resolve_target
+
+INPUT_SEED = 0
+OPERATOR_LIMITS = (2, 3, 5, 64)
+DENIED = ("add", "tanh", "transpose", "mean")
+
+
+@st.composite
+def planner_options(draw: st.DrawFn) -> PlannerOptions:
+    """Draw how to plan."""
+    return PlannerOptions(
+        Limits(operators=draw(st.sampled_from(OPERATOR_LIMITS))),
+        planner=draw(st.sampled_from(PLANNERS)),
+        deny=frozenset(draw(st.lists(st.sampled_from(DENIED), max_size=1))),
+    )
+
+
+def check_plan(mod: tvm.IRModule, options: PlannerOptions, *, rewrite: bool) -> None:
+    """Check a function's plan and that its numbers are those of plain TVM without any fusion.
+
+    Parameters
+    ----------
+    mod
+        Function of static shapes.
+    options
+        How it is planned.
+    rewrite
+        Whether laws are applied and layouts packed before.
+    """
+    # Hypothesis prints these for the function that fails, shrunk; the inputs follow from the seed.
+    note(mod.astext(show_meta_data=True))
+    note(f"{options}, rewrite={rewrite}, inputs_of(mod, seed={INPUT_SEED})")
+    target = resolve_target(TARGET)
+    inputs = inputs_of(mod, INPUT_SEED)
+    changed = mod
+    if rewrite:
+        changed = tvm.transform.Sequential([RewriteGraph(), PackLayouts(target)])(mod)
+    fused, plans = fuse_module(changed, options)
+    check_blocks(plans["main"], options)
+    with lowering(target):
+        library = relay.build(fused, target)
+    found, expected = run_once(library, inputs), run_plain(mod, inputs)
+    assert all(np.isfinite(array).all() for array in expected)
+    assert_close(found, expected, REASSOCIATING)
+
+
+def check_blocks(plan: Plan, options: PlannerOptions) -> None:
+    """Check that a plan holds every call once, in order, within its limits, with reasons."""
+    held = Counter(node for block in plan.blocks for node in block.nodes)
+    assert set(held.values()) <= {1}
+    assert set(held) == set(plan.labels)
+    place = {node: number for number, block in enumerate(plan.blocks) for node in block.nodes}
+    for block in plan.blocks:
+        assert len(block.nodes) <= options.limits.operators
+        assert len(block.nodes) == 1 or options.deny.isdisjoint(block.ops)
+        for node in block.nodes:
+            for value in node.operands:
+                assert place.get(value.node, -1) <= place[node]
+    for edge in plan.edges:
+        assert edge.fused is (edge.producer_block == edge.consumer_block)
+        assert edge.fused is (edge.reason is None)
+    if plan.solution is not None:
+        assert plan.solution.bound_us <= plan.solution.found_us <= plan.solution.greedy_us

@@ -1,0 +1,56 @@
+"""Random functions planned in random ways: the numbers are those without a plan.
+
+``python benchmarks/random_plans.py --count 2000`` tries many more.
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.random_plans import check_blocks, check_plan, planner_options
+from tests.random_relay import random_relay
+from tests.relay_modules import graph, module, var
+from tvm_fusionx.fusion import PlannerOptions, plan
+
+FAST_EXAMPLES = 12
+SLOW_EXAMPLES = 60
+
+
+@settings(max_examples=FAST_EXAMPLES)
+@given(random_relay(), planner_options(), st.booleans())
+def test_small_functions_keep_their_numbers(
+    mod: tvm.IRModule, options: PlannerOptions, rewrite: bool
+) -> None:
+    check_plan(mod, options, rewrite=rewrite)
+
+
+@pytest.mark.slow
+@settings(max_examples=SLOW_EXAMPLES)
+@given(random_relay(most_steps=25), planner_options(), st.booleans())
+def test_functions_keep_their_numbers(
+    mod: tvm.IRModule, options: PlannerOptions, rewrite: bool
+) -> None:
+    check_plan(mod, options, rewrite=rewrite)
+
+
+def test_a_plan_beyond_its_limits_is_seen() -> None:
+    x = var("x", 64, 512)
+    made = plan(graph(tvm.relay.exp(tvm.relay.tanh(x))))
+    check_blocks(made, PlannerOptions())
+    with pytest.raises(AssertionError):
+        check_blocks(made, PlannerOptions(deny=frozenset(["exp"])))
+
+
+@settings(max_examples=1)
+@given(st.just(module(tvm.relay.exp(var("x", 4)))))
+def test_wrong_numbers_are_seen(mod: tvm.IRModule) -> None:
+    wrong = [np.full(4, 9.0, "float32")]
+    wrong_plain = mock.patch("tests.random_plans.run_plain", return_value=wrong)
+    with wrong_plain, pytest.raises(AssertionError):
+        check_plan(mod, PlannerOptions(), rewrite=False)
