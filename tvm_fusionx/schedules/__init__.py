@@ -18,6 +18,7 @@ from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, targ
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
 from tvm_fusionx.schedules.dot import DOT
+from tvm_fusionx.schedules.modulos import keep_nested_remainders
 from tvm_fusionx.schedules.pool import POOL
 from tvm_fusionx.schedules.rows import ROWS
 from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
@@ -99,7 +100,7 @@ def schedule(
             reason = f"{candidate.name}: {_first_line(error)}"
             logger.info("template failed: %s", reason, exc_info=True)
             failures.append(reason)
-    return Scheduled(func, UNSCHEDULED, {}, "; ".join(failures))
+    return Scheduled(keep_nested_remainders(func), UNSCHEDULED, {}, "; ".join(failures))
 
 
 def _apply(
@@ -116,6 +117,7 @@ def _apply(
     scheduled = sch.mod["main"] if result is None else result
     # TVM makes a schedule of the kernel once more, which fails on bounds it cannot tell.
     tir.Schedule(tvm.IRModule({"main": scheduled}), debug_mask="none", error_render_level="none")
+    scheduled = keep_nested_remainders(scheduled)
     return Scheduled(scheduled, template.name, values, "; ".join(failures) or None)
 
 
