@@ -48,14 +48,15 @@ def dense(
     groups: int = 1,
     batch: int = 1,
     blocks: tuple[int, int] = (8, 8),
+    pre: Post = lambda x: x,
     post: Post = lambda y: y,
 ) -> relay.Expr:
-    """Return a dense NCHWc convolution with bias, followed by `post`."""
+    """Return a dense NCHWc convolution of `pre` of its input, with bias, followed by `post`."""
     inner, outer = blocks
     data = var("x", batch, channels // inner, *size, inner)
     weights = var("w", outputs // outer, channels // groups // inner, *kernel, inner, outer)
     out = relay.nn.contrib_conv2d_nchwc(
-        data,
+        pre(data),
         weights,
         strides,
         padding,

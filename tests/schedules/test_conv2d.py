@@ -29,6 +29,10 @@ def _resize(y: relay.Expr) -> relay.Expr:
     )
 
 
+def _gated(x: relay.Expr) -> relay.Expr:
+    return x * var("gate", 1, 2, 1, 1, 8)
+
+
 BLOCKS = {
     "prime width": dense(16, (5, 13), 32, (3, 3), padding=(1, 1, 1, 1), post=hard_swish),
     "wider than a tile": dense(8, (3, 37), 16, (3, 3), padding=(1, 1, 1, 1)),
@@ -47,6 +51,11 @@ BLOCKS = {
     ),
     "pixels rearranged": dense(8, (6, 5), 32, (1, 1), post=_shuffle),
     "resized after": dense(8, (6, 5), 16, (3, 3), padding=(1, 1, 1, 1), post=_resize),
+    "gated": dense(16, (6, 7), 48, (1, 1), pre=_gated, post=relay.nn.relu),
+    "gated batch": dense(16, (6, 7), 24, (1, 1), batch=2, pre=_gated),
+    "gated and activated before a padded window": dense(
+        16, (6, 7), 16, (3, 3), padding=(1,) * 4, pre=lambda x: hard_swish(_gated(x))
+    ),
     "residual": dense(
         16, (6, 7), 16, (3, 3), padding=(1,) * 4, post=lambda y: y + var("r", 1, 2, 6, 7, 8)
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
+from tvm_fusionx.fusion.gates import are_gates
 from tvm_fusionx.fusion.geometry import (
     MATRIX_PRODUCTS,
     is_contraction,
@@ -54,6 +55,8 @@ def _why_not_by_table(candidate: Candidate) -> Refusal | None:
         first, second = mapping_type(producer), mapping_type(consumer)
         if reduces_each_element_once(consumer) and first is MappingType.ONE_TO_MANY:
             continue
+        if are_gates(candidate.above([consumer]), consumer):
+            continue
         verdict, _ = combine(first, second)
         if verdict is Verdict.BREAK:
             return Refusal(Reason.MAPPING_TYPES, f"{first.value} then {second.value}")
@@ -65,7 +68,10 @@ def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
     for heavy in candidate.many_to_many:
         if reduces_each_element_once(heavy):
             continue
-        for node in candidate.above([heavy]):
+        before = candidate.above([heavy])
+        if are_gates(before, heavy):
+            continue
+        for node in before:
             if not _is_free_before(node, heavy):
                 return Refusal(Reason.RECOMPUTED, f"{node.op} before {heavy.op}")
     return None

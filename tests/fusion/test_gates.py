@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tvm import relay
+
+from tests.depthwise_pairs import bias, blocked_image, depthwise, hard_swish, pointwise
+from tests.fusion.planned import blocks
+from tests.relay_modules import const, graph, var
+from tvm_fusionx.fusion.gates import MOST_OPERATORS, are_gates
+from tvm_fusionx.fusion.partition import Partition
+
+CHANNELS, ROWS = 16, 24
+
+image = blocked_image(CHANNELS, ROWS, ROWS)
+scale = var("scale", 1, CHANNELS // 8, 1, 1, 8)
+
+
+def _convolution(data: relay.Expr, kernel: int = 1) -> relay.Expr:
+    return pointwise(data, CHANNELS, CHANNELS, kernel=kernel)
+
+
+GATED: dict[str, Callable[[], relay.Expr]] = {
+    "a gate": lambda: _convolution(image * scale),
+    "a gate before a window": lambda: _convolution(image * scale, kernel=3),
+    "a gate and an activation": lambda: _convolution(hard_swish(image * scale)),
+    "a gate and what follows": lambda: relay.nn.relu(_convolution(image * scale) + bias(CHANNELS)),
+    "a gate on a sum": lambda: _convolution(relay.add(image * scale, const(1, 2, 1, 1, 8))),
+}
+
+APART: dict[str, Callable[[], relay.Expr]] = {
+    "an activation without a gate": lambda: _convolution(relay.nn.relu(image)),
+    "an activation before the gate": lambda: _convolution(relay.nn.relu(image) * scale),
+    "an expensive function": lambda: _convolution(relay.tanh(image * scale)),
+    "a convolution that gathers nothing": lambda: depthwise(image * scale, CHANNELS),
+    "more than a gate": lambda: _convolution(relay.nn.relu(hard_swish(image * scale))),
+}
+
+
+@pytest.mark.parametrize("kind", GATED)
+def test_a_gate_is_one_block_with_the_convolution_after_it(kind: str) -> None:
+    assert len(blocks(GATED[kind]())) == 1
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_other_work_before_a_convolution_stays_outside(kind: str) -> None:
+    assert len(blocks(APART[kind]())) == 2
+
+
+def test_a_gate_with_another_reader_stays_outside() -> None:
+    gated = image * scale
+    assert len(blocks(_convolution(gated), relay.nn.relu(gated))) == 2
+
+
+def test_an_activation_stays_with_the_convolution_that_it_follows() -> None:
+    first = relay.nn.relu(depthwise(image, CHANNELS) + bias(CHANNELS))
+    pooled = relay.nn.global_avg_pool2d(first, layout="NCHW8c")
+    made = blocks(_convolution(first * pooled))
+    assert ("nn.contrib_depthwise_conv2d_NCHWc", "add", "nn.relu") in made
+    assert ("multiply", "nn.contrib_conv2d_NCHWc") in made
+
+
+def test_nothing_and_too_much_are_no_gates() -> None:
+    value = image * scale
+    for _ in range(MOST_OPERATORS):
+        value = value + relay.const(1.0)
+    *before, window = Partition(graph(_convolution(value))).calls
+    assert not are_gates((), window)
+    assert not are_gates(before, window)
+    assert are_gates(before[:MOST_OPERATORS], window)
