@@ -13,7 +13,6 @@ from tvm import relay
 from tvm_fusionx.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.flops import flops as node_flops
-from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.kernels import BLOCK_ATTRIBUTE, KernelGraph
 from tvm_fusionx.library import KernelNote
 from tvm_fusionx.lowering import lowering
@@ -45,23 +44,18 @@ def build_fused(
     target: str | tvm.target.Target,
     params: Mapping[str, Any] | None = None,
     records: str | Path | None = None,
-    fuse: bool = True,
-    planner: str = GREEDY,
-    measure: bool | str | Path = False,
+    **choices: Any,
 ) -> FusedBuild:
     """Fuse and build `mod` as ``fx.build`` does.
 
     Parameters
     ----------
-    fuse
-        False puts every operator in a block of its own: same lowering, same templates, no fusion.
-    planner, measure
-        See :func:`tvm_fusionx.pipeline.planner_options`.
+    **choices
+        Of :func:`tvm_fusionx.pipeline.planner_options`; ``fuse=False`` puts every operator in a
+        block of its own: same lowering, same templates, no fusion.
     """
     resolved = resolve_target(target)
-    fused = pipeline(resolved, fuse=fuse, planner=planner, measure=measure)(
-        bind_parameters(mod, params)
-    )
+    fused = pipeline(resolved, **choices)(bind_parameters(mod, params))
     with lowering(resolved, records) as log:
         library = relay.build(fused, target=resolved)
     return FusedBuild(relay.transform.InferType()(fused), library, log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ def planner_options(
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
 ) -> PlannerOptions:
     """Return what the planner may do.
 
@@ -42,6 +44,8 @@ def planner_options(
     measure
         Whether ties are measured on this machine, with answers kept in the user's profile database
         or in the file that is given. This machine is calibrated first if it was not yet.
+    allow, deny
+        Names of operators, nodes or blocks: all that is fused, where there are any; what is not.
 
     Raises
     ------
@@ -50,7 +54,9 @@ def planner_options(
     RecordError
         The profile database or the file of calibrated costs is damaged.
     """
-    options = PlannerOptions(fuse=fuse, planner=planner)
+    options = PlannerOptions(
+        fuse=fuse, planner=planner, allow=frozenset(allow), deny=frozenset(deny)
+    )
     if measure is False:
         return options
     resolved = resolve_target(target)
@@ -69,10 +75,7 @@ def planner_options(
 
 def pipeline(
     target: Any,
-    *,
-    fuse: bool = True,
-    planner: str = GREEDY,
-    measure: bool | str | Path = False,
+    **choices: Any,
 ) -> tvm.transform.Sequential:
     """Return all passes, in order, from an imported module to one of blocks.
 
@@ -80,8 +83,8 @@ def pipeline(
     ----------
     target
         Target string or object; ``-mcpu=native`` is this machine's.
-    fuse, planner, measure
-        See :func:`planner_options`.
+    **choices
+        ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of :func:`planner_options`.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def pipeline(
         The target is unknown.
     """
     resolved = resolve_target(target)
-    options = planner_options(resolved, fuse=fuse, planner=planner, measure=measure)
+    options = planner_options(resolved, **choices)
     return tvm.transform.Sequential(
         [
             # Laws first: they see the model's own operators.
@@ -113,10 +116,7 @@ def build(
     target: Any,
     params: Mapping[str, Any] | None = None,
     records: str | Path | None = None,
-    *,
-    fuse: bool = True,
-    planner: str = GREEDY,
-    measure: bool | str | Path = False,
+    **choices: Any,
 ) -> Any:
     """Compile a module to a graph-executor library.
 
@@ -130,8 +130,8 @@ def build(
         Values of parameters that are not bound in the module yet.
     records
         Tuning records: a file or directory; templates' defaults when None.
-    fuse, planner, measure
-        See :func:`planner_options`.
+    **choices
+        ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of :func:`planner_options`.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def build(
         The target is unknown, or the records are not for it.
     """
     bound = bind_parameters(mod, params)
-    blocks = pipeline(target, fuse=fuse, planner=planner, measure=measure)(bound)
+    blocks = pipeline(target, **choices)(bound)
     with lowering(target, records):
         return relay.build(blocks, resolve_target(target))
 

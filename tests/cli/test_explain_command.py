@@ -48,6 +48,16 @@ def test_one_question_is_answered_and_exports_are_written(
     assert run("explain", model, "--between", calls[0], "nobody").code == 2
 
 
+def test_the_user_steers(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model, written = save(perceptron(), tmp_path), tmp_path / "report.json"
+    assert run("explain", model, "--deny", "nn.relu", "--json", written).code == 0
+    reasons = {edge["reason"] for edge in json.loads(written.read_text())["edges"]}
+    assert "denied" in reasons
+    assert run("explain", model, "--allow", "nn.relu", "--json", written).code == 0
+    blocks = json.loads(written.read_text())["blocks"]
+    assert {len(block["operators"]) for block in blocks} == {1}
+
+
 def test_the_optimal_planner_and_measuring_are_asked_for(
     run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,18 +48,16 @@ def test_another_order_forms_other_blocks_and_the_same_end() -> None:
     assert len(backwards.partition.units) == 1
 
 
-def test_denied_words_are_operators_or_names() -> None:
-    span = relay.Span(relay.SourceName("middle"), 0, 0, 0, 0)
-    middle = relay.Call(relay.op.get("tanh"), [relay.sin(x)], None, None, span)
-    expr = relay.exp(middle)
-    for word in ("tanh", "middle"):
-        growth = _grown(expr, Rules(Limits(), deny=frozenset([word])))
-        first, second, _ = growth.partition.units
-        refusal = growth.why_not(first, second)
-        assert refusal is not None
-        assert refusal.reason is Reason.DENIED
-        assert refusal.detail == f"{word} stays alone"
-    assert len(_grown(expr, Rules(Limits(), deny=frozenset(["cos"]))).partition.units) == 1
+def test_what_stays_alone_says_why() -> None:
+    found = graph(relay.exp(relay.tanh(relay.sin(x))))
+    (_, tanh, _) = found.calls()
+    growth = Growth(found, Rules(Limits(), alone={tanh: "tanh stays alone"}))
+    growth.grow()
+    first, second, _ = growth.partition.units
+    refusal = growth.why_not(first, second)
+    assert refusal is not None
+    assert refusal.reason is Reason.DENIED
+    assert refusal.detail == "tanh stays alone"
 
 
 def test_reshapes_are_cut_off_both_borders() -> None:

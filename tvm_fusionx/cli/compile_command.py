@@ -8,13 +8,10 @@ from typing import Any
 import click
 
 from tvm_fusionx.cli.options import (
-    database_option,
     debug_option,
     input_shapes_option,
-    measure_choice,
-    measure_option,
     model_argument,
-    planner_option,
+    planner_options,
     target_option,
     tuning_records_option,
 )
@@ -52,9 +49,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 )
 @target_option
 @input_shapes_option
-@planner_option
-@measure_option
-@database_option
+@planner_options
 @tuning_records_option
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
 @click.option(
@@ -69,9 +64,7 @@ def command(
     output: Path,
     target: str,
     shape: dict[str, tuple[int, ...]] | None,
-    planner: str,
-    measure: bool,
-    database: Path | None,
+    choices: dict[str, Any],
     records: Path | None,
     cross_compiler: str | None,
     dump_code: tuple[str, ...],
@@ -90,7 +83,7 @@ def command(
     from tvm_fusionx.threads import threads as use_threads
 
     check_writable(output)
-    if measure:
+    if choices["measure"]:
         use_threads()
     resolved = resolve_target(target)
     with Stages(f"compiling {model.name}") as stage:
@@ -102,8 +95,7 @@ def command(
             resolved,
             params=params,
             records=records,
-            planner=planner,
-            measure=measure_choice(measure, database),
+            **choices,
         )
         stage("writing")
         library = describe_library(

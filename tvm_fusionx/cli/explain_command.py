@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tvm_fusionx.cli.options import (
-    database_option,
     debug_option,
     input_shapes_option,
     json_option,
-    measure_choice,
-    measure_option,
     model_argument,
-    planner_option,
+    planner_options,
     target_option,
 )
 from tvm_fusionx.cli.progress import Stages
@@ -25,9 +23,7 @@ from tvm_fusionx.cli.progress import Stages
 @model_argument
 @target_option
 @input_shapes_option
-@planner_option
-@measure_option
-@database_option
+@planner_options
 @click.option(
     "--html",
     "html_path",
@@ -64,9 +60,7 @@ def command(
     model: Path,
     target: str,
     shape: dict[str, tuple[int, ...]] | None,
-    planner: str,
-    measure: bool,
-    database: Path | None,
+    choices: dict[str, Any],
     html_path: Path | None,
     with_build: bool,
     between: tuple[str, str] | None,
@@ -90,19 +84,16 @@ def command(
     for path in (html_path, netron_path, explorer_path, json_path):
         if path is not None:
             check_writable(path)
-    if measure:
+    if choices["measure"]:
         use_threads()
     with Stages(f"explaining {model.name}") as stage:
         stage("importing")
         mod, params = from_onnx(model, shape=shape)
         stage("planning")
-        chosen = measure_choice(measure, database)
-        report = explain(
-            bind_parameters(mod, params), target, planner=planner, measure=chosen
-        ).with_title(model.stem)
+        report = explain(bind_parameters(mod, params), target, **choices).with_title(model.stem)
         if with_build:
             stage("building")
-            build = build_fused(mod, target, params=params, planner=planner, measure=chosen)
+            build = build_fused(mod, target, params=params, **choices)
             report = with_schedules(report, build.library, build.log)
     if html_path is not None:
         with new_file(html_path) as scratch:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -130,18 +131,29 @@ json_option = click.option(
     help="Also write the result as JSON to this file.",
 )
 
-planner_option = click.option(
-    "--planner",
-    type=click.Choice(PLANNERS),
-    default=PLANNERS[0],
-    show_default=True,
-    help="How blocks are chosen; optimal asks a solver for the fastest cover.",
-)
-
-measure_option = click.option(
-    "--measure",
-    is_flag=True,
-    help="Measure on this machine where fusing and not fusing cost nearly the same.",
+_PLANNER_OPTIONS = (
+    click.option(
+        "--planner",
+        type=click.Choice(PLANNERS),
+        default=PLANNERS[0],
+        show_default=True,
+        help="How blocks are chosen; optimal asks a solver for the fastest cover.",
+    ),
+    click.option(
+        "--measure",
+        is_flag=True,
+        help="Measure on this machine where fusing and not fusing cost nearly the same.",
+    ),
+    click.option(
+        "--allow",
+        multiple=True,
+        help="Fuse only this: name of an operator, a node or a block; may be given again.",
+    ),
+    click.option(
+        "--deny",
+        multiple=True,
+        help="Fuse this with nothing: name of an operator, a node or a block; may be given again.",
+    ),
 )
 
 database_option = click.option(
@@ -152,6 +164,15 @@ database_option = click.option(
 )
 
 
-def measure_choice(measure: bool, database: Path | None) -> bool | Path:
-    """Return what ``--measure`` and ``--profile-db`` say together, as the planner takes it."""
-    return database if measure and database is not None else measure
+def planner_options(command: Command) -> Command:
+    """Add the options that steer the planner; the command takes them as `choices`."""
+
+    @functools.wraps(command)
+    def gathered(*arguments: Any, measure: bool, database: Path | None, **named: Any) -> Any:
+        choices = {name: named.pop(name) for name in ("planner", "allow", "deny")}
+        choices["measure"] = database if measure and database is not None else measure
+        return command(*arguments, choices=choices, **named)
+
+    for option in (*_PLANNER_OPTIONS, database_option):
+        gathered = option(gathered)
+    return cast(Command, gathered)

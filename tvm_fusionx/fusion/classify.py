@@ -15,7 +15,7 @@ def mapping_type(node: Node) -> MappingType:
     if node.op in EXTERN_KERNELS:
         return MappingType.OPAQUE
     type_ = mapping_type_of(node.op)
-    if type_ is MappingType.ONE_TO_ONE and is_elementwise(node) and broadcasts(node):
+    if type_ is MappingType.ONE_TO_ONE and node.op not in _PIECEWISE and broadcasts(node):
         return MappingType.ONE_TO_MANY
     return type_
 

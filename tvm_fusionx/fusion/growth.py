@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.fusion.candidate import Candidate
@@ -44,13 +44,13 @@ class Rules:
         Upper bounds on one kernel.
     yellow_cells
         Decides what the mapping-type table leaves open; None fuses it.
-    deny
-        Operators and names of nodes that stay in blocks of their own.
+    alone
+        Calls that stay in blocks of their own, and why.
     """
 
     limits: Limits
     yellow_cells: YellowCells | None = None
-    deny: frozenset[str] = frozenset()
+    alone: Mapping[Node, str] = field(default_factory=dict)
 
     def why_not(self, partition: Partition, producer: Unit, consumer: Unit) -> Refusal | None:
         """Say why two neighbouring units stay apart, or None if they can and should be one."""
@@ -63,12 +63,9 @@ class Rules:
         return refusal
 
     def _why_denied(self, candidate: Candidate) -> Refusal | None:
-        if not self.deny:
-            return None
-        for node in candidate.nodes:
-            for word in (node.op, node.name):
-                if word in self.deny:
-                    return Refusal(Reason.DENIED, f"{word} stays alone")
+        for node in candidate.nodes if self.alone else ():
+            if node in self.alone:
+                return Refusal(Reason.DENIED, self.alone[node])
         return None
 
 

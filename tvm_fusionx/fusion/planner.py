@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tvm_fusionx.ecg.graph import Graph
+from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.fusion.describe import describe_block, labels, name_blocks
 from tvm_fusionx.fusion.device_costs import DEFAULT_COSTS, DeviceCosts
 from tvm_fusionx.fusion.growth import Growth, Rules, is_reshape_only
@@ -13,6 +13,7 @@ from tvm_fusionx.fusion.optimal import TIME_LIMIT_SECONDS, improve
 from tvm_fusionx.fusion.partition import Unit
 from tvm_fusionx.fusion.plan import EdgeDecision, Plan, Solution
 from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.fusion.steering import nodes_alone
 from tvm_fusionx.fusion.yellow_cells import MeasureBlock, YellowCells
 
 GREEDY = "greedy"
@@ -42,8 +43,11 @@ class PlannerOptions:
     time_limit_seconds: float = TIME_LIMIT_SECONDS
     """How long the solver of the optimal planner may take; what it has by then counts."""
 
+    allow: frozenset[str] = frozenset()
+    """Operators, nodes and blocks, by name: where there are any, nothing else is fused."""
+
     deny: frozenset[str] = frozenset()
-    """Operators and names of nodes that stay in blocks of their own."""
+    """Operators, nodes and blocks, by name, whose calls stay in blocks of their own."""
 
     def __post_init__(self) -> None:
         if self.planner not in PLANNERS:
@@ -72,8 +76,14 @@ def plan(graph: Graph, options: PlannerOptions | None = None) -> Plan:
         The optimal planner is asked for and its solver is not installed.
     """
     options = options or PlannerOptions()
+
+    def unsteered() -> dict[str, tuple[Node, ...]]:
+        free = replace(options, allow=frozenset(), deny=frozenset())
+        return {block.name: block.nodes for block in plan(graph, free).blocks}
+
+    alone = nodes_alone(graph.calls(), options.allow, options.deny, unsteered)
     yellow_cells = YellowCells(graph, options.costs, options.measure)
-    growth = Growth(graph, Rules(options.limits, yellow_cells, options.deny))
+    growth = Growth(graph, Rules(options.limits, yellow_cells, alone))
     solution = None
     if options.fuse:
         growth.grow()

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import tvm
 
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
-from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
@@ -28,9 +26,7 @@ MAIN = "main"
 def explain(
     mod: tvm.IRModule,
     target: str | tvm.target.Target,
-    *,
-    planner: str = GREEDY,
-    measure: bool | str | Path = False,
+    **choices: Any,
 ) -> Report:
     """Plan `mod` as ``fx.build`` does, and report every decision; nothing is compiled.
 
@@ -40,8 +36,8 @@ def explain(
         Module with static shapes; constants bound.
     target
         What it is planned for.
-    planner, measure
-        See :func:`tvm_fusionx.pipeline.planner_options`.
+    **choices
+        Of :func:`tvm_fusionx.pipeline.planner_options`.
 
     Returns
     -------
@@ -54,7 +50,7 @@ def explain(
         TVM does not know the target.
     """
     resolved = resolve_target(target)
-    chosen = planner_options(resolved, planner=planner, measure=measure)
+    chosen = planner_options(resolved, **choices)
     options = FuseByMapping(resolved, options=chosen).planner_options()
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
