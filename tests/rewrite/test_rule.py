@@ -7,7 +7,7 @@ from tests.relay_modules import graph, var
 from tvm_fusionx.ecg import Graph, Value
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.rewrite import Law, NumericClass, Refused, Rule, graph_rule, rule
-from tvm_fusionx.rewrite.rule import Replacement
+from tvm_fusionx.rewrite.rule import Domain, Example, Kind, Replacement
 from tvm_fusionx.rewrite.term import Term, op
 
 x, y = var("x", 4, 8), var("y", 4, 8)
@@ -39,9 +39,13 @@ def planted_in_python(graph: Graph, node: Node) -> list[Replacement] | Refused |
 
 def test_a_declared_rule_knows_its_two_sides() -> None:
     assert planted.name == "planted"
-    assert planted.equation == "add(exp(a), b) -> subtract(b, a)"
+    assert planted.equation == "(exp(a) + b) -> (b - a)"
     assert planted.roots == ("add",)
-    assert planted.examples == {"a": (4, 8), "b": 2.0}
+    assert planted.examples == {
+        "a": Example((4, 8)),
+        "b": Example((), Kind.CONSTANT, 2.0),
+    }
+    assert planted.domain is Domain.FLOAT
     assert planted.law is Law.COMMUTATIVE
     assert planted.numeric_class is NumericClass.REASSOCIATES
 

@@ -1,4 +1,4 @@
-"""Every rule, tested from its own declaration; rules in Python, on a graph each."""
+"""Rules in Python on graphs of Relay, with the operators that are left."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ import pytest
 from tvm import relay
 
 from tests.relay_modules import EXACT, REASSOCIATING, assert_close, const, graph, var
-from tests.rewrite.rule_examples import (
-    build,
-    evaluate,
-    example_kinds,
-    in_every_order,
-    is_accepted,
-)
+from tests.rewrite.rule_examples import draw, evaluate
 from tvm_fusionx.ecg import Graph
 from tvm_fusionx.rewrite import ALL_RULES, NumericClass, Rule
 from tvm_fusionx.rewrite.cost import cost_of
 from tvm_fusionx.rewrite.engine import apply_rules
 
 RULES = {rule.name: rule for rule in ALL_RULES}
-DECLARED = [rule for rule in ALL_RULES if rule.lhs is not None]
 
 x, y = var("x", 4, 8), var("y", 4, 8)
 n, m = var("n", 4, 8, dtype="int32"), var("m", 4, 8, dtype="int32")
@@ -37,39 +30,6 @@ def _tolerance(rule: Rule) -> float:
 
 def _operators(found: Graph) -> list[str]:
     return [node.op for node in found.calls()]
-
-
-def test_names_are_unique_and_every_rule_says_its_law() -> None:
-    assert len(RULES) == len(ALL_RULES)
-    for rule in ALL_RULES:
-        assert "->" in rule.equation
-
-
-# ---- declared rules ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rule", DECLARED, ids=lambda rule: rule.name)
-def test_left_side_is_matched_in_every_operand_order(rule: Rule) -> None:
-    kinds = example_kinds(rule)
-    for side in in_every_order(rule.lhs):
-        assert is_accepted(build(rule, side, kinds), rule), side
-
-
-@pytest.mark.parametrize("rule", DECLARED, ids=lambda rule: rule.name)
-def test_declared_rule_holds(rule: Rule) -> None:
-    kinds = example_kinds(rule)
-    before, after = (build(rule, rule.lhs, kinds) for _ in range(2))
-    # The same inputs for both, so that one build computes both.
-    for first, second in zip(before.inputs, after.inputs, strict=True):
-        second.payload = first.payload
-    applied = apply_rules(after, [rule])
-    assert [application.rule for application in applied] == [rule.name]
-    assert cost_of(after.calls()) < cost_of(before.calls())
-    assert not is_accepted(after, rule)
-    assert after.outputs[0].type == before.outputs[0].type
-    expected, found = evaluate(before, after)
-    assert any(np.isfinite(array).any() for array in expected)
-    assert_close(found, expected, _tolerance(rule))
 
 
 # ---- rules in Python --------------------------------------------------------------------------
@@ -188,14 +148,13 @@ REWRITTEN: dict[str, list[tuple[Callable[[], relay.Expr], list[str]]]] = {
 }
 
 
-def test_every_rule_in_python_has_a_graph() -> None:
-    assert set(REWRITTEN) == {rule.name for rule in ALL_RULES if rule.lhs is None}
+def test_every_rule_in_python_has_an_example() -> None:
+    assert {rule.name for rule in ALL_RULES if not rule.samples} <= set(REWRITTEN)
 
 
 @pytest.mark.parametrize("name", REWRITTEN)
 def test_rule_in_python_holds(name: str) -> None:
     rule = RULES[name]
-    originals, results = [], []
     for make, left in REWRITTEN[name]:
         expr = make()
         before, after = graph(expr), graph(expr)
@@ -203,13 +162,8 @@ def test_rule_in_python_holds(name: str) -> None:
         assert sorted(_operators(after)) == sorted(left)
         assert cost_of(after.calls()) < cost_of(before.calls())
         assert apply_rules(after, [rule]) == []
-        originals.append(before)
-        results.append(after)
-    for before, after in zip(originals, results, strict=True):
-        for first, second in zip(before.inputs, after.inputs, strict=True):
-            second.payload = first.payload
-        expected, found = evaluate(before, after)
-        assert_close(found, expected, _tolerance(rule))
+        inputs = draw(before)
+        assert_close(evaluate(after, inputs), evaluate(before, inputs), _tolerance(rule))
 
 
 def test_a_reduction_made_from_another_keeps_its_axes() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tvm
@@ -12,6 +10,7 @@ from tvm import relay
 
 from tvm_fusionx._tvm import let_cure
 from tvm_fusionx.ecg.graph import Graph, Node
+from tvm_fusionx.ecg.numpy_operators import NotInNumpyError, evaluate
 from tvm_fusionx.ecg.relay_attributes import FUNCTION, to_attrs
 from tvm_fusionx.ecg.relay_types import arguments
 from tvm_fusionx.operators import EXTERN_KERNELS, MappingType, mapping_type_of
@@ -21,44 +20,6 @@ logger = logging.getLogger(__name__)
 # Folding may grow a constant (a broadcast, a tile) at most to this size; beyond it the call stays.
 LARGEST_FOLDED_BYTES = 1 << 24
 
-Evaluate = Callable[[Node, "list[np.ndarray]"], np.ndarray]
-
-
-def _elementwise(function: Callable[..., Any]) -> Evaluate:
-    return lambda node, arrays: function(*arrays)
-
-
-def _reshape(node: Node, arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0].reshape(node.outputs[0].shape)
-
-
-def _transpose(node: Node, arrays: list[np.ndarray]) -> np.ndarray:
-    axes = node.attrs.get("axes")
-    return np.transpose(arrays[0], [int(axis) for axis in axes] if axes else None)
-
-
-# numpy is orders of magnitude faster than compiling a kernel to run once.
-EVALUATORS: dict[str, Evaluate] = {
-    "abs": _elementwise(np.abs),
-    "add": _elementwise(np.add),
-    "broadcast_to": lambda node, arrays: np.broadcast_to(arrays[0], node.outputs[0].shape),
-    "cast": lambda node, arrays: arrays[0].astype(node.outputs[0].dtype),
-    "exp": _elementwise(np.exp),
-    "expand_dims": _reshape,
-    "maximum": _elementwise(np.maximum),
-    "minimum": _elementwise(np.minimum),
-    "multiply": _elementwise(np.multiply),
-    "negative": _elementwise(np.negative),
-    "nn.batch_flatten": _reshape,
-    "power": _elementwise(np.power),
-    "reshape": _reshape,
-    "rsqrt": _elementwise(lambda x: 1 / np.sqrt(x)),
-    "sqrt": _elementwise(np.sqrt),
-    "squeeze": _reshape,
-    "subtract": _elementwise(np.subtract),
-    "transpose": _transpose,
-}
-
 
 def fold_constants(graph: Graph) -> int:
     """Replace every call on constants alone by its value; return how many."""
@@ -67,17 +28,16 @@ def fold_constants(graph: Graph) -> int:
         if not can_fold(node):
             continue
         arrays = [value.array for value in node.operands]
-        evaluate = EVALUATORS.get(node.op)
-        if evaluate is None or (node.op == "divide" and not node.outputs[0].is_float):
+        # numpy is orders of magnitude faster than compiling a kernel to run once.
+        results: list[np.ndarray] | None
+        try:
+            results = evaluate(node, arrays)
+        except NotInNumpyError:
             results = _evaluate_with_tvm(node, arrays)
-        else:
-            with np.errstate(all="ignore"):
-                results = [evaluate(node, arrays)]
         if results is None:
             continue
         for value, result in zip(node, results, strict=True):
-            array = np.asarray(result).astype(value.dtype, copy=False).reshape(value.shape)
-            graph.replace(value, graph.constant(array))
+            graph.replace(value, graph.constant(np.asarray(result).reshape(value.shape)))
         folded += 1
     if folded:
         graph.prune()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,10 +62,21 @@ def arguments(values: Sequence[Any], grouping: Grouping) -> list[Any]:
     return out
 
 
+# Rules write the same few calls again and again; Relay takes a millisecond for each.
+_REMEMBERED_CALLS = 4096
+
+
 def infer_types(
     op: str, attrs: Attributes, operands: Sequence[TensorType], grouping: Grouping
 ) -> tuple[tuple[TensorType, ...], bool]:
     """Return the result types of one call of `op` on tensors of the types `operands`."""
+    return _infer_types(op, attrs, tuple(operands), grouping)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED_CALLS)
+def _infer_types(
+    op: str, attrs: Attributes, operands: tuple[TensorType, ...], grouping: Grouping
+) -> tuple[tuple[TensorType, ...], bool]:
     variables = [
         relay.Var(f"x{position}", relay_type(type_)) for position, type_ in enumerate(operands)
     ]

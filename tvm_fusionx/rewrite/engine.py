@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import tvm
+
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.rewrite.cost import Cost, cost_of, freed_by
@@ -17,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 # Every application lowers the cost of what it changes; rules that fight all the same must not hang.
 MAX_ROUNDS = 64
+
+# Calls from the root of the deepest left side to its leaves: so far up a change is felt.
+_DEEPEST_PATTERN = 5
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,14 @@ class Application:
         Label of the call it was applied at.
     gain
         Cost before minus cost after, of the calls that changed.
+    nodes
+        Names, in the model, of all calls that were replaced.
     """
 
     rule: str
     node: str
     gain: Cost
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,15 +78,19 @@ def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> 
                 by_root[root].append(rule)
     done: list[Application] = []
     settled = 0
+    # None is all of the graph: it is looked at first, and again when nothing new is left.
+    where: set[Node] | None = None
     for number in range(MAX_ROUNDS):
         if number == MAX_ROUNDS // 2:
             settled = len(done)
+        mark = graph.mark()
         fold_constants(graph)
         graph.prune()
-        applied = _apply_round(graph, by_root)
-        if not applied:
+        applied, touched = _apply_round(graph, by_root, where)
+        if not applied and where is None:
             break
         done.extend(applied)
+        where = _surroundings(graph, mark, touched) if applied else None
     else:
         fighting = Counter(application.rule for application in done[settled:]).most_common()
         logger.warning(
@@ -88,49 +100,87 @@ def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> 
     return done
 
 
-def _apply_round(graph: Graph, by_root: dict[str, list[Rule]]) -> list[Application]:
+def _surroundings(graph: Graph, mark: int, touched: set[Node]) -> set[Node]:
+    """Return the calls at which a rule may match that did not before a change.
+
+    These are the new calls and those whose operands changed, as far up as a left side reaches, and
+    the other readers of what they read.
+    """
+    front = {
+        node
+        for node in graph.calls()
+        if node in touched
+        or node.number > mark
+        or any(value.node.number > mark for value in node.operands)
+    }
+    found = set(front)
+    for node in front:
+        for value in node.operands:
+            found.add(value.node)
+            found.update(graph.users(value.node))
+    front = set(found)
+    for _ in range(_DEEPEST_PATTERN):
+        front = {user for node in front for user in graph.users(node)} - found
+        found |= front
+    return found
+
+
+def _apply_round(
+    graph: Graph, by_root: dict[str, list[Rule]], where: set[Node] | None
+) -> tuple[list[Application], set[Node]]:
     """Find all opportunities, then take them from the largest gain on while they still hold."""
     opportunities = []
     for node in graph.calls():
+        if where is not None and node not in where:
+            continue
         for rule in by_root.get(node.op, ()):
             for number, gain in enumerate(_gains(graph, node, rule)):
                 if gain is not None and gain > _NOTHING:
                     opportunities.append(_Opportunity(gain, node, rule, number))
     opportunities.sort(key=lambda item: item.gain, reverse=True)
     applied = []
+    touched: set[Node] = set()
     for item in opportunities:
         if not graph.contains(item.node) or (
             not graph.users(item.node) and not graph.is_output(item.node)
         ):
             continue
-        gain = _apply(graph, item)
-        if gain is not None:
-            applied.append(Application(item.rule.name, item.node.name or repr(item.node), gain))
-    return applied
+        application = _apply(graph, item, touched)
+        if application is not None:
+            applied.append(application)
+    return applied, touched
 
 
 _NOTHING = Cost(0, 0, 0, 0, 0, 0)
 
 
 def _gains(graph: Graph, node: Node, rule: Rule) -> list[Cost | None]:
-    gains = []
-    for attempt in rule.attempts(graph, node):
-        gain, _ = _try(graph, attempt, keep=False)
-        gains.append(gain)
-    return gains
+    trials = [_try(graph, attempt, keep=False) for attempt in rule.attempts(graph, node)]
+    return [None if trial is None else trial.gain for trial in trials]
 
 
-def _try(graph: Graph, attempt: Attempt, *, keep: bool) -> tuple[Cost | None, list[Replacement]]:
+@dataclass(frozen=True)
+class _Trial:
+    gain: Cost
+    replacements: list[Replacement]
+    freed: set[Node]
+
+
+def _try(graph: Graph, attempt: Attempt, *, keep: bool) -> _Trial | None:
     """Write a replacement and return what it gains; it stays in the graph only if told to."""
     mark = graph.mark()
-    replacements = attempt()
+    try:
+        replacements = attempt()
+    except tvm.TVMError as error:
+        logger.debug("a rule wrote a call that has no type: %s", error)
+        replacements = None
     if (
         replacements is None
         or isinstance(replacements, Refused)
         or any(old.type != new.type for old, new in replacements)
     ):
         graph.rollback(mark)
-        return None, []
+        return None
     new = graph.reachable_since(mark, [value for _, value in replacements])
     kept = {value.node for node in new for value in node.operands}
     kept.update(value.node for _, value in replacements)
@@ -139,21 +189,26 @@ def _try(graph: Graph, attempt: Attempt, *, keep: bool) -> tuple[Cost | None, li
     gain = Cost(*(first - second for first, second in zip(before, after, strict=True)))
     if not keep:
         graph.rollback(mark)
-    return gain, replacements
+    return _Trial(gain, replacements, freed)
 
 
-def _apply(graph: Graph, item: _Opportunity) -> Cost | None:
+def _apply(graph: Graph, item: _Opportunity, touched: set[Node]) -> Application | None:
     mark = graph.mark()
     attempt = next(itertools.islice(item.rule.attempts(graph, item.node), item.attempt, None), None)
     if attempt is None:
         return None
-    gain, replacements = _try(graph, attempt, keep=True)
-    if gain is None or gain <= _NOTHING:
+    trial = _try(graph, attempt, keep=True)
+    if trial is None or trial.gain <= _NOTHING:
         graph.rollback(mark)
         return None
-    for old, new in replacements:
+    label = item.node.name or repr(item.node)
+    freed = sorted(trial.freed, key=lambda node: node.number)
+    names = tuple(dict.fromkeys(node.name for node in freed if node.name))
+    for old, new in trial.replacements:
         graph.replace(old, new)
     # A later attempt must not find these again and take them for calls that cost nothing.
-    for old, _ in replacements:
+    for old, _ in trial.replacements:
         graph.drop_unread(old.node)
-    return gain
+    for _, new in trial.replacements:
+        touched.update(graph.users(new.node))
+    return Application(item.rule.name, label, trial.gain, names)

@@ -1,16 +1,46 @@
-"""Match a rule's left side on a graph, and write its right side."""
+"""Match a rule's left side on a graph, in any order and grouping of its operands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Attributes, Graph, Node, Value
-from tvm_fusionx.operators import AXIS_REDUCTIONS, COMMUTATIVE
-from tvm_fusionx.rewrite.term import LITERAL, VARIABLE, Term
+from tvm_fusionx.operators import COMMUTATIVE
+from tvm_fusionx.rewrite.term import LITERAL, ONE_OF, VARIABLE, Term
+
+# Operators whose chains are matched flat: neither order nor grouping matters.
+CHAINS = frozenset(
+    [
+        "add",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "logical_and",
+        "logical_or",
+        "maximum",
+        "minimum",
+        "multiply",
+    ]
+)
+# Of these, the ones for which regrouping changes the last bits of floating point numbers.
+ROUNDING_CHAINS = frozenset(["add", "multiply"])
+
+# A longer chain is matched in pieces: matching is exponential in its length.
+_LONGEST_CHAIN = 8
+# Ways to match one rule at one call; symmetric patterns find each several times.
+_MOST_MATCHES = 32
+
+
+@dataclass(frozen=True)
+class Group:
+    """Several links of a chain that one variable stands for."""
+
+    op: str
+    values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -23,99 +53,235 @@ class Match:
         The value that each variable stands for.
     nodes
         The calls of the left side's operators, root first.
+    operators
+        The operator that each ``one of`` stands for.
+    attributes
+        Attributes of each operator (and tag) of the left side.
+    rest
+        Links of the root's chain that the left side does not cover.
     """
 
-    values: Mapping[str, Value]
-    nodes: tuple[Node, ...]
+    values: Mapping[str, Value | Group] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+    operators: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[tuple[str, str], Attributes] = field(default_factory=dict)
+    rest: tuple[Value, ...] = ()
+
+    def first(self, ops: frozenset[str]) -> Node | None:
+        """Return the first matched call of one of the operators `ops`."""
+        return next((node for node in self.nodes if node.op in ops), None)
 
 
-# What is still to be matched, the variables so far, the calls so far.
-_State = tuple[tuple[tuple[Term, Value], ...], dict[str, Value], tuple[Node, ...]]
+Regroups = Callable[[Node], bool]
 
 
-def find_matches(pattern: Term, root: Value) -> Iterator[Match]:
-    """Yield each way in which `pattern` matches at `root`, in any order of commutative operands."""
-    states: list[_State] = [(((pattern, root),), {}, ())]
-    while states:
-        pending, values, nodes = states.pop()
-        if not pending:
-            yield Match(values, nodes)
-            continue
-        (term, value), rest = pending[0], pending[1:]
-        if term.op == VARIABLE:
-            known = values.get(term.name)
-            if known is None:
-                states.append((rest, {**values, term.name: value}, nodes))
-            elif known is value:
-                states.append((rest, values, nodes))
-        elif term.op == LITERAL:
-            if is_filled_with(value, term.number):
-                states.append((rest, values, nodes))
-        elif _is_call_of(term, value):
-            for operands in _orders(term, value.node):
-                pairs = tuple(zip(term.operands, operands, strict=True))
-                states.append((pairs + rest, values, (*nodes, value.node)))
+def find_matches(
+    graph: Graph, pattern: Term, root: Value, *, keeps_bits: bool = False
+) -> Iterator[Match]:
+    """Yield the ways in which `pattern` matches at `root`.
 
-
-def _is_call_of(term: Term, value: Value) -> bool:
-    node = value.node
-    if node.op != term.op or len(node.operands) != len(term.operands) or node.returns_tuple:
-        return False
-    return term.attrs is None or all(node.attrs.get(key) == item for key, item in term.attrs)
-
-
-def _orders(term: Term, node: Node) -> list[tuple[Value, ...]]:
-    if node.op in COMMUTATIVE and node.operands[0] is not node.operands[1]:
-        # Popped last first: the written order is tried first.
-        return [(node.operands[1], node.operands[0]), node.operands]
-    return [node.operands]
-
-
-def is_filled_with(value: Value, number: float) -> bool:
-    """Tell whether a value is a constant all of whose elements are `number`."""
-    return value.is_constant and value.array.size > 0 and bool(np.all(value.array == number))
-
-
-def write(graph: Graph, term: Term, match: Match, dtype: str) -> Value:
-    """Add the calls of `term` to a graph and return its value.
+    Operands of commutative operators match in any order; chains of associative ones in any grouping
+    too, and may be longer than the pattern: at the root, what is left over is kept as
+    :attr:`Match.rest`; below, one variable stands for it.
 
     Parameters
     ----------
     graph
-        Where to.
-    term
-        A right side.
-    match
-        What its variables stand for, and the calls its operators take attributes from.
-    dtype
-        Element type of literals.
+        Tells who else reads a link: only a link with one reader is opened.
+    pattern
+        A left side.
+    root
+        Where to match.
+    keeps_bits
+        Whether chains whose regrouping rounds differently stay as they are.
     """
-    made: dict[int, Value] = {}
-    stack: list[tuple[Term, bool]] = [(term, False)]
-    while stack:
-        item, is_ready = stack.pop()
-        if id(item) in made:
-            continue
-        if item.op == VARIABLE:
-            made[id(item)] = match.values[item.name]
-        elif item.op == LITERAL:
-            made[id(item)] = graph.constant(item.number, dtype)
-        elif is_ready:
-            operands = [made[id(operand)] for operand in item.operands]
-            made[id(item)] = graph.call(
-                item.op, operands, _attributes(item, match), name=match.nodes[0].name
+
+    def regroups(node: Node) -> bool:
+        if node.op not in CHAINS:
+            return False
+        return not (keeps_bits and node.op in ROUNDING_CHAINS and node.outputs[0].is_float)
+
+    found = _matches(graph, pattern, root, Match(), regroups, is_root=True)
+    for number, match in enumerate(found):
+        if number == _MOST_MATCHES:
+            return
+        yield match
+
+
+def _matches(
+    graph: Graph, term: Term, value: Value, match: Match, regroups: Regroups, *, is_root: bool
+) -> Iterator[Match]:
+    if term.op == VARIABLE:
+        yield from _bound(term, value, match)
+        return
+    if term.op == LITERAL:
+        if is_filled_with(value, term.number):
+            yield match
+        return
+    node = value.node
+    if node.op not in term.operators or node.returns_tuple:
+        return
+    entered = _entered(term, node, match)
+    if entered is None:
+        return
+    if regroups(node):
+        patterns = _pattern_links(term)
+        links = chain_links(graph, node)
+        if len(links) >= len(patterns):
+            yield from _assigned(
+                graph, node.op, patterns, links, entered, regroups, is_root=is_root
             )
+        return
+    if len(node.operands) != len(term.operands):
+        return
+    for operands in _orders(node):
+        yield from _all(graph, tuple(zip(term.operands, operands, strict=True)), entered, regroups)
+
+
+def _all(
+    graph: Graph, pairs: tuple[tuple[Term, Value], ...], match: Match, regroups: Regroups
+) -> Iterator[Match]:
+    if not pairs:
+        yield match
+        return
+    (term, value), others = pairs[0], pairs[1:]
+    for found in _matches(graph, term, value, match, regroups, is_root=False):
+        yield from _all(graph, others, found, regroups)
+
+
+def _bound(term: Term, value: Value | Group, match: Match) -> Iterator[Match]:
+    known = match.values.get(term.name)
+    if known is None:
+        yield replace(match, values={**match.values, term.name: value})
+    elif known is value or (isinstance(known, Group) and known == value):
+        yield match
+
+
+def _entered(term: Term, node: Node, match: Match) -> Match | None:
+    """Return the match with a call's operator and attributes noted, or None if they disagree."""
+    if term.attrs is not None and any(node.attrs.get(key) != item for key, item in term.attrs):
+        return None
+    operators: Mapping[str, str] = match.operators
+    if term.op == ONE_OF:
+        if operators.get(term.name, node.op) != node.op:
+            return None
+        operators = {**operators, term.name: node.op}
+    key = (node.op, term.tag or (term.name if term.op == ONE_OF else ""))
+    if match.attributes.get(key, node.attrs) != node.attrs:
+        return None
+    return replace(
+        match,
+        nodes=(*match.nodes, node),
+        operators=operators,
+        attributes={**match.attributes, key: node.attrs},
+    )
+
+
+def _orders(node: Node) -> list[tuple[Value, ...]]:
+    if node.op in COMMUTATIVE and node.operands[0] is not node.operands[1]:
+        return [node.operands, (node.operands[1], node.operands[0])]
+    return [node.operands]
+
+
+# ---- chains -------------------------------------------------------------------------------------
+
+
+def chain_links(graph: Graph, top: Node) -> tuple[Value, ...]:
+    """Return the operands of a chain of one operator, left to right.
+
+    A link that somebody else reads too is not opened, nor the square of a link.
+    """
+    links: list[Value] = list(top.operands)
+    position = 0
+    while position < len(links) and len(links) < _LONGEST_CHAIN:
+        value = links[position]
+        node = value.node
+        if (
+            node.op == top.op
+            and node.operands[0] is not node.operands[1]
+            and links.count(value) == 1
+            and graph.has_single_user(value)
+        ):
+            links[position : position + 1] = node.operands
         else:
-            stack.append((item, True))
-            stack.extend((operand, False) for operand in item.operands)
-    return made[id(term)]
+            position += 1
+    return tuple(links)
 
 
-def _attributes(term: Term, match: Match) -> Mapping[str, Any]:
-    if term.attrs is not None:
-        return dict(term.attrs)
-    for family in (frozenset([term.op]), AXIS_REDUCTIONS):
-        for node in match.nodes:
-            if term.op in family and node.op in family:
-                return node.attrs
-    return Attributes()
+def _pattern_links(term: Term) -> tuple[Term, ...]:
+    links: list[Term] = []
+    for operand in term.operands:
+        is_link = (operand.op, operand.name) == (term.op, term.name)
+        # A square is a link of its own, on both sides.
+        is_link = is_link and operand.operands[0] != operand.operands[1]
+        links.extend(_pattern_links(operand) if is_link else (operand,))
+    return tuple(links)
+
+
+def _assigned(
+    graph: Graph,
+    op: str,
+    patterns: tuple[Term, ...],
+    links: tuple[Value, ...],
+    match: Match,
+    regroups: Regroups,
+    *,
+    is_root: bool,
+) -> Iterator[Match]:
+    """Yield the ways to give each pattern a link; a variable below the root may take the rest."""
+    if not patterns:
+        if not links:
+            yield match
+        elif is_root:
+            yield replace(match, rest=links)
+        return
+    position = min(range(len(patterns)), key=lambda item: _freedom(patterns[item], match))
+    pattern = patterns[position]
+    others = (*patterns[:position], *patterns[position + 1 :])
+    if not others and not is_root and len(links) > 1:
+        if pattern.op == VARIABLE:
+            yield from _bound(pattern, Group(op, links), match)
+        return
+    for index, link in enumerate(links):
+        if link in links[:index]:
+            continue
+        left = (*links[:index], *links[index + 1 :])
+        for found in _matches(graph, pattern, link, match, regroups, is_root=False):
+            yield from _assigned(graph, op, others, left, found, regroups, is_root=is_root)
+
+
+def _freedom(pattern: Term, match: Match) -> int:
+    """Order patterns so that those with the fewest candidates choose first."""
+    if pattern.op != VARIABLE:
+        return 0
+    return 1 if pattern.name in match.values else 2
+
+
+def is_filled_with(value: Value, number: float) -> bool:
+    """Tell whether a value is a constant all of whose elements are `number`."""
+    if not value.is_constant or value.array.size == 0 or value.array.flat[0] != number:
+        return False
+    return bool(np.all(value.array == number))
+
+
+def with_groups_joined(graph: Graph, match: Match, name: str) -> dict[str, Value]:
+    """Return the value of each variable, the links of a group joined by calls."""
+    values: dict[str, Value] = {}
+    for variable, value in match.values.items():
+        values[variable] = (
+            joined(graph, value.op, value.values, name) if isinstance(value, Group) else value
+        )
+    return values
+
+
+def joined(graph: Graph, op: str, values: tuple[Value, ...], name: str) -> Value:
+    """Add the calls of a chain, constants and small links first: those cost least together."""
+    by_size = sorted(values, key=_size)
+    out = by_size[0]
+    for value in by_size[1:]:
+        out = graph.call(op, [out, value], name=name)
+    return out
+
+
+def _size(value: Value) -> tuple[Any, ...]:
+    return (not value.is_constant, value.type.elements)

@@ -1,12 +1,32 @@
-"""The rule book: one file per law, and the order in which rules of equal gain are preferred."""
+"""The rule book: one file per law and subject, in the order rules of equal gain are preferred."""
 
 from tvm_fusionx.rewrite.rule import Rule
-from tvm_fusionx.rewrite.rules import associative, commutative, distributive, structural, weights
+from tvm_fusionx.rewrite.rules import (
+    exponents,
+    factors,
+    limits,
+    logic,
+    matrices,
+    movement,
+    pools,
+    products,
+    reductions,
+    structural,
+    sums,
+    weights,
+)
 
 ALL_RULES: tuple[Rule, ...] = (
     *structural.RULES,
-    *distributive.RULES,
-    *associative.RULES,
-    *commutative.RULES,
+    *factors.RULES,
+    *products.RULES,
+    *exponents.RULES,
+    *sums.RULES,
+    *limits.RULES,
+    *logic.RULES,
+    *reductions.RULES,
+    *pools.RULES,
+    *matrices.RULES,
+    *movement.RULES,
     *weights.RULES,
 )

@@ -1,0 +1,234 @@
+"""Distributive and commutative laws of matrix products and convolutions, as equations."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tvm_fusionx.ecg.construct import dense, transpose
+from tvm_fusionx.ecg.fold import LARGEST_FOLDED_BYTES
+from tvm_fusionx.ecg.graph import Value
+from tvm_fusionx.rewrite.conditions import constants, same_shape, scalars
+from tvm_fusionx.rewrite.matching import Match
+from tvm_fusionx.rewrite.rule import Law, constant, rule
+from tvm_fusionx.rewrite.term import Term, call, computed, op
+from tvm_fusionx.rewrite.writing import Writing
+
+distributive = partial(rule, law=Law.DISTRIBUTIVE)
+associative = partial(rule, law=Law.ASSOCIATIVE)
+commutative = partial(rule, law=Law.COMMUTATIVE)
+
+IMAGE = (1, 2, 4, 4)
+KERNEL = (3, 2, 3, 3)
+
+
+@distributive(
+    lhs=lambda x, v, w: op.nn.dense(x, v) + op.nn.dense(x, w), x=(4, 8), v=(6, 8), w=(6, 8)
+)
+def add_weights_of_dense(x: Term, v: Term, w: Term) -> Term:
+    """dense(x, v) + dense(x, w) -> dense(x, v + w): half the products."""
+    return op.nn.dense(x, v + w)
+
+
+@distributive(
+    lhs=lambda x, v, w: op.nn.dense(x, v) - op.nn.dense(x, w), x=(4, 8), v=(6, 8), w=(6, 8)
+)
+def subtract_weights_of_dense(x: Term, v: Term, w: Term) -> Term:
+    """dense(x, v) - dense(x, w) -> dense(x, v - w): half the products."""
+    return op.nn.dense(x, v - w)
+
+
+@distributive(
+    lhs=lambda x, y, w: op.nn.dense(x, w) + op.nn.dense(y, w), x=(4, 8), y=(4, 8), w=(6, 8)
+)
+def add_inputs_of_dense(x: Term, y: Term, w: Term) -> Term:
+    """dense(x, w) + dense(y, w) -> dense(x + y, w): half the products."""
+    return op.nn.dense(x + y, w)
+
+
+@distributive(
+    lhs=lambda x, y, w: op.nn.dense(x, w) - op.nn.dense(y, w), x=(4, 8), y=(4, 8), w=(6, 8)
+)
+def subtract_inputs_of_dense(x: Term, y: Term, w: Term) -> Term:
+    """dense(x, w) - dense(y, w) -> dense(x - y, w): half the products."""
+    return op.nn.dense(x - y, w)
+
+
+BATCHED: dict[str, Any] = {"a": (2, 4, 8), "b": (2, 6, 8), "c": (2, 6, 8)}
+BATCHED_INPUTS: dict[str, Any] = {"a": (2, 4, 8), "b": (2, 4, 8), "c": (2, 6, 8)}
+
+
+@distributive(lhs=lambda a, b, c: op.nn.batch_matmul(a, b) + op.nn.batch_matmul(a, c), **BATCHED)
+def add_second_factors(a: Term, b: Term, c: Term) -> Term:
+    """a.b + a.c -> a.(b + c) for batches of matrices."""
+    return op.nn.batch_matmul(a, b + c)
+
+
+@distributive(lhs=lambda a, b, c: op.nn.batch_matmul(a, b) - op.nn.batch_matmul(a, c), **BATCHED)
+def subtract_second_factors(a: Term, b: Term, c: Term) -> Term:
+    """a.b - a.c -> a.(b - c) for batches of matrices."""
+    return op.nn.batch_matmul(a, b - c)
+
+
+@distributive(
+    lhs=lambda a, b, c: op.nn.batch_matmul(a, c) + op.nn.batch_matmul(b, c), **BATCHED_INPUTS
+)
+def add_first_factors(a: Term, b: Term, c: Term) -> Term:
+    """a.c + b.c -> (a + b).c for batches of matrices."""
+    return op.nn.batch_matmul(a + b, c)
+
+
+@distributive(
+    lhs=lambda a, b, c: op.nn.batch_matmul(a, c) - op.nn.batch_matmul(b, c), **BATCHED_INPUTS
+)
+def subtract_first_factors(a: Term, b: Term, c: Term) -> Term:
+    """a.c - b.c -> (a - b).c for batches of matrices."""
+    return op.nn.batch_matmul(a - b, c)
+
+
+KERNELS: dict[str, Any] = {"x": IMAGE, "v": KERNEL, "w": KERNEL}
+IMAGES: dict[str, Any] = {
+    "x": IMAGE,
+    "y": IMAGE,
+    "w": KERNEL,
+    "attributes": {"nn.conv2d": {"padding": [1, 1]}},
+}
+
+
+@distributive(
+    lhs=lambda x, v, w: op.nn.conv2d(x, v) + op.nn.conv2d(x, w),
+    **KERNELS,
+)
+def add_kernels(x: Term, v: Term, w: Term) -> Term:
+    """conv(x, v) + conv(x, w) -> conv(x, v + w): half the products."""
+    return op.nn.conv2d(x, v + w)
+
+
+@distributive(
+    lhs=lambda x, v, w: op.nn.conv2d(x, v) - op.nn.conv2d(x, w),
+    **KERNELS,
+)
+def subtract_kernels(x: Term, v: Term, w: Term) -> Term:
+    """conv(x, v) - conv(x, w) -> conv(x, v - w): half the products."""
+    return op.nn.conv2d(x, v - w)
+
+
+@distributive(
+    lhs=lambda x, y, w: op.nn.conv2d(x, w) + op.nn.conv2d(y, w),
+    when=same_shape("x", "y"),
+    **IMAGES,
+)
+def add_images(x: Term, y: Term, w: Term) -> Term:
+    """conv(x, w) + conv(y, w) -> conv(x + y, w): half the products."""
+    return op.nn.conv2d(x + y, w)
+
+
+@distributive(
+    lhs=lambda x, y, w: op.nn.conv2d(x, w) - op.nn.conv2d(y, w),
+    when=same_shape("x", "y"),
+    **IMAGES,
+)
+def subtract_images(x: Term, y: Term, w: Term) -> Term:
+    """conv(x, w) - conv(y, w) -> conv(x - y, w): half the products."""
+    return op.nn.conv2d(x - y, w)
+
+
+@associative(
+    lhs=lambda a, b, s: op.nn.batch_matmul(a, b) * s,
+    when=scalars("s"),
+    a=(2, 8, 4),
+    b=(2, 8, 4),
+    s=2.0,
+)
+def scale_first_factor(a: Term, b: Term, s: Term) -> Term:
+    """(a.b)*s -> (a*s).b for a number s, where a is smaller than the product: attention's scale."""
+    return op.nn.batch_matmul(a * s, b)
+
+
+@associative(
+    lhs=lambda a, b, s: op.nn.batch_matmul(a * s, b),
+    when=scalars("s"),
+    a=(2, 4, 8),
+    b=(2, 4, 8),
+    s=2.0,
+)
+def scale_product(a: Term, b: Term, s: Term) -> Term:
+    """(a*s).b -> (a.b)*s for a number s, where the product is smaller than a."""
+    return op.nn.batch_matmul(a, b) * s
+
+
+@associative(
+    lhs=lambda a, b, s, t: op.nn.batch_matmul(a * s, b * t),
+    when=scalars("s", "t"),
+    a=(2, 4, 8),
+    b=(2, 6, 8),
+    s=2.0,
+    t=0.5,
+)
+def scale_one_factor(a: Term, b: Term, s: Term, t: Term) -> Term:
+    """(a*s).(b*t) -> (a*(s*t)).b for numbers: an attention that scales query and key."""
+    return op.nn.batch_matmul(a * (s * t), b)
+
+
+def _merged_weights(writing: Writing, first: Value, second: Value) -> Value | str:
+    merged = first.shape[1] * second.shape[0] * first.type.bytes // first.type.elements
+    if merged > max(LARGEST_FOLDED_BYTES, first.type.bytes + second.type.bytes):
+        return "the product of the weights is too large to keep"
+    transposed = transpose(writing.graph, first, (1, 0), writing.name)
+    return dense(writing.graph, second, transposed, writing.name)
+
+
+merged_weights = computed(_merged_weights)
+NO_UNITS: dict[str, Any] = {"units": None}
+
+
+@associative(
+    lhs=lambda x, v, w: call("nn.dense", op.nn.dense(x, v), w, tag="second"),
+    when=constants("v", "w"),
+    x=(4, 8),
+    v=constant(6, 8),
+    w=constant(5, 6),
+)
+def merge_dense_weights(x: Term, v: Term, w: Term) -> Term:
+    """dense(dense(x, V), W) -> dense(x, W.V) for constants, where that is less work."""
+    return call("nn.dense", x, merged_weights(v, w), attrs=NO_UNITS)
+
+
+def _why_not_rows(match: Match) -> str | None:
+    mean = match.nodes[0]
+    if mean.attrs["axis"] == (0,) and mean.attrs["keepdims"] and not mean.attrs["exclude"]:
+        return None
+    return "more than the rows are averaged"
+
+
+@commutative(
+    lhs=lambda x, w: op.mean(op.nn.dense(x, w)),
+    when=_why_not_rows,
+    attributes={"mean": {"axis": [0], "keepdims": True}},
+    x=(4, 8),
+    w=(6, 8),
+)
+def mean_of_rows_before_dense(x: Term, w: Term) -> Term:
+    """mean(dense(x, W), rows) -> dense(mean(x, rows), W): a sentence's embedding."""
+    return op.nn.dense(op.mean(x), w)
+
+
+RULES = (
+    add_weights_of_dense,
+    subtract_weights_of_dense,
+    add_inputs_of_dense,
+    subtract_inputs_of_dense,
+    add_second_factors,
+    subtract_second_factors,
+    add_first_factors,
+    subtract_first_factors,
+    add_kernels,
+    subtract_kernels,
+    add_images,
+    subtract_images,
+    scale_one_factor,
+    scale_first_factor,
+    scale_product,
+    merge_dense_weights,
+    mean_of_rows_before_dense,
+)
