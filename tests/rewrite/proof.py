@@ -207,6 +207,8 @@ OTHER_ATTRIBUTES: tuple[dict[str, dict[str, Any]], ...] = (
     {"nn.conv2d": {"padding": [1, 1]}},
     {"nn.conv2d": {"strides": [2, 2]}},
     {"nn.softmax": {"axis": 0}},
+    {"sum": {"axis": [1], "keepdims": False}},
+    {"sum": {"axis": [0, 1], "keepdims": True}},
     {"nn.upsampling": {"scale_h": 2, "scale_w": 2, "method": "bilinear"}},
 )
 
@@ -223,6 +225,12 @@ def perturbed(rule: Rule) -> Iterator[Graph]:
             for examples in [rule.examples, *_perturbed_examples(rule.examples)]:
                 with contextlib.suppress(tvm.TVMError):
                     yield build(other, sides, examples, dtype)
+    for name, example in rule.examples.items():
+        kinds = {**rule.examples, name: replace(example, kind=Kind.PRODUCT)}
+        if not example.shape:
+            continue
+        with contextlib.suppress(tvm.TVMError):
+            yield build(rule, versions(rule)[0], kinds, dtype)
 
 
 def _perturbed_examples(examples: Mapping[str, Example]) -> list[dict[str, Example]]:

@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.ecg import Graph, TensorType, Value
+from tvm_fusionx.ecg.construct import dense
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.ecg.numpy_operators import evaluate as evaluate_call
 from tvm_fusionx.ecg.relay_attributes import default_attributes
@@ -97,6 +98,9 @@ def _variable(
     value = graph.input(name, TensorType(example.shape, kind))
     if example.kind is Kind.INPUT:
         return value
+    if example.kind is Kind.PRODUCT:
+        square = TensorType((example.shape[-1], example.shape[-1]), dtype)
+        return dense(graph, value, graph.input(f"{name} weight", square))
     positive = graph.call("abs", [value])
     if example.kind is Kind.NON_NEGATIVE:
         return positive

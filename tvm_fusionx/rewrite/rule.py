@@ -52,6 +52,7 @@ class Kind(Enum):
     CONSTANT = "constant"
     NON_NEGATIVE = "input that is never negative"
     POSITIVE = "input of 0.5 or more"
+    PRODUCT = "product of two matrices"
 
 
 @dataclass(frozen=True)

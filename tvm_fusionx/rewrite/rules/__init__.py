@@ -2,6 +2,7 @@
 
 from tvm_fusionx.rewrite.rule import Rule
 from tvm_fusionx.rewrite.rules import (
+    composites,
     exponents,
     factors,
     limits,
@@ -13,11 +14,13 @@ from tvm_fusionx.rewrite.rules import (
     reductions,
     structural,
     sums,
+    totals,
     weights,
 )
 
 ALL_RULES: tuple[Rule, ...] = (
     *structural.RULES,
+    *composites.RULES,
     *factors.RULES,
     *products.RULES,
     *exponents.RULES,
@@ -25,6 +28,7 @@ ALL_RULES: tuple[Rule, ...] = (
     *limits.RULES,
     *logic.RULES,
     *reductions.RULES,
+    *totals.RULES,
     *pools.RULES,
     *matrices.RULES,
     *movement.RULES,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from tvm_fusionx.ecg.graph import Value
+from tvm_fusionx.operators import CONTRACTIONS, REORGANIZE
 from tvm_fusionx.rewrite.conditions import constants, why_not_varying
 from tvm_fusionx.rewrite.rule import Domain, Law, rule
 from tvm_fusionx.rewrite.term import Term, op
@@ -77,7 +79,18 @@ def square_of_difference(a: Term, b: Term) -> Term:
     return (a - b) * (a - b)
 
 
-@wrapping(lhs=lambda a, k, m, n: (a + k) * m + n, when=constants("k", "m", "n"), **AFFINE)
+def _why_not_free_bias(a: Value) -> str | None:
+    while a.op in REORGANIZE:
+        a = a.node.operands[0]
+    # Products that share an input are merged together with their biases.
+    return "the summand is a product's bias" if a.op in CONTRACTIONS else None
+
+
+@wrapping(
+    lhs=lambda a, k, m, n: (a + k) * m + n,
+    when=(constants("k", "m", "n"), _why_not_free_bias),
+    **AFFINE,
+)
 def shift_after_scale(a: Term, k: Term, m: Term, n: Term) -> Term:
     """(a + k)*m + n -> a*m + (k*m + n) for constants: one add fewer."""
     return a * m + (k * m + n)
