@@ -108,6 +108,14 @@ def test_two_reshapes_of_one_tensor_are_two_blocks() -> None:
     assert blocks(first, second) == [("reshape",), ("reshape",)]
 
 
+def test_a_reshape_of_a_returned_reshape_is_another_block() -> None:
+    first = relay.reshape(x, (512, 64))
+    second = relay.reshape(first, (64 * 512,))
+    assert blocks(first, second) == [("reshape",), ("reshape",)]
+    assert blocks(first, relay.tanh(second)) == [("reshape",), ("reshape",), ("tanh",)]
+    assert blocks(second) == [("reshape", "reshape")]
+
+
 def test_without_fusion_every_call_is_a_block() -> None:
     plan_ = planned(_layer_norm(x), options=PlannerOptions(fuse=False))
     assert all(len(block.nodes) == 1 for block in plan_.blocks)

@@ -110,7 +110,8 @@ def _why_not_whole(_: Partition, candidate: Candidate, limits: Limits) -> Refusa
     A result beside the last one costs nothing when the kernel passes it on the way: it is computed
     in the same rows, and would have to be stored by a kernel of its own anyway.
     """
-    outputs = candidate.stored
+    # A block of reshapes alone stores nothing; its one result is its operand.
+    outputs = candidate.stored or candidate.border.outputs
     if len(outputs) == 1:
         return None
     names = f"{len(outputs)} outputs ({', '.join(value.op for value in outputs)})"
@@ -121,6 +122,8 @@ def _why_not_whole(_: Partition, candidate: Candidate, limits: Limits) -> Refusa
     windows = [node.op for node in candidate.many_to_many if not _works_by_rows(node)]
     if windows:
         return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names} of {windows[0]}")
+    if not candidate.stored:
+        return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names}, reshapes of one tensor")
     on_the_way = candidate.above([outputs[-1].node])
     if not all(value.node in on_the_way for value in outputs[:-1]):
         return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names}, none on the way to the last")
