@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import tvm_fusionx as fx
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, HIDDEN, ROWS, TARGET, perceptron
 from tvm_fusionx.inputs import inputs_of
-from tvm_fusionx.library import describe_library, save_library
+from tvm_fusionx.library import describe_library, load_library, save_library
 
 
 @pytest.fixture
@@ -70,6 +71,19 @@ def test_profile_shows_every_block_the_sum_and_the_gap(
     assert "dense" in ran.out
     assert re.search(r"Sum of \d+ kernels: .* end to end: .* (more|less) \(", ran.out)
     assert "0.000" not in ran.out
+
+
+def test_a_trace_is_written_for_perfetto(
+    run: Callable[..., Ran], library: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.json"
+    ran = run("run", library, "--trace", trace)
+    assert ran.code == 0, ran.err
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {"run", *(note.name for note in load_library(library).kernels)} <= {
+        event["name"] for event in events
+    }
+    assert run("run", library, "--trace", tmp_path / "no" / "trace.json").code == 3
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,25 @@ def test_speeds_are_operations_and_bytes_over_time(report: ProfileReport) -> Non
     assert dense.template
 
 
+def test_templates_share_the_whole_among_them(report: ProfileReport) -> None:
+    rows = report.by_template()
+    assert sum(row.kernels for row in rows) == len(report.kernels)
+    assert sum(row.share for row in rows) == pytest.approx(1)
+    assert [row.seconds for row in rows] == sorted((row.seconds for row in rows), reverse=True)
+
+
+def test_what_build_returns_is_profiled_as_it_is() -> None:
+    mod, params = fx.from_onnx(perceptron())
+    inputs = random_inputs(inputs_of(mod, params))
+    taken = fx.profile(fx.build(mod, TARGET, params=params), inputs, repeat=1)
+    assert taken.kernels
+    assert all(kernel.template == "" for kernel in taken.kernels)
+
+
 def test_the_report_is_json(report: ProfileReport) -> None:
     assert set(json.loads(json.dumps(report.to_json()))) == {
         "kernels",
+        "templates",
         "sum_s",
         "end_to_end_s",
         "gap_s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,11 @@ PROFILE_ROWS = 20
 @click.option("--print-time", is_flag=True, help="Time the run.")
 @click.option("--profile", "show_profile", is_flag=True, help="Show where the time goes.")
 @click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the profile here as a trace for Perfetto or chrome://tracing (.json).",
+)
+@click.option(
     "--repeat",
     type=click.IntRange(min=1),
     default=DEFAULT_REPEAT,
@@ -53,6 +59,7 @@ def command(
     outputs: Path | None,
     print_time: bool,
     show_profile: bool,
+    trace: Path | None,
     repeat: int,
     number: int,
     threads: int | None,
@@ -68,10 +75,12 @@ def command(
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.report.plain_tvm import set_inputs
     from tvm_fusionx.report.profile import profile
+    from tvm_fusionx.report.trace import chrome_trace
     from tvm_fusionx.threads import threads as set_threads
 
-    if outputs is not None:
-        check_writable(outputs)
+    for path in (outputs, trace):
+        if path is not None:
+            check_writable(path)
     count = set_threads(threads)
     started = time.perf_counter()
     loaded = load_library(library)
@@ -99,11 +108,14 @@ def command(
             stage("timing")
             line = _time_line(executor, init_seconds, first_seconds, repeat, number, count)
             click.echo(line)
-        if show_profile:
+        if show_profile or trace is not None:
             stage("profiling")
             report = profile(loaded, arrays)
     if show_profile:
         _print_profile(report)
+    if trace is not None:
+        with new_file(trace) as scratch:
+            scratch.write_text(json.dumps(chrome_trace(report)), encoding="utf-8")
 
 
 def _describe(value: Any) -> str:
@@ -167,7 +179,16 @@ def _print_profile(report: ProfileReport) -> None:
         seconds = sum(kernel.seconds for kernel in rest)
         share = sum(kernel.share for kernel in rest)
         table.add_row(f"{len(rest)} more", "", format_seconds(seconds), f"{share:.1%}", "", "")
-    Console().print(table)
+    templates = Table("template", "kernels", "time", "share", box=None)
+    for column in templates.columns[1:]:
+        column.justify = "right"
+    for row in report.by_template():
+        templates.add_row(
+            row.template or "-", str(row.kernels), format_seconds(row.seconds), f"{row.share:.1%}"
+        )
+    console = Console()
+    console.print(table)
+    console.print(templates)
     click.echo(
         f"Sum of {len(report.kernels)} kernels: {format_seconds(report.sum_seconds)}; end to end: "
         f"{format_seconds(report.end_to_end_seconds)}, {report.gap_text()}."

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.kernels import GraphNode
-from tvm_fusionx.library import KernelNote, Library
+from tvm_fusionx.library import KernelNote, Library, describe_library
 from tvm_fusionx.report.plain_tvm import set_inputs
 from tvm_fusionx.report.stepwise import StepwiseExecutor
 
@@ -59,6 +59,26 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
+class TemplateTime:
+    """All kernels of one template.
+
+    Attributes
+    ----------
+    template
+        Its name; empty where unknown.
+    kernels
+        How many there are.
+    seconds, share
+        Their times and shares added up.
+    """
+
+    template: str
+    kernels: int
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
 class ProfileReport:
     """The kernels in execution order, and the whole.
 
@@ -94,10 +114,27 @@ class ProfileReport:
         direction = "more" if self.gap_seconds >= 0 else "less"
         return f"{format_seconds(abs(self.gap_seconds))} {direction} ({cause})"
 
+    def by_template(self) -> tuple[TemplateTime, ...]:
+        """Return the kernels' times added up by template, the longest first."""
+        groups: dict[str, list[KernelTime]] = {}
+        for kernel in self.kernels:
+            groups.setdefault(kernel.template, []).append(kernel)
+        rows = [
+            TemplateTime(
+                template,
+                len(group),
+                sum(kernel.seconds for kernel in group),
+                sum(kernel.share for kernel in group),
+            )
+            for template, group in groups.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: -row.seconds))
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as a dictionary that ``json.dumps`` takes; times in seconds."""
         return {
             "kernels": [asdict(kernel) for kernel in self.kernels],
+            "templates": [asdict(row) for row in self.by_template()],
             "sum_s": self.sum_seconds,
             "end_to_end_s": self.end_to_end_seconds,
             "gap_s": self.gap_seconds,
@@ -105,7 +142,7 @@ class ProfileReport:
 
 
 def profile(
-    library: Library,
+    library: Any,
     inputs: Mapping[str, np.ndarray],
     repeat: int = DEFAULT_REPEAT,
     on_kernel: Callable[[], None] = lambda: None,
@@ -115,7 +152,8 @@ def profile(
     Parameters
     ----------
     library
-        A compiled model, from ``describe_library`` or ``load_library``.
+        A compiled model: what ``fx.build`` or ``load_library`` returned. The templates' names and
+        the speeds in operations are known of the latter only.
     inputs
         One array for each input.
     repeat
@@ -123,6 +161,8 @@ def profile(
     on_kernel
         Called after each kernel.
     """
+    if not isinstance(library, Library):
+        library = describe_library(library, model="", target="", inputs=())
     stepwise = StepwiseExecutor(library)
     notes = {note.name: note for note in library.kernels}
     timed: list[tuple[GraphNode, float]] = []
