@@ -86,3 +86,22 @@ def pointwise(
 def bias(channels: int, *, block: int = 8, seed: int = 3) -> relay.Expr:
     """Return a constant of one number a channel that broadcasts in NCHWc."""
     return const(1, channels // block, 1, 1, block, seed=seed)
+
+
+def pair(
+    channels: int,
+    size: tuple[int, int],
+    outputs: int,
+    *,
+    block: int = 8,
+    out_block: int = 8,
+    batch: int = 1,
+    between: Activation = relay.nn.relu,
+    after: Activation = relay.nn.relu,
+    **window: int,
+) -> relay.Expr:
+    """Return a depthwise and a pointwise convolution, each with a bias and an activation."""
+    data = blocked_image(channels, *size, block=block, batch=batch)
+    first = depthwise(data, channels, block=block, **window) + bias(channels, block=block)
+    second = pointwise(between(first), channels, outputs, block=block, out_block=out_block)
+    return after(second + bias(outputs, block=out_block, seed=4))

@@ -8,12 +8,14 @@ from tvm import relay
 
 from tests.relay_modules import graph, var
 from tvm_fusionx.layout.blocked_tensor import (
+    Blocked,
     block_for,
     blocked_layout,
     enter,
     is_same_memory,
     leave,
     pack_channels,
+    rechunk,
 )
 
 
@@ -28,6 +30,24 @@ def test_chunks_fill_vectors_of_eight(channels: int, block: int) -> None:
 @pytest.mark.parametrize(("channels", "block"), [(64, 4), (12, 4), (6, 3), (1, 1)])
 def test_chunks_fill_vectors_of_four(channels: int, block: int) -> None:
     assert block_for(channels, 4) == block
+
+
+@pytest.mark.parametrize(("channels", "block"), [(64, 16), (16, 16), (24, 8), (12, 12), (40, 8)])
+def test_chunks_fill_vectors_of_sixteen_only_whole(channels: int, block: int) -> None:
+    assert block_for(channels, 16) == block
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 8), (8, 4), (8, 8), (2, 8)])
+def test_chunks_are_cut_and_joined(before: int, after: int) -> None:
+    made = graph(relay.nn.relu(var("x", 2, 16 // before, 2, 3, before)))
+    form = rechunk(made, Blocked(made.calls()[0][0], (2, 16, 2, 3)), after)
+    assert form is not None
+    assert (form.shape, form.value.shape) == ((2, 16, 2, 3), (2, 16 // after, 2, 3, after))
+
+
+def test_widths_that_do_not_divide_each_other_stay() -> None:
+    made = graph(relay.nn.relu(var("x", 1, 4, 2, 2, 6)))
+    assert rechunk(made, Blocked(made.calls()[0][0], (1, 24, 2, 2)), 8) is None
 
 
 def test_the_layout_is_named_as_tvm_names_it() -> None:

@@ -37,6 +37,10 @@ STAY = {
     "concatenate rows": relay.concatenate([_conv(8), relay.nn.relu(_conv(8))], axis=2),
     "sum": relay.sum(_conv(), axis=[-1, 2], keepdims=True),
 }
+MIXED = {
+    "chunks of 16 and 8": relay.concatenate([_conv(16), _conv(24)], axis=1),
+    "a sum of such chunks": relay.concatenate([_conv(24), _conv(8), _conv(16)], axis=1) + _conv(48),
+}
 LEAVE = {
     "pad channels": relay.nn.pad(_conv(), ((0, 0), (1, 0), (0, 0), (0, 0))),
     "chunks differ": relay.concatenate([_conv(8), _conv(12)], axis=1),
@@ -44,6 +48,18 @@ LEAVE = {
     "sum of channels": relay.sum(_conv(), axis=[1]),
     "sum of all but": relay.sum(_conv(), axis=[0, 1], exclude=True),
 }
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_chunks_of_two_widths_meet_in_the_narrower(name: str) -> None:
+    body = MIXED[name]
+    made = from_relay(module(body)["main"])
+    pack_convolutions(made, Avx(16))
+    joined = next(node for node in made.calls() if node.op == "concatenate")
+    assert joined.outputs[0].shape[-1] == 8
+    inputs = inputs_of(module(body))
+    found = run_plain(module_of(made), inputs)
+    assert_close(found, run_plain(module(body), inputs), REASSOCIATING)
 
 
 @pytest.mark.parametrize("name", [*STAY, *LEAVE])

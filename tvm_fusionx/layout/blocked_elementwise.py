@@ -14,6 +14,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     Convert,
     enter,
     pack_channels,
+    rechunk,
     reshape,
 )
 
@@ -55,8 +56,10 @@ def _operand(
     graph: Graph, value: Value, form: Blocked | None, shape: tuple[int, ...], block: int
 ) -> Value | None:
     """Return an operand so that it broadcasts against the blocked form of `shape`."""
-    if form is not None and form.block == block and form.channels == shape[CHANNEL_AXIS]:
-        return form.value
+    if form is not None and form.channels == shape[CHANNEL_AXIS]:
+        same = rechunk(graph, form, block)
+        if same is not None:
+            return same.value
     if value.type.elements == 1 and len(value.shape) <= IMAGE_AXES:
         return value
     if len(value.shape) > IMAGE_AXES:

@@ -25,6 +25,8 @@ WIDE_CHUNK_STEP = 4
 WIDEST_CHUNK = 2
 # Below this share of busy lanes any wider chunk is better.
 POOR_UTILISATION = 0.5
+# Wider vectors than AVX's are filled where they divide the channels; a part of one is no faster.
+USUAL_VECTOR = 8
 
 
 def block_for(channels: int, vector: int) -> int:
@@ -41,8 +43,11 @@ def block_for(channels: int, vector: int) -> int:
     -------
     int
         A divisor of `channels`, at most twice `vector`: `vector` itself where it divides, otherwise
-        the divisor that leaves the fewest lanes idle.
+        the divisor that leaves the fewest lanes of a vector of at most 8 idle.
     """
+    if channels % vector == 0:
+        return vector
+    vector = min(vector, USUAL_VECTOR)
     if channels % vector == 0:
         return vector
     divisors = [each for each in range(1, WIDEST_CHUNK * vector + 1) if channels % each == 0]
@@ -113,6 +118,27 @@ def leave(graph: Graph, blocked: Blocked, shape: tuple[int, ...]) -> Value:
         return reshape(graph, blocked.value, shape)
     attrs = {"src_layout": blocked_layout(blocked.block), "dst_layout": UNBLOCKED}
     return reshape(graph, graph.call("layout_transform", [blocked.value], attrs), shape)
+
+
+def rechunk(graph: Graph, blocked: Blocked, block: int) -> Blocked | None:
+    """Return a blocked tensor in chunks of `block`, or None where neither width divides the other.
+
+    A reshape, a transposition and a reshape, which fuse with what is before them.
+    """
+    batch, channels, rows, columns = blocked.shape
+    narrow, wide = sorted((block, blocked.block))
+    if narrow == wide:
+        return blocked
+    if wide % narrow or channels % wide:
+        return None
+    parts = wide // narrow
+    if block == narrow:
+        cut, axes = (batch, channels // wide, rows, columns, parts, narrow), (0, 1, 4, 2, 3, 5)
+    else:
+        cut, axes = (batch, channels // wide, parts, rows, columns, narrow), (0, 1, 3, 4, 2, 5)
+    moved = graph.call("transpose", [reshape(graph, blocked.value, cut)], {"axes": axes})
+    shape = blocked_shape(blocked.shape, block)
+    return Blocked(reshape(graph, moved, shape), blocked.shape)
 
 
 def reshape(graph: Graph, value: Value, shape: tuple[int, ...]) -> Value:

@@ -8,9 +8,11 @@ from tvm_fusionx.layout.blocked_tensor import (
     CHANNEL_AXIS,
     IMAGE_AXES,
     UNBLOCKED,
+    WIDEST_CHUNK,
     Blocked,
     Convert,
     blocked_layout,
+    rechunk,
 )
 
 # Operators that take an NCHWc layout as an attribute and keep channels apart.
@@ -84,10 +86,14 @@ def block_repeat(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
 
 
 def block_concatenate(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
-    """Return a concatenation in NCHWc, when every operand is cut into chunks of one width."""
+    """Return a concatenation in NCHWc, when the narrowest chunks can be those of every operand."""
     forms = all_blocked(node.operands, blocked)
-    if forms is None or len({form.block for form in forms}) != 1:
+    if forms is None:
         return None
+    narrowest = min(form.block for form in forms)
+    if any(form.block not in (narrowest, WIDEST_CHUNK * narrowest) for form in forms):
+        return None
+    forms = [rechunk(graph, form, narrowest) or form for form in forms]
     attrs = node.attrs.replace(axis=int(node.attrs["axis"]) % IMAGE_AXES)
     value = graph.call(
         CONCATENATE,

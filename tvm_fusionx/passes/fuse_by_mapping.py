@@ -12,7 +12,11 @@ from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.relay_attributes import FUNCTION
 from tvm_fusionx.ecg.to_relay import RelayBlock
 from tvm_fusionx.fusion import Limits, Plan, PlannerOptions, plan
+from tvm_fusionx.fusion.pairs import PairLimits
 from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
+from tvm_fusionx.schedules.pair_tiling import buffer_bytes
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.FuseByMapping")
@@ -32,7 +36,8 @@ class FuseByMapping:
     Parameters
     ----------
     target
-        What the blocks are for; not read yet, limits are the same for every target.
+        What the blocks are for. A CPU has a kernel for a depthwise convolution and the pointwise
+        one after it; without a target, or on another, they are two blocks.
     """
 
     target: Any = None
@@ -48,12 +53,27 @@ class FuseByMapping:
 
     def planner_options(self) -> PlannerOptions:
         """Return `options` with what the other fields say."""
-        limits = replace(self.options.limits, operators=self.max_ops_per_block)
+        limits = replace(
+            self.options.limits,
+            operators=self.max_ops_per_block,
+            pairs=self.options.limits.pairs or pair_limits(self.target),
+        )
         return replace(self.options, limits=limits, fuse=self.fuse and self.options.fuse)
 
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with every static function of it cut into blocks."""
         return fuse_module(mod, self.planner_options())[0]
+
+
+def pair_limits(target: Any) -> PairLimits | None:
+    """Return what a target offers to pairs; None without a target, or where none serves them."""
+    if target is None:
+        return None
+    resolved = resolve_target(target)
+    if not is_cpu(resolved):
+        return None
+    cpu = describe_cpu(resolved)
+    return PairLimits(cores=cpu.cores, buffer_bytes=buffer_bytes(cpu))
 
 
 def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]]:

@@ -17,6 +17,7 @@ from tvm_fusionx.schedules.conv2d import CONV2D
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
+from tvm_fusionx.schedules.depthwise_pointwise import DEPTHWISE_POINTWISE
 from tvm_fusionx.schedules.dot import DOT
 from tvm_fusionx.schedules.modulos import keep_nested_remainders
 from tvm_fusionx.schedules.pool import POOL
@@ -42,7 +43,16 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 # Tried in this order: the most specialised first, the one that serves everything last.
-ALL_TEMPLATES: tuple[Template, ...] = (WINOGRAD, CONV2D, DEPTHWISE, POOL, DOT, ROWS, DEFAULT)
+ALL_TEMPLATES: tuple[Template, ...] = (
+    WINOGRAD,
+    DEPTHWISE_POINTWISE,
+    CONV2D,
+    DEPTHWISE,
+    POOL,
+    DOT,
+    ROWS,
+    DEFAULT,
+)
 
 UNSCHEDULED = "unscheduled"
 

@@ -85,7 +85,11 @@ def find_window(info: BlockInfo) -> Window | str:
         return f"it has {len(info.reductions)} reductions, not one"
     if len(info.outputs) != 1:
         return f"it writes {len(info.outputs)} tensors, not one"
-    stage = info.reductions[0]
+    return window_of(info.reductions[0])
+
+
+def window_of(stage: Stage) -> Window | str:
+    """Return a reduction as a window over NCHWc data, or why it is not one."""
     spatial = [it for it in stage.iters if not it.is_reduction]
     reduced = [it for it in stage.iters if it.is_reduction]
     if len(spatial) != BLOCKED_AXES or len(reduced) not in (2, 3):
@@ -103,8 +107,8 @@ def find_window(info: BlockInfo) -> Window | str:
 
 
 def _window(stage: Stage, spatial: list[Any], reduced: list[Any], load: Any) -> Window | str:
-    rows = _coefficients(load.indices[2], spatial[2].var, reduced[-2].var)
-    columns = _coefficients(load.indices[3], spatial[3].var, reduced[-1].var)
+    rows = coefficients(load.indices[2], spatial[2].var, reduced[-2].var)
+    columns = coefficients(load.indices[3], spatial[3].var, reduced[-1].var)
     if rows is None or columns is None:
         return "its window does not move by constant steps"
     return Window(
@@ -138,10 +142,9 @@ def _loads(expr: Any) -> list[Any]:
     return found
 
 
-def _coefficients(index: Any, moving: Any, within: Any) -> tuple[int, int] | None:
-    """Return (stride, dilation) of ``index = stride * moving + dilation * within + constant``."""
-    linear = tvm.arith.detect_linear_equation(index, [moving, within])
+def coefficients(index: Any, *variables: Any) -> tuple[int, ...] | None:
+    """Return the factors of `variables` in a linear `index`, then its constant; None if not so."""
+    linear = tvm.arith.detect_linear_equation(index, list(variables))
     if len(linear) == 0 or not all(isinstance(part, tir.IntImm) for part in linear):
         return None
-    stride, dilation, _ = (int(part) for part in linear)
-    return stride, dilation
+    return tuple(int(part) for part in linear)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window
 from tvm_fusionx.schedules.cpu import Cpu
 
-# Widest channel vector that blocked layouts use; AVX-512 machines issue as many 8-lane FMAs a cycle
-# as they have 256-bit ports, and 8 divides far more channel counts than 16.
+# Lanes of the multiply-adds that cycles are counted in; a chunk of 16 channels counts as two.
 MAX_LANES = 8
 
 # Registers that a tile leaves free: one for the broadcast input.

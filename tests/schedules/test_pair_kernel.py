@@ -1,0 +1,38 @@
+"""The hand-laid loops: every division of the work computes the same pair."""
+
+from __future__ import annotations
+
+import pytest
+import tvm
+
+from tests.depthwise_pairs import pair
+from tests.relay_modules import REASSOCIATING, TARGET, assert_close, inputs_of, module, run_plain
+from tests.schedules.blocked_blocks import unscheduled
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.schedules import resolve_target, schedule
+
+NAME = "depthwise_pointwise"
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"task_rows": 1, "tile_pixels": 1, "tile_chunks": 1, "depthwise_columns": 1},
+        {"task_rows": 3, "tile_pixels": 5, "tile_chunks": 2, "depthwise_columns": 4},
+        {"task_rows": 7, "tile_pixels": 6, "tile_chunks": 4, "depthwise_columns": 9},
+    ],
+)
+def test_every_division_computes_the_same(knobs: dict[str, int]) -> None:
+    body = pair(16, (7, 9), 32, batch=2)
+    made = schedule(unscheduled(body), resolve_target(TARGET), knobs)
+    assert (made.template, made.fallback_reason) == (NAME, None)
+    assert knobs.items() <= made.knobs.items()
+    with lowering(TARGET):
+        built = tvm.build(made.func.with_attr("global_symbol", "pair"), TARGET)
+    inputs = inputs_of(module(body))
+    (expected,) = run_plain(module(body), inputs)
+    found = tvm.nd.empty(expected.shape)
+    built(*map(tvm.nd.array, inputs.values()), found)
+    assert_close([found.numpy()], [expected], REASSOCIATING)
+
+

@@ -1,0 +1,113 @@
+"""A depthwise convolution and the pointwise one after it, as one kernel.
+
+The windows are found in the block's tensor expressions; the loops are laid out by hand in
+:mod:`tvm_fusionx.schedules.pair_kernel`, and what follows each of the convolutions is applied to
+its registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+from tvm_fusionx.schedules.conv_structure import Window
+from tvm_fusionx.schedules.conv_tiling import RegisterTile
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.default import schedule_alone
+from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.pair_kernel import build_kernel
+from tvm_fusionx.schedules.pair_structure import Pair, find_pair
+from tvm_fusionx.schedules.pair_tiling import (
+    PairTiling,
+    best_tiling,
+    depthwise_columns,
+    pixel_tiles,
+    row_choices,
+)
+from tvm_fusionx.schedules.parallelism import should_parallelise
+from tvm_fusionx.schedules.stage_replacement import (
+    Store,
+    gather_what_follows,
+    replace_stages,
+    stage_nests,
+    storing,
+)
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+
+KERNEL = "depthwise_pointwise"
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    pair = find_pair(info)
+    return pair if isinstance(pair, str) else None
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    pair = find_pair(info)
+    assert isinstance(pair, Pair)
+    tiling = best_tiling(pair, cpu)
+    tiles = pixel_tiles(pair.pointwise, tiling.rows, cpu)
+    return {
+        "task_rows": Knob(tiling.rows, tuple(row_choices(pair, cpu))),
+        "depthwise_columns": Knob(
+            tiling.columns, tuple(sorted(depthwise_columns(pair.depthwise, cpu)))
+        ),
+        "tile_chunks": Knob(tiling.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
+        "tile_pixels": Knob(tiling.tile.columns, tuple(sorted({each.columns for each in tiles}))),
+    }
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    pair = find_pair(info)
+    assert isinstance(pair, Pair)
+    rows = values["task_rows"]
+    pixels = min(values["tile_pixels"], rows * pair.pointwise.columns)
+    tiling = PairTiling(
+        rows, values["depthwise_columns"], RegisterTile(values["tile_chunks"], pixels)
+    )
+    first, second = pair.depthwise.stage.name, pair.pointwise.stage.name
+    between = gather_what_follows(sch, info, first, pair.middle)
+    write = gather_what_follows(sch, info, second, info.outputs[0])
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+
+    def middle(keep: Store) -> Store:
+        return storing(blocks[between], _written(blocks[first]), keep)
+
+    kernel = build_kernel(
+        pair,
+        (_weights(pair.depthwise), _weights(pair.pointwise)),
+        tiling,
+        middle,
+        storing(blocks[write], _written(blocks[second])),
+        parallel=should_parallelise(info.stages.values(), info.cpu.cores),
+    )
+    stages = [name for name in (pair.pad, first, between, second) if name is not None]
+    func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)
+    described = describe_block(func, info.cpu).stages
+    if described.keys() == {KERNEL}:
+        return func
+    fresh = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+    for name, stage in described.items():
+        if name != KERNEL:
+            schedule_alone(fresh, name, stage, info.cpu)
+    return fresh.mod["main"]
+
+
+def _written(block: Any) -> set[Any]:
+    return {region.buffer.data for region in block.writes}
+
+
+def _weights(window: Window) -> Any:
+    (weights,) = (
+        buffer
+        for buffer in window.stage.reads
+        if not buffer.data.same_as(window.data.data)
+    )
+    return weights
+
+
+DEPTHWISE_POINTWISE = Template("depthwise_pointwise", _why_not, _knobs, _apply)

@@ -1,0 +1,153 @@
+"""Put a kernel whose loops are laid out by hand in the place of stages of a block."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo
+
+# Takes a place, one index an axis, and the value to store there.
+Store = Callable[..., Any]
+
+
+def gather_what_follows(sch: Any, info: BlockInfo, name: str, last: str) -> str:
+    """Make one stage of what follows stage `name` up to stage `last`, where the axes allow.
+
+    Returns
+    -------
+    str
+        Name of the stage; its axes are those of `name`. What has no place in these axes (a resize,
+        a concatenation) stays a stage behind it.
+    """
+    wanted = info.upstream(last) | {last}
+    after = info.downstream(name) & wanted
+    # Scalars are stages that read nothing; a stage that reads another one besides is not inlined.
+    scalars = {stage for stage in wanted if not info.stages[stage].reads}
+    for stage in info.stages:
+        if stage in after | scalars and stage != last:
+            with contextlib.suppress(tvm.TVMError):
+                sch.compute_inline(sch.get_block(stage))
+    # It copies, in the axes of `name`; what follows is then inlined into it.
+    write = sch.cache_write(sch.get_block(name), 0, "local")
+    if last in after:
+        with contextlib.suppress(tvm.TVMError):
+            sch.reverse_compute_inline(sch.get_block(last))
+    return str(sch.get(write).name_hint)
+
+
+def stage_nests(func: Any) -> dict[str, Any]:
+    """Return the block at the heart of each loop nest of an unscheduled function, by name."""
+    body = func.body.block.body
+    while isinstance(body, tir.AllocateConst):
+        body = body.body
+    nests = body.seq if isinstance(body, tir.SeqStmt) else [body]
+    return {_innermost(nest).name_hint: _innermost(nest) for nest in nests}
+
+
+def storing(copy: Any, internal: Collection[Any], redirect: Store | None = None) -> Store:
+    """Return the body of block `copy` as a function of the place and the value it stores.
+
+    Parameters
+    ----------
+    copy
+        A block that reads a buffer of `internal` at its own place.
+    internal
+        Variables of the buffers that the value stands for.
+    redirect
+        Takes place and value and returns the statement that stores it; the block's own when None.
+    """
+
+    def store(*place_and_value: Any) -> Any:
+        *place, value = place_and_value
+
+        def replaced(load: Any) -> Any:
+            return value if load.buffer.data in internal else None
+
+        at = {
+            it.var: tir.Cast(it.var.dtype, index) if index.dtype != it.var.dtype else index
+            for it, index in zip(copy.iter_vars, place, strict=True)
+        }
+        stmt = tir.stmt_functor.substitute(copy.body, at)
+        stmt = tir.stmt_functor.ir_transform(stmt, None, replaced, ["tir.BufferLoad"])
+        return stmt if redirect is None else redirect(*place, stmt.value)
+
+    return store
+
+
+def replace_stages(
+    func: Any, stages: Collection[str], write: str, operands: Sequence[Any], name: str, kernel: Any
+) -> Any:
+    """Put statement `kernel` in the place of `stages` and of stage `write`.
+
+    Parameters
+    ----------
+    func
+        An unscheduled function.
+    stages
+        Names of stages whose results the kernel keeps to itself.
+    write
+        Name of the stage whose result the kernel writes.
+    operands
+        Buffers that the kernel reads besides those that `write` and `stages` read.
+    name
+        Name of the block that the kernel becomes.
+    kernel
+        The statement.
+    """
+    root = func.body.block
+    constants, body = [], root.body
+    while isinstance(body, tir.AllocateConst):
+        constants.append(body)
+        body = body.body
+    nests = {_innermost(nest).name_hint: nest for nest in body.seq}
+    replaced = [_innermost(nests[stage]) for stage in stages]
+    internal = {region.buffer.data for block in replaced for region in block.writes}
+    copy = _innermost(nests[write])
+    read = {
+        region.buffer.data: region.buffer
+        for block in (*replaced, copy)
+        for region in block.reads
+        if region.buffer.data not in internal
+    } | {buffer.data: buffer for buffer in operands}
+    written = [region.buffer for region in copy.writes]
+    block = tir.Block(
+        [],
+        [tir.BufferRegion(buffer, _whole(buffer)) for buffer in read.values()],
+        [tir.BufferRegion(buffer, _whole(buffer)) for buffer in written],
+        name,
+        kernel,
+    )
+    nests[write] = tir.BlockRealize([], tir.const(True, "bool"), block)
+    remaining = [nest for stage, nest in nests.items() if stage not in stages]
+    body = tir.SeqStmt(remaining) if len(remaining) > 1 else remaining[0]
+    for each in reversed(constants):
+        body = tir.AllocateConst(
+            each.buffer_var, each.dtype, each.extents, each.data, body, each.annotations
+        )
+    new_root = tir.Block(
+        root.iter_vars,
+        root.reads,
+        root.writes,
+        root.name_hint,
+        body,
+        root.init,
+        [buffer for buffer in root.alloc_buffers if buffer.data not in internal],
+        root.match_buffers,
+        root.annotations,
+    )
+    return func.with_body(tir.BlockRealize([], func.body.predicate, new_root))
+
+
+def _innermost(nest: Any) -> Any:
+    while isinstance(nest, tir.For):
+        nest = nest.body
+    return nest.block
+
+
+def _whole(buffer: Any) -> list[Any]:
+    return [tvm.ir.Range(0, extent) for extent in buffer.shape]
