@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.operators import MAPPING_TYPES
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class _Names:
     def by(self, word: str) -> Iterable[Node]:
         """Return the calls that a word names."""
         found: Iterable[Node] = [node for node in self.calls if word in (node.op, node.name)]
-        if found:
+        if found or word in MAPPING_TYPES:
             return found
         if self._blocks is None:
             self._blocks = self.blocks_by_name()

@@ -1,0 +1,130 @@
+"""Take parts of the optimisation away, and see what each is worth.
+
+    python benchmarks/ablation.py efficientnet-b0 gpt2 --models out/zoo --json ablation.json
+
+Five versions of each model of the zoo: with neither rewriting nor fusion, without rewriting, without
+fusion, with data movements as kernels of their own, and all. Printed are kernels that do work, bytes that kernels hand to each other, planning time, and
+the median latency of interleaved runs; DNNFusion shows the same in Figure 7 and Table 5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import tvm_fusionx as fx
+from tvm_fusionx import zoo
+from tvm_fusionx.fusion import Plan, PlannerOptions
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.operators import MOVEMENTS, REORGANIZE
+from tvm_fusionx.passes import PackLayouts, RewriteGraph
+from tvm_fusionx.passes.fuse_by_mapping import fuse_module
+from tvm_fusionx.pipeline import bind_parameters
+from tvm_fusionx.report.explain import report_plan
+from tvm_fusionx.report.timing import threads_apart, time_interleaved
+from tvm_fusionx.schedules import resolve_target
+
+TARGET = "llvm -mcpu=native"
+KIBI = 1024
+
+# Version -> whether laws are applied, and how it is planned. Layouts are always packed: without,
+# the templates would be others.
+VERSIONS: dict[str, tuple[bool, PlannerOptions]] = {
+    "neither": (False, PlannerOptions(fuse=False)),
+    "no rewriting": (False, PlannerOptions()),
+    "no fusion": (True, PlannerOptions(fuse=False)),
+    "movements apart": (True, PlannerOptions(deny=frozenset(MOVEMENTS - REORGANIZE))),
+    "all": (True, PlannerOptions()),
+}
+
+
+def planned(mod: Any, target: Any, version: str) -> tuple[Any, Plan, float]:
+    """Return a version's module and plan, and the seconds that planning took."""
+    rewrite, options = VERSIONS[version]
+    passes = [RewriteGraph()] if rewrite else []
+    mod = tvm.transform.Sequential([*passes, PackLayouts(target)])(mod)
+    started = time.perf_counter()
+    fused, plans = fuse_module(mod, options)
+    return fused, plans["main"], time.perf_counter() - started
+
+
+def ready(fused: Any, target: Any, inputs: Mapping[str, Any]) -> Any:
+    """Build a version and return its run function with the inputs set."""
+    with lowering(target):
+        library = relay.build(fused, target)
+    module = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    for name, value in inputs.items():
+        module.set_input(name, value)
+    return module.run
+
+
+def measure(name: str, folder: Path, repeat: int) -> dict[str, dict[str, float]]:
+    """Return the numbers of every version of one model."""
+    path = folder / f"{name}.onnx"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        zoo.export(name, path)
+    inputs = zoo.sample_inputs(name)
+    mod, params = fx.from_onnx(path, shape={key: value.shape for key, value in inputs.items()})
+    mod = bind_parameters(mod, params)
+    target = resolve_target(TARGET)
+    rows: dict[str, dict[str, float]] = {}
+    runs = {}
+    for version in VERSIONS:
+        fused, plan, seconds = planned(mod, target, version)
+        summary = report_plan(plan, str(target)).summary
+        rows[version] = {
+            "operators": summary.operators,
+            "kernels": summary.kernels,
+            "intermediate_bytes": summary.intermediate_bytes,
+            "planning_seconds": seconds,
+        }
+        if repeat:
+            runs[version] = ready(fused, target, inputs)
+    if repeat:
+        with threads_apart(fx.threads()):
+            latencies, failures = time_interleaved(runs, repeat=repeat)
+        for version, latency in latencies.items():
+            rows[version]["latency_ms"] = latency.median
+        for version, failure in failures.items():
+            print(f"{name}, {version}: {failure}")
+    return rows
+
+
+def main() -> None:
+    """Measure the models named and print a table for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("models", nargs="+", help=f"of {', '.join(zoo.names())}")
+    parser.add_argument("--models", dest="folder", type=Path, default=Path("out/zoo"))
+    parser.add_argument("--repeat", type=int, default=20, help="timed runs a version; 0 plans only")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    options = parser.parse_args()
+    fx.threads()
+    found = {}
+    for name in options.models:
+        found[name] = measure(name, options.folder, options.repeat)
+        print(f"{name:20} {'operators':>9} {'kernels':>8} {'KiB':>9} {'plan s':>7} {'ms':>8}")
+        for version, row in found[name].items():
+            print(
+                f"  {version:18} {row['operators']:9} {row['kernels']:8}"
+                f" {row['intermediate_bytes'] / KIBI:9.0f} {row['planning_seconds']:7.2f}"
+                f" {row.get('latency_ms', float('nan')):8.2f}",
+                flush=True,
+            )
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
