@@ -2,9 +2,10 @@
 
     python benchmarks/ablation.py efficientnet-b0 gpt2 --models out/zoo --json ablation.json
 
-Five versions of each model of the zoo: with neither rewriting nor fusion, without rewriting, without
-fusion, with data movements as kernels of their own, and all. Printed are kernels that do work, bytes that kernels hand to each other, planning time, and
-the median latency of interleaved runs; DNNFusion shows the same in Figure 7 and Table 5.
+Five versions of each model of the zoo: with neither rewriting nor fusion, without rewriting,
+without fusion, with data movements as kernels of their own, and all. Printed are kernels that do
+work, bytes that kernels hand to each other, planning time, and the median latency of interleaved
+runs; DNNFusion shows the same in Figure 7 and Table 5.
 """
 
 from __future__ import annotations
