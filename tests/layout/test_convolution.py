@@ -177,3 +177,17 @@ def test_convolutions_that_cannot_be_blocked_stay(left: relay.Expr) -> None:
 def test_a_graph_without_convolutions_is_left_alone() -> None:
     _, counts, count = packed(relay.nn.relu(var("x", 1, 8, 6, 6)))
     assert (count, counts) == (0, Counter({"nn.relu": 1}))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kernel", "block"),
+    [({}, 3, 8), ({"strides": (2, 2)}, 3, 1), ({"dilation": (2, 2)}, 3, 1), ({}, 1, 1)],
+    ids=["filterable", "strided", "dilated", "pointwise"],
+)
+def test_an_image_enters_in_chunks_where_minimal_filtering_may_serve(
+    attributes: dict[str, tuple[int, int]], kernel: int, block: int
+) -> None:
+    graph = from_relay(module(conv(var("x", 1, 16, 9, 8), 8, kernel, **attributes))["main"])
+    pack_convolutions(graph, Avx())
+    (node,) = (node for node in graph.calls() if node.op == BLOCKED[0])
+    assert node.operands[0].shape[-1] == block

@@ -21,6 +21,10 @@ from tvm_fusionx.layout.blocked_tensor import (
     reshape,
 )
 
+# What minimal filtering can serve: 3x3 windows over chunks that fill its vectors.
+WINDOW = 3
+FEWEST_LANES = 4
+
 CONV2D = "nn.conv2d"
 CONV2D_TRANSPOSE = "nn.conv2d_transpose"
 DENSE_BLOCKED = "nn.contrib_conv2d_NCHWc"
@@ -69,9 +73,7 @@ def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blo
     if form is not None and (form.channels // groups) % form.block:
         data, form = leave(graph, form, data.shape), None
     if form is None:
-        # Inputs are broadcast, never loaded as vectors: chunks of one channel serve as well, and
-        # an image is such a tensor already.
-        form = enter(graph, data, 1)
+        form = enter(graph, data, _entering_block(node, vector))
     attrs = node.attrs.replace(
         **_sizes(node),
         data_layout=blocked_layout(form.block),
@@ -81,6 +83,19 @@ def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blo
     packed = graph.constant(pack_weights(weights.array, form.block, block))
     value = graph.call(DENSE_BLOCKED, [form.value, packed], attrs, name=node.name)
     return Blocked(value, shape)
+
+
+def _entering_block(node: Node, vector: int) -> int:
+    """Return the chunk in which a convolution takes an image that is not blocked.
+
+    A direct sum broadcasts its inputs and never loads them as vectors: chunks of one channel serve
+    as well, and an image is such a tensor already. Minimal filtering transforms whole vectors.
+    """
+    data, weights = node.operands
+    is_filterable = weights.shape[2:] == (WINDOW, WINDOW) and int(node.attrs["groups"]) == 1
+    is_dense = all(int(each) == 1 for each in (*node.attrs["strides"], *node.attrs["dilation"]))
+    block = block_for(data.shape[CHANNEL_AXIS], vector)
+    return block if is_filterable and is_dense and block >= FEWEST_LANES else 1
 
 
 def _block_depthwise(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blocked:

@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.casts import cast
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape
+from tvm_fusionx.frontend.converters.volumes import can_be_flat, convolve_flat
 from tvm_fusionx.frontend.converters.windows import windows_of
 from tvm_fusionx.frontend.node import Node
 
@@ -46,6 +48,12 @@ def convolve(
 @converter("Conv", through=22, because="TVM computes SAME_LOWER of a dilated kernel wrongly")
 def convert_conv(node: Node) -> Any:
     """Convolve, and add the bias where there is one."""
+    weights = node.tensor(1).array
+    windows = windows_of(node, node.shape(1)[2:])
+    groups = int(node.attribute("group", 1))
+    if weights is not None and can_be_flat(windows, groups):
+        bias = node.expr(2) if node.has(2) else None
+        return convolve_flat(node.expr(0), node.shape()[0], np.asarray(weights), bias, windows)
     result = convolve(node, node.expr(0), node.expr(1), node.shape(1), "")
     return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
 
