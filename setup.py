@@ -36,6 +36,8 @@ EXTRAS = {
         "onnxslim>=0.1.90",
         "protobuf>=4.25",
     ],
+    # RewriteGraph(strategy="saturate"); no version for Python 3.10 has the same interface.
+    "saturate": ["egglog>=13.2; python_version >= '3.11'"],
     "tune": ["xgboost==3.2.0"],
     "peers": [
         "MNN>=3.1",
@@ -67,6 +69,7 @@ EXTRAS = {
         "pytest-xdist>=3.6",
         "ruff>=0.11",
         "scipy>=1.15",
+        "sympy>=1.13",
     ],
 }
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from tvm import relay
 
 from tests.passes.assert_pass import assert_numbers_agree, assert_pass, assert_unchanged
@@ -60,3 +61,13 @@ def test_names_of_the_models_nodes_survive() -> None:
     named = relay.Call(relay.op.get("exp"), [x * z + y * z], None, None, span)
     body = RewriteGraph()(module(named))["main"].body
     assert str(body.span.source_name.name) == "layer/exp"
+
+
+def test_rules_and_strategy_are_the_users_choice() -> None:
+    x = var("x", 4, 8)
+    before = module(relay.exp(x) * relay.exp(x))
+    assert operator_names(RewriteGraph(rules=())(before)["main"]) == ["exp", "multiply"]
+    with pytest.raises(ValueError, match="expected 'greedy' or 'saturate'"):
+        RewriteGraph(strategy="best")(before)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="which exact forbids"):
+        RewriteGraph(strategy="saturate", exact=True)(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import tvm
 from tvm_fusionx._tvm import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.passes.graph_pass import transform_graphs
-from tvm_fusionx.rewrite import Application, rewrite
+from tvm_fusionx.rewrite import ALL_RULES, Application, Rule, Strategy, rewrite
 
 # TVM's own simplifications are registered at this level or below.
 TVM_OPT_LEVEL = 3
@@ -33,12 +34,34 @@ class RewriteGraph:
     exact: bool = False
     """Whether to leave out the rules that change rounding."""
 
+    rules: tuple[Rule, ...] = ALL_RULES
+    """Rules in order of preference at equal gain; add your own behind ``ALL_RULES``."""
+
+    strategy: Strategy = "greedy"
+    """``saturate`` keeps all equal forms of an elementwise region and takes the cheapest (egglog)."""
+
+    budget_seconds: float = 5.0
+    """Time for saturation."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the rewritten module."""
-        return rewrite_module(mod, exact=self.exact)[0]
+        return rewrite_module(
+            mod,
+            exact=self.exact,
+            rules=self.rules,
+            strategy=self.strategy,
+            budget_seconds=self.budget_seconds,
+        )[0]
 
 
-def rewrite_module(mod: Any, *, exact: bool = False) -> tuple[Any, list[Application]]:
+def rewrite_module(
+    mod: Any,
+    *,
+    exact: bool = False,
+    rules: Sequence[Rule] = ALL_RULES,
+    strategy: Strategy = "greedy",
+    budget_seconds: float = 5.0,
+) -> tuple[Any, list[Application]]:
     """Simplify and rewrite every static function of a module.
 
     Parameters
@@ -47,6 +70,8 @@ def rewrite_module(mod: Any, *, exact: bool = False) -> tuple[Any, list[Applicat
         Relay module; not changed.
     exact
         Whether to apply only rules that keep every bit.
+    rules, strategy, budget_seconds
+        See :func:`tvm_fusionx.rewrite.rewrite`.
 
     Returns
     -------
@@ -60,7 +85,9 @@ def rewrite_module(mod: Any, *, exact: bool = False) -> tuple[Any, list[Applicat
     applications: list[Application] = []
 
     def apply_rules(_: str, graph: Graph) -> Any:
-        applications.extend(rewrite(graph, exact=exact))
+        applications.extend(
+            rewrite(graph, rules, exact=exact, strategy=strategy, budget_seconds=budget_seconds)
+        )
         return to_relay(graph)
 
     return transform_graphs(mod, apply_rules), applications

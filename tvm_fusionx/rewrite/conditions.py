@@ -7,7 +7,7 @@ the variables named.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,18 @@ def reading(names: Iterable[str], function: Callable[..., str | None]) -> Why:
     return condition
 
 
-def each(names: Iterable[str], function: Callable[[Value], str | None]) -> Why:
+def each(names: Sequence[str], function: Callable[[Value], str | None]) -> Why:
     """Return a condition that asks `function` of each of the variables `names`."""
 
     def first_reason(*values: Value) -> str | None:
         return next((reason for value in values if (reason := function(value))), None)
 
     first_reason.__name__ = function.__name__
-    return reading(names, first_reason)
+    condition = reading(names, first_reason)
+    # An engine that has facts instead of values asks for these of each variable.
+    condition.asks = function  # type: ignore[attr-defined]
+    condition.names = tuple(names)  # type: ignore[attr-defined]
+    return condition
 
 
 def constants(*names: str) -> Why:

@@ -48,6 +48,14 @@ class Cost(NamedTuple):
     """All calls."""
 
 
+NOTHING = Cost(0, 0, 0, 0, 0, 0)
+
+
+def relative_cost(op: str) -> int:
+    """Return what one element of an operator costs, relative to a multiply."""
+    return _RELATIVE_COST.get(op, 1)
+
+
 def cost_of(nodes: Iterable[Node]) -> Cost:
     """Return the cost of a set of calls; what is known at compile time costs nothing."""
     arithmetic = computing = irregular = moving = size = calls = 0
@@ -57,9 +65,7 @@ def cost_of(nodes: Iterable[Node]) -> Cost:
             known.add(node)
         if not node.is_call or node in known:
             continue
-        arithmetic += flops(node) * (
-            1 if node.op in CONTRACTIONS else _RELATIVE_COST.get(node.op, 1)
-        )
+        arithmetic += flops(node) * (1 if node.op in CONTRACTIONS else relative_cost(node.op))
         computing += node.op not in MOVEMENTS
         irregular += node.op in _IRREGULAR
         if node.op not in REORGANIZE:

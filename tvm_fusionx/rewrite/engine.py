@@ -12,7 +12,7 @@ import tvm
 
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Graph, Node
-from tvm_fusionx.rewrite.cost import Cost, cost_of, freed_by
+from tvm_fusionx.rewrite.cost import NOTHING, Cost, cost_of, freed_by
 from tvm_fusionx.rewrite.rule import Attempt, NumericClass, Refused, Replacement, Rule
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def _apply_round(
             continue
         for rule in by_root.get(node.op, ()):
             for number, gain in enumerate(_gains(graph, node, rule)):
-                if gain is not None and gain > _NOTHING:
+                if gain is not None and gain > NOTHING:
                     opportunities.append(_Opportunity(gain, node, rule, number))
     opportunities.sort(key=lambda item: item.gain, reverse=True)
     applied = []
@@ -149,9 +149,6 @@ def _apply_round(
         if application is not None:
             applied.append(application)
     return applied, touched
-
-
-_NOTHING = Cost(0, 0, 0, 0, 0, 0)
 
 
 def _gains(graph: Graph, node: Node, rule: Rule) -> list[Cost | None]:
@@ -198,7 +195,7 @@ def _apply(graph: Graph, item: _Opportunity, touched: set[Node]) -> Application 
     if attempt is None:
         return None
     trial = _try(graph, attempt, keep=True)
-    if trial is None or trial.gain <= _NOTHING:
+    if trial is None or trial.gain <= NOTHING:
         graph.rollback(mark)
         return None
     label = item.node.name or repr(item.node)
@@ -212,3 +209,30 @@ def _apply(graph: Graph, item: _Opportunity, touched: set[Node]) -> Application 
     for _, new in trial.replacements:
         touched.update(graph.users(new.node))
     return Application(item.rule.name, label, trial.gain, names)
+
+
+def exchange(graph: Graph, attempt: Attempt) -> Cost | None:
+    """Make one replacement if that lowers the cost, and return by how much.
+
+    Parameters
+    ----------
+    graph
+        Changed in place, or left as it was.
+    attempt
+        What to try.
+
+    Returns
+    -------
+    gain
+        None when nothing was replaced.
+    """
+    mark = graph.mark()
+    trial = _try(graph, attempt, keep=True)
+    if trial is None or trial.gain <= NOTHING:
+        graph.rollback(mark)
+        return None
+    for old, new in trial.replacements:
+        graph.replace(old, new)
+    for old, _ in trial.replacements:
+        graph.drop_unread(old.node)
+    return trial.gain
