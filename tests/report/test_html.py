@@ -19,6 +19,7 @@ EMPTY = {
     "target": "llvm",
     "versions": {"tvm": "0.19.0"},
     "summary": {},
+    "plan": "",
     "blocks": [],
     "edges": [],
     "reasons": [],
@@ -75,6 +76,12 @@ def test_names_from_the_model_cannot_leave_their_place() -> None:
     data, program = page.scripts
     assert json.loads(data)["report"] == report
     assert "alert" not in program
+
+
+def test_an_optimal_plan_says_so_in_the_heading() -> None:
+    drawing: dict[str, Any] = {"positions": [], "links": []}
+    assert "Optimal plan: 9 us" in render_page(EMPTY | {"plan": "9 us of 3 blocks"}, drawing)
+    assert "Optimal plan" not in render_page(EMPTY, drawing)
 
 
 def test_sections_stand_on_the_page() -> None:
