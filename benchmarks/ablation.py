@@ -29,7 +29,7 @@ from tvm_fusionx import zoo
 from tvm_fusionx.fusion import Plan, PlannerOptions
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.operators import MOVEMENTS, REORGANIZE
-from tvm_fusionx.passes import PackLayouts, RewriteGraph
+from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
 from tvm_fusionx.pipeline import bind_parameters
 from tvm_fusionx.report.explain import report_plan
@@ -56,7 +56,7 @@ def planned(mod: Any, target: Any, version: str) -> tuple[Any, Plan, float]:
     passes = [RewriteGraph()] if rewrite else []
     mod = tvm.transform.Sequential([*passes, PackLayouts(target)])(mod)
     started = time.perf_counter()
-    fused, plans = fuse_module(mod, options)
+    fused, plans = fuse_module(mod, FuseByMapping(target, options=options).planner_options())
     return fused, plans["main"], time.perf_counter() - started
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tvm
-from hypothesis import note
+from hypothesis import assume, note
 from hypothesis import strategies as st
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, TARGET, assert_close, inputs_of, run_plain
+from tests.relay_modules import REASSOCIATING, TARGET, assert_close, inputs_of
 from tvm_fusionx.fusion import Limits, Plan, PlannerOptions
 from tvm_fusionx.fusion.planner import PLANNERS
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.passes import PackLayouts, RewriteGraph
+from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.plain_tvm import build_plain, run_once
 from tvm_fusionx.schedules import resolve_target
 
 INPUT_SEED = 0
+# What inputs of float32 leave open may be this share of the tolerance.
+STEADY = 0.25
 OPERATOR_LIMITS = (2, 3, 5, 64)
 DENIED = ("add", "tanh", "transpose", "mean")
 
@@ -34,7 +38,12 @@ def planner_options(draw: st.DrawFn) -> PlannerOptions:
     )
 
 
-def check_plan(mod: tvm.IRModule, options: PlannerOptions, *, rewrite: bool) -> None:
+Run = Callable[[Any, "Mapping[str, np.ndarray]"], "Sequence[np.ndarray]"]
+
+
+def check_plan(
+    mod: tvm.IRModule, options: PlannerOptions, *, rewrite: bool, run: Run = run_once
+) -> None:
     """Check a function's plan and that its numbers are those of plain TVM without any fusion.
 
     Parameters
@@ -45,6 +54,8 @@ def check_plan(mod: tvm.IRModule, options: PlannerOptions, *, rewrite: bool) -> 
         How it is planned.
     rewrite
         Whether laws are applied and layouts packed before.
+    run
+        Runs the planned library.
     """
     # Hypothesis prints these for the function that fails, shrunk; the inputs follow from the seed.
     note(mod.astext(show_meta_data=True))
@@ -54,13 +65,29 @@ def check_plan(mod: tvm.IRModule, options: PlannerOptions, *, rewrite: bool) -> 
     changed = mod
     if rewrite:
         changed = tvm.transform.Sequential([RewriteGraph(), PackLayouts(target)])(mod)
-    fused, plans = fuse_module(changed, options)
+    # What the target offers beside: pairs of convolutions.
+    full = FuseByMapping(target, options=options).planner_options()
+    fused, plans = fuse_module(changed, full)
     check_blocks(plans["main"], options)
     with lowering(target):
         library = relay.build(fused, target)
-    found, expected = run_once(library, inputs), run_plain(mod, inputs)
+    plain = build_plain(mod, TARGET, opt_level=0)
+    expected = run_once(plain, inputs)
     assert all(np.isfinite(array).all() for array in expected)
-    assert_close(found, expected, REASSOCIATING)
+    # A sum of what cancels out is nothing but rounding: no two orders of additions agree on it.
+    assume(is_well_conditioned(plain, inputs, expected))
+    assert_close(run(library, inputs), expected, REASSOCIATING)
+
+
+def is_well_conditioned(
+    plain: Any, inputs: Mapping[str, np.ndarray], expected: Sequence[np.ndarray]
+) -> bool:
+    """Tell whether inputs that are moved by their last bit leave the outputs where they were."""
+    moved = run_once(plain, {name: np.nextafter(v, np.inf) for name, v in inputs.items()})
+    return all(
+        np.abs(first - second).max() <= STEADY * REASSOCIATING * np.abs(second).max()
+        for first, second in zip(moved, expected, strict=True)
+    )
 
 
 def check_blocks(plan: Plan, options: PlannerOptions) -> None:

@@ -4,7 +4,7 @@ from tvm import relay
 
 from tests.passes.assert_pass import assert_pass, assert_unchanged, block
 from tests.relay_modules import EXACT, blocks_of, const, module, var
-from tvm_fusionx.fusion import PlannerOptions
+from tvm_fusionx.fusion import Limits, PlannerOptions
 from tvm_fusionx.passes import FuseByMapping
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
 
@@ -86,6 +86,18 @@ def test_the_size_of_blocks_is_bounded() -> None:
         expr = relay.exp(relay.tanh(expr))
     assert len(blocks_of(FuseByMapping(max_ops_per_block=2)(module(expr)))) == 3
     assert len(blocks_of(FuseByMapping()(module(expr)))) == 1
+
+
+def test_options_are_the_planners() -> None:
+    expr: relay.Expr = x
+    for _ in range(3):
+        expr = relay.exp(relay.tanh(expr))
+    few = PlannerOptions(Limits(operators=2))
+    assert len(blocks_of(FuseByMapping(options=few)(module(expr)))) == 3
+    assert len(blocks_of(FuseByMapping(max_ops_per_block=1, options=few)(module(expr)))) == 6
+    denied = PlannerOptions(deny=frozenset(["tanh"]))
+    assert len(blocks_of(FuseByMapping(options=denied)(module(expr)))) == 6
+    assert len(blocks_of(FuseByMapping(options=PlannerOptions(fuse=False))(module(expr)))) == 6
 
 
 def test_blocks_are_left_alone() -> None:

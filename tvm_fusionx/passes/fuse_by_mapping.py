@@ -55,7 +55,7 @@ class FuseByMapping:
         """Return `options` with what the other fields say."""
         limits = replace(
             self.options.limits,
-            operators=self.max_ops_per_block,
+            operators=min(self.max_ops_per_block, self.options.limits.operators),
             pairs=self.options.limits.pairs or pair_limits(self.target),
         )
         return replace(self.options, limits=limits, fuse=self.fuse and self.options.fuse)
