@@ -41,7 +41,9 @@ BLOCKS = {
     ),
     "dilation": dense(8, (9, 11), 24, (3, 3), padding=(2, 2, 2, 2), dilation=(2, 2)),
     "groups": dense(32, (5, 7), 32, (3, 3), padding=(1, 1, 1, 1), groups=2),
-    "first layer": dense(3, (15, 17), 16, (7, 7), strides=(2, 2), padding=(3,) * 4, blocks=(1, 8)),
+    "chunks of one channel": dense(
+        6, (15, 17), 16, (7, 7), strides=(2, 2), padding=(3,) * 4, blocks=(1, 8)
+    ),
     "pointwise": dense(24, (6, 6), 40, (1, 1), post=relay.nn.relu),
     "pointwise, one pixel": dense(24, (1, 1), 8, (1, 1), post=relay.sigmoid),
     "one row of a window": dense(16, (1, 20), 32, (1, 3), padding=(0, 1, 0, 1)),

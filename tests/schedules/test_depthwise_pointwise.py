@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
-from tests.depthwise_pairs import bias, blocked_image, depthwise, hard_swish, pointwise, relu6
+from tests.depthwise_pairs import blocked_image, depthwise, hard_swish, pair, pointwise, relu6
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
 from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, describe, unscheduled
 from tvm_fusionx.lowering import lowering

@@ -14,6 +14,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.conv2d import CONV2D
+from tvm_fusionx.schedules.conv_image import CONV_IMAGE
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
@@ -46,6 +47,7 @@ logger = logging.getLogger(__name__)
 ALL_TEMPLATES: tuple[Template, ...] = (
     WINOGRAD,
     DEPTHWISE_POINTWISE,
+    CONV_IMAGE,
     CONV2D,
     DEPTHWISE,
     POOL,

@@ -70,14 +70,14 @@ def _joined(info: BlockInfo, first: Window, second: Window) -> Pair | str:
     if before != {writer.get(first.data.data)}:
         return "something is computed before the first window"
     (pad,) = before
-    padded = _padded(info.stages[pad].block)
+    padded = padded_by_zeros(info.stages[pad].block)
     if padded is None:
         return "what is before the first window is no padding by zeros"
     data, padding = padded
     return Pair(first, second, data, padding, pad, middle)
 
 
-def _padded(block: Any) -> tuple[Any, tuple[int, int]] | None:
+def padded_by_zeros(block: Any) -> tuple[Any, tuple[int, int]] | None:
     """Return the buffer that a block pads by zeros, and the rows and columns before it."""
     value = block.body.value
     if not (isinstance(value, tir.Call) and value.op.name == "tir.if_then_else"):

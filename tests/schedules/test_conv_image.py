@@ -1,0 +1,78 @@
+"""First convolutions: the template serves them without copying the image, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import REASSOCIATING, var
+from tests.schedules.blocked_blocks import (
+    AVX2,
+    AVX512,
+    assert_scheduled,
+    dense,
+    depthwise,
+    describe,
+    hard_swish,
+)
+from tvm_fusionx.schedules.conv_image import (
+    CONV_IMAGE,
+    ImageWindow,
+    find_image_window,
+    image_tiles,
+)
+from tvm_fusionx.schedules.cpu import Cpu
+
+ONE = {"blocks": (1, 8)}
+PAD = (1, 1, 1, 1)
+
+IMAGES = {
+    "stride 2": dense(3, (11, 14), 16, (3, 3), strides=(2, 2), padding=PAD, post=hard_swish, **ONE),
+    "stride 1": dense(3, (7, 29), 24, (3, 3), padding=PAD, post=relay.nn.relu, **ONE),
+    "no padding": dense(3, (9, 12), 8, (3, 3), **ONE),
+    "padding differs": dense(4, (8, 7), 8, (3, 2), padding=(0, 1, 2, 0), **ONE),
+    "more padding than window": dense(3, (4, 5), 8, (3, 3), padding=(4, 4, 4, 4), **ONE),
+    "wide window": dense(3, (19, 21), 16, (7, 7), strides=(2, 2), padding=(3, 3, 3, 3), **ONE),
+    "dilated": dense(2, (9, 12), 16, (3, 3), padding=(2, 2, 2, 2), dilation=(2, 2), **ONE),
+    "one channel, two images": dense(1, (6, 9), 8, (3, 3), padding=PAD, batch=2, **ONE),
+    "one column": dense(3, (9, 1), 8, (3, 3), padding=PAD, **ONE),
+    "chunks of 16": dense(3, (8, 9), 32, (3, 3), padding=PAD, blocks=(1, 16)),
+    "a residual": dense(
+        3, (6, 7), 8, (3, 3), padding=PAD, post=lambda y: y + var("r", 1, 1, 6, 7, 8), **ONE
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_it_is_the_convolution(case: str) -> None:
+    assert_scheduled(IMAGES[case], "conv_image", REASSOCIATING)
+
+
+OTHERS = {
+    "blocked data": (dense(8, (6, 7), 8, (3, 3), padding=PAD), "no image of at most"),
+    "many channels": (dense(5, (6, 7), 8, (3, 3), padding=PAD, **ONE), "no image of at most"),
+    "one pixel": (dense(3, (6, 7), 8, (1, 1), **ONE), "its window is one pixel"),
+    "groups": (
+        dense(2, (6, 7), 16, (3, 3), padding=PAD, groups=2, **ONE),
+        "its channels are in groups",
+    ),
+    "depthwise": (depthwise(8, (6, 7), (3, 3), padding=PAD), "it sums no channels"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_it_serves_nothing_else(case: str) -> None:
+    body, reason = OTHERS[case]
+    found = CONV_IMAGE.why_not(describe(body))
+    assert found is not None
+    assert reason in found
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512])
+@pytest.mark.parametrize("case", IMAGES)
+def test_sums_weights_and_inputs_fit_the_registers(case: str, cpu: Cpu) -> None:
+    found = find_image_window(describe(IMAGES[case], cpu))
+    assert isinstance(found, ImageWindow)
+    for chunks, columns in image_tiles(found.window, cpu):
+        assert found.window.chunks % chunks == 0
+        assert (chunks, columns) == (1, 1) or chunks * columns + chunks < cpu.registers

@@ -1,0 +1,54 @@
+"""Sums in vector registers, for kernels whose loops are laid out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.stage_replacement import Store
+
+
+class VectorSums:
+    """Some vectors of `lanes` elements that are added to and then stored.
+
+    Parameters
+    ----------
+    ib
+        Builder of the kernel; the sums live in its present scope.
+    number, lanes, dtype
+        How many vectors, and what they hold.
+    """
+
+    def __init__(self, ib: Any, number: int, lanes: int, dtype: str) -> None:
+        self.ib, self.lanes = ib, lanes
+        self.buffer = ib.allocate(dtype, (number * lanes,), "sums", scope="local")._buffer
+        for place in range(number):
+            self._set(place, broadcast(tir.const(0, dtype), lanes))
+
+    def add_product(self, place: int, left: Any, right: Any) -> None:
+        """Add the product of two vectors to sum `place`."""
+        value = tir.BufferLoad(self.buffer, [ramp(place * self.lanes, self.lanes)])
+        self._set(place, value + left * right)
+
+    def store(self, store: Store, at: tuple[Any, ...], place: int) -> None:
+        """Store sum `place` with the function `store` at `at`, lane by lane in a vector loop."""
+        lane = tir.Var("lane", "int32")
+        value = tir.BufferLoad(self.buffer, [place * self.lanes + lane])
+        indices = (tir.const(each, "int32") if isinstance(each, int) else each for each in at)
+        stmt = store(*indices, lane, value)
+        self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
+
+    def _set(self, place: int, value: Any) -> None:
+        at = ramp(place * self.lanes, self.lanes)
+        self.ib.emit(tir.BufferStore(self.buffer, value, [at]))
+
+
+def ramp(start: Any, lanes: int) -> Any:
+    """Return the indices of `lanes` consecutive elements."""
+    return tir.Ramp(start, 1, lanes) if lanes > 1 else start
+
+
+def broadcast(value: Any, lanes: int) -> Any:
+    """Return a vector of `lanes` times `value`."""
+    return tir.Broadcast(value, lanes) if lanes > 1 else value
