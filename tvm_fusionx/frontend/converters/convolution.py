@@ -10,9 +10,9 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.casts import cast
+from tvm_fusionx.frontend.converters.planes import can_be_flat, convolve_flat
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape
-from tvm_fusionx.frontend.converters.volumes import can_be_flat, convolve_flat
 from tvm_fusionx.frontend.converters.windows import windows_of
 from tvm_fusionx.frontend.node import Node
 
@@ -53,7 +53,8 @@ def convert_conv(node: Node) -> Any:
     groups = int(node.attribute("group", 1))
     if weights is not None and can_be_flat(windows, groups):
         bias = node.expr(2) if node.has(2) else None
-        return convolve_flat(node.expr(0), node.shape()[0], np.asarray(weights), bias, windows)
+        batch = node.shape()[0]
+        return convolve_flat(node.expr(0), batch, np.asarray(weights), bias, windows, groups)
     result = convolve(node, node.expr(0), node.expr(1), node.shape(1), "")
     return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.frontend.onnx_nodes import Case, check, floats
-from tvm_fusionx.frontend.converters.volumes import can_be_flat
+from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
+from tvm_fusionx.frontend.converters.planes import can_be_flat
 from tvm_fusionx.frontend.converters.windows import Windows
 
 X = floats(1, 4, 5, 6, 7)
@@ -19,9 +19,16 @@ def windows(kernel: tuple[int, ...]) -> Windows:
 
 @pytest.mark.parametrize(
     ("kernel", "groups", "expected"),
-    [((3, 3, 3), 1, True), ((1, 1, 1), 1, True), ((3, 3, 3), 4, False), ((3, 3), 1, False)],
+    [
+        ((3, 3, 3), 1, True),
+        ((1, 1, 1), 1, True),
+        ((3, 3, 3), 4, False),
+        ((3, 3), 1, False),
+        ((3,), 1, True),
+        ((3,), 4, True),
+    ],
 )
-def test_only_ungrouped_volumes_are_flattened(
+def test_sequences_and_ungrouped_volumes_are_flattened(
     kernel: tuple[int, ...], groups: int, expected: bool
 ) -> None:
     assert can_be_flat(windows(kernel), groups) is expected
@@ -55,3 +62,20 @@ def test_a_batch_of_volumes_agrees_with_the_reference() -> None:
     weights = floats(3, 4, 3, 3, 3, seed=1)
     x = np.concatenate([X, floats(1, 4, 5, 6, 7, seed=3)])
     check([Case("Conv", [x, weights], {"pads": [1] * 6}, known=(1,))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("channels", "attributes"),
+    [
+        (4, {"pads": [1, 1]}),
+        (4, {"strides": [2], "pads": [2, 0]}),
+        (4, {"dilations": [2], "pads": [3, 1]}),
+        (2, {"group": 2}),
+        (1, {"group": 4, "pads": [1, 1]}),
+    ],
+    ids=str,
+)
+def test_sequences_agree_with_the_reference(channels: int, attributes: dict[str, Any]) -> None:
+    inputs = [floats(2, 4, 9), floats(8, channels, 3, seed=1), floats(8, seed=2)]
+    check([by_onnxruntime(Case("Conv", inputs, attributes, known=(1, 2)))])

@@ -1,9 +1,9 @@
-"""Convolutions over three axes, written as ones over two, which layouts and templates know.
+"""Convolutions over one or three axes, written as ones over two.
 
-Three-dimensional windows are computed frame by frame: what a window sees along the first axis is
-put beside one another as channels. No number is computed twice, and none in another order but the
-sums over the window, so that a network over clips gains what one over pictures has: blocked
-layouts, register tiles, minimal filtering.
+Those over two axes are what layouts and templates know: blocked channels, register tiles, minimal
+filtering. A sequence is a picture of one row. A volume is computed frame by frame: what a window
+sees along the first axis is put beside one another as channels. No number is computed twice, and
+none in another order but the sums over the window.
 """
 
 from __future__ import annotations
@@ -17,38 +17,61 @@ from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.converters.windows import Windows
 from tvm_fusionx.frontend.values import constant
 
+SEQUENCE_AXES = 1
 VOLUME_AXES = 3
 
 
 def can_be_flat(windows: Windows, groups: int) -> bool:
-    """Tell whether the convolution can be computed over two axes.
+    """Tell whether a convolution over one or three axes can be computed over two.
 
-    Groups would have to be taken apart, and a depthwise one gains nothing from channels.
+    The groups of a volume would have to be taken apart, and a depthwise one gains nothing from
+    channels.
     """
-    return windows.rank == VOLUME_AXES and groups == 1
+    return windows.rank == SEQUENCE_AXES or (windows.rank == VOLUME_AXES and groups == 1)
 
 
 def convolve_flat(
-    x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows
+    x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows, groups: int = 1
 ) -> Any:
-    """Return the convolution of `x` over three axes, plus the bias where there is one.
+    """Return the convolution of `x` over one or three axes, plus the bias where there is one.
 
     Parameters
     ----------
     x
-        ``(batch, channels, depth, height, width)``.
+        ``(batch, channels, *windows.sizes)``.
     batch
         The first extent of `x`.
     weights
-        ``(outputs, channels, *windows.kernel)``.
+        ``(outputs, channels / groups, *windows.kernel)``.
     bias
         ``(outputs,)``, or None.
     windows
-        Sizes, kernel, strides, dilations and padding of the three axes.
+        Sizes, kernel, strides, dilations and padding of the axes.
+    groups
+        1 for volumes.
     """
+    if windows.rank == SEQUENCE_AXES:
+        return _of_a_row(x, batch, weights, bias, windows, groups)
     if _is_along_depth(windows):
         return _along_depth(x, batch, weights, bias, windows)
     return _by_frame(x, batch, weights, bias, windows)
+
+
+def _of_a_row(
+    x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows, groups: int
+) -> Any:
+    """Convolve a sequence as a picture of one row."""
+    outputs, channels = weights.shape[:2]
+    result = _conv2d(
+        reshape(x, (batch, channels * groups, 1, *windows.sizes)),
+        weights.reshape(outputs, channels, 1, *windows.kernel),
+        bias,
+        strides=(1, *windows.strides),
+        padding=(0, *windows.pads_begin, 0, *windows.pads_end),
+        dilation=(1, *windows.dilations),
+        groups=groups,
+    )
+    return reshape(result, (batch, outputs, windows.output(0)))
 
 
 def _is_along_depth(windows: Windows) -> bool:
