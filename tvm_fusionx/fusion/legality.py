@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.attention import AttentionLimits, are_attention, why_not_attention
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.geometry import (
@@ -42,6 +43,9 @@ class Limits:
 
     pairs: PairLimits | None = None
     """What the target offers to a depthwise and a pointwise convolution in one block."""
+
+    attention: AttentionLimits | None = None
+    """What the target offers to scores, their softmax and the values in one block."""
 
 
 def why_not_fusible(partition: Partition, candidate: Candidate, limits: Limits) -> Refusal | None:
@@ -143,6 +147,8 @@ def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Ref
     if not heavy or candidate.is_small_chain:
         return None
     contractions = [node for node in heavy if is_contraction(node)]
+    if len(contractions) > limits.contractions and are_attention(contractions):
+        return why_not_attention(candidate, limits.attention)
     if len(contractions) > limits.contractions:
         return why_not_pair(candidate.nodes, limits.pairs)
     rows = [row_reduction(node) for node in heavy if not is_contraction(node)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.attention import are_attention
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
 from tvm_fusionx.fusion.gates import are_gates
@@ -30,7 +31,10 @@ def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) ->
     """Say why fusing producer and consumer does not pay, or None if it does."""
     if candidate.is_small_chain:
         return None
-    if pairs is not None and sum(map(is_contraction, candidate.nodes)) > 1:
+    contractions = [node for node in candidate.nodes if is_contraction(node)]
+    if are_attention(contractions):
+        return _why_not_before_attention(candidate, *contractions)
+    if pairs is not None and len(contractions) > 1:
         return why_not_worth_pairing(candidate.nodes, pairs)
     for check in (_why_not_by_table, _why_not_into_windows, _why_not_expanded):
         refusal = check(candidate)
@@ -73,6 +77,16 @@ def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
             continue
         for node in before:
             if not _is_free_before(node, heavy):
+                return Refusal(Reason.RECOMPUTED, f"{node.op} before {heavy.op}")
+    return None
+
+
+def _why_not_before_attention(candidate: Candidate, scores: Node, values: Node) -> Refusal | None:
+    """Refuse work before attention's operands, which are read many times."""
+    between = {scores, *candidate.below([scores])}
+    for heavy in (scores, values):
+        for node in candidate.above([heavy]):
+            if node not in between and not _is_free_before(node, heavy):
                 return Refusal(Reason.RECOMPUTED, f"{node.op} before {heavy.op}")
     return None
 

@@ -12,10 +12,12 @@ from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.relay_attributes import FUNCTION
 from tvm_fusionx.ecg.to_relay import RelayBlock
 from tvm_fusionx.fusion import Limits, Plan, PlannerOptions, plan
+from tvm_fusionx.fusion.attention import AttentionLimits
 from tvm_fusionx.fusion.pairs import PairLimits
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
+from tvm_fusionx.schedules.attention import most_columns, tile_heights
+from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, is_cpu
 from tvm_fusionx.schedules.pair_tiling import buffer_bytes
 
 
@@ -36,8 +38,8 @@ class FuseByMapping:
     Parameters
     ----------
     target
-        What the blocks are for. A CPU has a kernel for a depthwise convolution and the pointwise
-        one after it; without a target, or on another, they are two blocks.
+        What the blocks are for. A CPU has kernels for a depthwise convolution and the pointwise
+        one after it, and for attention; without a target, or on another, they are two blocks each.
     """
 
     target: Any = None
@@ -57,6 +59,7 @@ class FuseByMapping:
             self.options.limits,
             operators=min(self.max_ops_per_block, self.options.limits.operators),
             pairs=self.options.limits.pairs or pair_limits(self.target),
+            attention=self.options.limits.attention or attention_limits(self.target),
         )
         return replace(self.options, limits=limits, fuse=self.fuse and self.options.fuse)
 
@@ -67,13 +70,21 @@ class FuseByMapping:
 
 def pair_limits(target: Any) -> PairLimits | None:
     """Return what a target offers to pairs; None without a target, or where none serves them."""
+    cpu = _cpu_of(target)
+    return PairLimits(cores=cpu.cores, buffer_bytes=buffer_bytes(cpu)) if cpu else None
+
+
+def attention_limits(target: Any) -> AttentionLimits | None:
+    """Return what a target offers to attention; None without a target, or where none serves it."""
+    cpu = _cpu_of(target)
+    return AttentionLimits(tile_heights(cpu), most_columns(cpu)) if cpu else None
+
+
+def _cpu_of(target: Any) -> Cpu | None:
     if target is None:
         return None
     resolved = resolve_target(target)
-    if not is_cpu(resolved):
-        return None
-    cpu = describe_cpu(resolved)
-    return PairLimits(cores=cpu.cores, buffer_bytes=buffer_bytes(cpu))
+    return describe_cpu(resolved) if is_cpu(resolved) else None
 
 
 def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]]:

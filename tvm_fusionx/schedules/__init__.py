@@ -13,6 +13,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+from tvm_fusionx.schedules.attention import ATTENTION
 from tvm_fusionx.schedules.conv2d import CONV2D
 from tvm_fusionx.schedules.conv_image import CONV_IMAGE
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
@@ -51,6 +52,7 @@ ALL_TEMPLATES: tuple[Template, ...] = (
     CONV2D,
     DEPTHWISE,
     POOL,
+    ATTENTION,
     DOT,
     ROWS,
     DEFAULT,

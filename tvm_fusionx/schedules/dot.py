@@ -87,7 +87,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     if dot is None:
         raise UnschedulableError("the dot product is gone")
     func = lend_outputs(sch.mod["main"], info)
-    func = split_lane_reductions(func, info.cpu.lanes, keep=dot.name)
+    func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([dot.name]))
     for attempt in (_as_one_nest, _as_own_nest):
         try:
             return return_outputs(guard_whole_tiles(attempt(func, info, values)))

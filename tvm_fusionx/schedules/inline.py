@@ -25,6 +25,7 @@ def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
     reads: dict[str, dict[str, int]] = {}
     kept: set[str] = set()
     finishing: set[str] = set()
+    computing: set[str] = set()
     for name, stage in info.stages.items():
         sizes[name], expensive[name] = stage.nodes, stage.transcendentals
         reads[name] = _reads_by_producer(info, stage)
@@ -34,9 +35,12 @@ def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
                 expensive[name] += count * expensive[producer]
         if _finishes_a_dot(info, name, finishing - kept):
             finishing.add(name)
+        if not _only_moves(stage) or any(each in computing - kept for each in reads[name]):
+            computing.add(name)
         if (
             why_not_inline(info, stage, expensive[name], sizes[name]) is not None
-            or why_not_inline_around_dot(info, stage, name in finishing) is not None
+            or why_not_inline_around_dot(info, stage, name in finishing, name in computing)
+            is not None
         ):
             kept.add(name)
             sizes[name] = expensive[name] = 0
@@ -83,13 +87,18 @@ def _finishes_a_dot(info: BlockInfo, name: str, finishing: set[str]) -> bool:
     )
 
 
-def why_not_inline_around_dot(info: BlockInfo, stage: Stage, finishes_a_dot: bool) -> str | None:
-    """Return why a stage before or after a dot product should stay, or None."""
+def why_not_inline_around_dot(
+    info: BlockInfo, stage: Stage, finishes_a_dot: bool, computes: bool
+) -> str | None:
+    """Return why a stage before or after a dot product should stay, or None.
+
+    `computes` tells whether the stage, with what was inlined into it, does more than move data.
+    """
     readers = info.consumers[stage.name]
     if finishes_a_dot and len(readers) > 1:
         return "several stages read the dot product it finishes"
     dots = [info.stages[name] for name in readers if info.stages[name].is_dot]
-    if dots and not _only_moves(stage):
+    if dots and computes:
         return "a dot product would compute it once for every row or column"
     written = [buffer.data for buffer in stage.writes]
     if any(data in written for data in map(needs_panels, dots) if data is not None):

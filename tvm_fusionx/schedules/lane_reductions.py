@@ -24,12 +24,12 @@ PARTIAL_SUFFIX = "_lanes"
 _COMBINERS = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
 
-def split_lane_reductions(func: Any, lanes: int, keep: str | None = None) -> Any:
-    """Return `func` with every long contiguous reduction, but stage `keep`, split into `lanes`."""
+def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozenset()) -> Any:
+    """Return `func` with every long contiguous reduction, but the stages `keep`, split into `lanes`."""
     chosen = {}
     for block in collect_blocks(func):
         stage = describe_stage(block)
-        if stage.name != keep and why_not_split(stage, lanes) is None:
+        if stage.name not in keep and why_not_split(stage, lanes) is None:
             chosen[block.name_hint] = stage
     if not chosen:
         return func

@@ -1,0 +1,94 @@
+"""Attention: two matrix products in one block, the rows of the first weighing those of the second.
+
+The second product reads each row of scores once for all its columns, so that a few rows of scores
+never need to leave the cache: nothing is computed again, and no score is written to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.candidate import Candidate
+from tvm_fusionx.fusion.classify import is_elementwise
+from tvm_fusionx.fusion.geometry import Rows, is_contraction, keeps_rows, row_reduction
+from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.operators import REORGANIZE
+
+PRODUCT = "nn.batch_matmul"
+
+
+@dataclass(frozen=True)
+class AttentionLimits:
+    """What a target offers to attention; targets without a kernel for it have none."""
+
+    tile_heights: tuple[int, ...]
+    """Rows of the register tiles that it has; one of them must divide the queries."""
+
+    columns: int
+    """Scores of a row that a core's cache holds for one tile."""
+
+
+def are_attention(contractions: Sequence[Node]) -> bool:
+    """Tell whether the contractions of a block may be scores and values."""
+    return [node.op for node in contractions] == [PRODUCT, PRODUCT]
+
+
+def why_not_attention(candidate: Candidate, limits: AttentionLimits | None) -> Refusal | None:
+    """Say why two batched products are not one kernel, or None if they are.
+
+    Parameters
+    ----------
+    candidate
+        Units with two batched products.
+    limits
+        What the target offers; None where it has no kernel for attention.
+    """
+    scores, values = (node for node in candidate.many_to_many if is_contraction(node))
+    reason = "the target has no kernel for attention"
+    if limits is not None:
+        reason = _why_not_tiled(scores, values, limits) or _why_not_chain(candidate, scores, values)
+    if reason is None:
+        return None
+    return Refusal(Reason.SECOND_CONTRACTION, f"{scores.op}, {values.op}: {reason}")
+
+
+def _why_not_tiled(scores: Node, values: Node, limits: AttentionLimits) -> str | None:
+    if any(value.dtype != "float32" for node in (scores, values) for value in node.operands):
+        return "they do not multiply float32"
+    if values.operands[0].shape != scores.outputs[0].shape:
+        return "the second does not read the rows of the first"
+    if any(node.attrs.get("transpose_a", False) for node in (scores, values)):
+        return "one reads its rows transposed"
+    _, rows, columns = scores.outputs[0].shape
+    if not any(rows % height == 0 for height in limits.tile_heights):
+        return f"{rows} rows are no whole number of tiles of {limits.tile_heights}"
+    if columns > limits.columns:
+        return f"a row has {columns} scores, at most {limits.columns} stay in the cache"
+    return None
+
+
+def _why_not_chain(candidate: Candidate, scores: Node, values: Node) -> str | None:
+    """Say why the calls are not scores, reductions of their rows, and the values."""
+    batch, count, columns = scores.outputs[0].shape
+    rows = Rows(batch * count, columns)
+    below = candidate.below([scores])
+    between = [node for node in candidate.above([values]) if node in below]
+    reductions = [node for node in candidate.many_to_many if not is_contraction(node)]
+    if values not in below or values.operands[1].node in (scores, *below):
+        return "the second does not read the first as its rows"
+    if not reductions or any(node not in between for node in reductions):
+        return "no reductions, or others than between them"
+    for node in between:
+        if row_reduction(node) != rows and not keeps_rows(node, rows):
+            return f"{node.op} between them tears the rows"
+    after = candidate.below([values])
+    for node in after:
+        is_moved = node.op in REORGANIZE or node.op == "transpose"
+        is_same = node.outputs[0].elements == values.outputs[0].elements
+        if not is_same or not (is_moved or is_elementwise(node)):
+            return f"{node.op} after them changes their elements"
+    if below - set(between) - after - {values}:
+        return "the scores are read elsewhere"
+    return None if len(candidate.stored) == 1 else "the block has several results"
