@@ -1,0 +1,74 @@
+"""Attention as one block: planned where a target serves it, with a reason where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tvm import relay
+
+from tests.fusion.planned import decisions, planned
+from tests.relay_modules import var
+from tests.schedules.matrix_blocks import attention
+from tvm_fusionx.fusion import Limits, PlannerOptions, Reason
+from tvm_fusionx.fusion.attention import AttentionLimits
+
+OPTIONS = PlannerOptions(Limits(attention=AttentionLimits((8, 4), 256)))
+HEADS, ROWS, COLUMNS, DEPTH = 4, 64, 128, 32
+
+
+def _scores(columns: int = COLUMNS, rows: int = ROWS) -> relay.Expr:
+    return relay.nn.batch_matmul(var("q", HEADS, rows, DEPTH), var("k", HEADS, columns, DEPTH))
+
+
+def _times_values(weights: relay.Expr, columns: int = COLUMNS) -> relay.Expr:
+    return relay.nn.batch_matmul(weights, var("v", HEADS, DEPTH, columns))
+
+
+def _kernels(expr: relay.Expr, options: PlannerOptions = OPTIONS) -> int:
+    return planned(expr, options=options).kernels
+
+
+def test_attention_is_one_block_where_the_target_serves_it() -> None:
+    expr = attention(HEADS, ROWS, COLUMNS, DEPTH, DEPTH)
+    assert _kernels(expr) == 1
+    assert _kernels(expr, PlannerOptions()) == 2
+
+
+def test_a_mask_and_a_scale_belong_to_it() -> None:
+    scores = _scores() * relay.const(0.5) + var("mask", 1, ROWS, COLUMNS)
+    assert _kernels(_times_values(relay.nn.softmax(scores))) == 1
+
+
+def _of_computed_values() -> relay.Expr:
+    weights = relay.nn.softmax(_scores())
+    return relay.nn.batch_matmul(weights, relay.exp(var("v", HEADS, DEPTH, COLUMNS)))
+
+
+def _scores_kept() -> relay.Expr:
+    scores = _scores()
+    return relay.Tuple([_times_values(relay.nn.softmax(scores)), relay.exp(scores)])
+
+
+SPLIT: dict[str, Callable[[], relay.Expr]] = {
+    "no whole number of tiles": lambda: _times_values(relay.nn.softmax(_scores(rows=63))),
+    "at most 256 stay": lambda: _times_values(relay.nn.softmax(_scores(512)), 512),
+    "no reductions": lambda: _times_values(relay.nn.relu(_scores())),
+}
+
+
+@pytest.mark.parametrize("reason", SPLIT)
+def test_what_is_not_attention_is_refused_with_its_reason(reason: str) -> None:
+    plan = planned(SPLIT[reason](), options=OPTIONS)
+    details = [edge.detail for edge in plan.edges if edge.reason is Reason.SECOND_CONTRACTION]
+    assert any(reason in detail for detail in details), details
+
+
+def test_values_are_not_computed_again_for_every_row() -> None:
+    plan = planned(_of_computed_values(), options=OPTIONS)
+    assert decisions(plan)["exp", "nn.batch_matmul"].reason is Reason.RECOMPUTED
+    assert plan.kernels == 2
+
+
+def test_scores_that_are_read_elsewhere_are_not_kept_in_the_cache() -> None:
+    assert planned(_scores_kept(), options=OPTIONS).kernels > 1
