@@ -6,7 +6,15 @@ import numpy as np
 
 from tvm_fusionx.ecg.construct import dense, reshape, slice_axis
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.rewrite.rule import NumericClass, Refused, Replacement, graph_rule
+from tvm_fusionx.rewrite.rule import (
+    Law,
+    NumericClass,
+    Refused,
+    Replacement,
+    constant,
+    graph_rule,
+)
+from tvm_fusionx.rewrite.term import op
 
 
 @graph_rule(roots=("nn.batch_matmul",))
@@ -38,7 +46,14 @@ def matmul_as_dense(graph: Graph, node: Node) -> list[Replacement] | None:
     return [(node[0], dense(graph, data, graph.constant(matrix), node.name))]
 
 
-@graph_rule(roots=("nn.dense",))
+@graph_rule(
+    roots=("nn.dense",),
+    law=Law.DISTRIBUTIVE,
+    example=lambda x, w, v: (op.nn.dense(x, w), op.nn.dense(x, v)),
+    x=(4, 8),
+    w=constant(6, 8),
+    v=constant(3, 8),
+)
 def merge_products_of_one_input(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
     """dense(x, V), dense(x, W), ... -> slices of dense(x, V over W over ...): query, key, value."""
     siblings = _sibling_products(graph, node)
@@ -127,7 +142,16 @@ _OUTPUT_AXIS = {
 _PLAIN_KERNEL_LAYOUTS = ("OIW", "OIHW", "OIDHW", "IOHW")
 
 
-@graph_rule(roots=("multiply",), numeric_class=NumericClass.REASSOCIATES)
+@graph_rule(
+    roots=("multiply",),
+    law=Law.ASSOCIATIVE,
+    numeric_class=NumericClass.REASSOCIATES,
+    example=lambda x, w, b, k: (op.nn.conv2d(x, w) + b) * k,
+    x=(1, 2, 4, 4),
+    w=constant(3, 2, 3, 3),
+    b=constant(3, 1, 1),
+    k=constant(3, 1, 1),
+)
 def fold_factor_into_weights(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
     """(conv(x, W) + b)*k -> conv(x, W*k) + b*k for constants b, k; k one for all or a channel."""
     for scaled, factor in (node.operands, tuple(reversed(node.operands))):
