@@ -46,7 +46,7 @@ def why_not_attention(candidate: Candidate, limits: AttentionLimits | None) -> R
         What the target offers; None where it has no kernel for attention.
     """
     scores, values = (node for node in candidate.many_to_many if is_contraction(node))
-    reason = "the target has no kernel for attention"
+    reason: str | None = "the target has no kernel for attention"
     if limits is not None:
         reason = _why_not_tiled(scores, values, limits) or _why_not_chain(candidate, scores, values)
     if reason is None:
