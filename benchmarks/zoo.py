@@ -52,9 +52,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=[], help=f"of {', '.join(zoo.names())}")
     parser.add_argument("--repeat", type=int, default=REPEAT, help="timed runs a side")
+    parser.add_argument(
+        "--missing", action="store_true", help="only models without a result: go on after a stop"
+    )
     parser.add_argument("--here", action="store_true", help="measure in this process")
     options = parser.parse_args()
     models = options.models or list(zoo.names())
+    if options.missing:
+        models = [name for name in models if not (RESULTS / f"{name}.json").exists()]
     if options.here:
         for name in models:
             measure(name, options.repeat)
