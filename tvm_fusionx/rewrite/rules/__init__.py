@@ -2,6 +2,7 @@
 
 from tvm_fusionx.rewrite.rule import Rule
 from tvm_fusionx.rewrite.rules import (
+    chains,
     composites,
     exponents,
     factors,
@@ -34,6 +35,7 @@ ALL_RULES: tuple[Rule, ...] = (
     *pools.RULES,
     *matrices.RULES,
     *movement.RULES,
+    *chains.RULES,
     *kernels.RULES,
     *weights.RULES,
     *preceding.RULES,
