@@ -148,47 +148,8 @@ def fold_input_factor_into_kernel(graph: Graph, node: Node) -> list[Replacement]
     return [(node[0], graph.call(node.op, [source, scaled], node.attrs, name=node.name))]
 
 
-@graph_rule(
-    roots=("add",),
-    law=Law.DISTRIBUTIVE,
-    numeric_class=NumericClass.REASSOCIATES,
-    example=lambda x, b, w, c: op.nn.conv2d(x + b, w) + c,
-    **IMAGE,
-    b=constant(2, 1, 1),
-    c=constant(3, 1, 1),
-)
-def fold_input_summand_into_kernel_bias(
-    graph: Graph, node: Node
-) -> list[Replacement] | Refused | None:
-    """conv(x + b, W) + c -> conv(x, W) + (c + sum of W*b) for constants, without padding."""
-    for result, bias in (node.operands, tuple(reversed(node.operands))):
-        if result.op != "nn.conv2d" or not bias.is_constant or result.type != node.outputs[0]:
-            continue
-        product = result.node
-        data, weight = product.operands
-        found = _channel_factor(data, "add") if _is_plain(product) else None
-        if found is None or not weight.is_constant or not weight.type.is_float:
-            continue
-        if any(product.attrs["padding"]):
-            return Refused("the padding does not take the summand")
-        if int(product.attrs["groups"]) != 1:
-            return Refused("the convolution has groups")
-        source, summand = found
-        channels = summand.type.elements
-        scaled = graph.call(
-            "multiply", [weight, reshape(graph, summand, (1, channels, 1, 1))], name=node.name
-        )
-        total = graph.call("sum", [scaled], default_attributes("sum", axis=[1, 2, 3]))
-        moved = reshape(graph, total, (weight.shape[0], 1, 1))
-        out = graph.call(product.op, [source, weight], product.attrs, name=product.name)
-        shift = graph.call("add", [bias, moved], name=node.name)
-        return [(node[0], graph.call("add", [out, shift], name=node.name))]
-    return None
-
-
 RULES = (
     fold_input_factor_into_dense,
     fold_input_summand_into_bias,
     fold_input_factor_into_kernel,
-    fold_input_summand_into_kernel_bias,
 )
