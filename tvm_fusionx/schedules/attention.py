@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage, collect_blocks
 from tvm_fusionx.schedules.cpu import Cpu
@@ -194,8 +195,7 @@ def _isolate(
         write = sch.get(sch.cache_write(sch.get_block(name), 0, "local")).name_hint
         readers = info.consumers[name]
         if len(readers) == 1 and not info.stages[readers[0]].is_reduction:
-            with contextlib.suppress(tvm.TVMError):
-                sch.reverse_compute_inline(sch.get_block(readers[0]))
+            inline_into_producer(sch, readers[0])
         mode = OVERLAP if write in info_of(sch, info).outputs else PAD
         func = widen_axis(sch.mod["main"], name, write, plan.axes.n[0], plan.width, mode)
         func = _renamed(func, write, name + WRITE_SUFFIX)

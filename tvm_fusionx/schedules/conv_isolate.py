@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 
+from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.conv_structure import Window
 
@@ -49,15 +50,9 @@ def isolate_window(sch: Any, info: BlockInfo, window: Window) -> Isolated:
             sch.compute_inline(sch.get_block(stage))
     write = sch.get(sch.cache_write(sch.get_block(name), 0, "local")).name_hint
     if name not in info.outputs:
-        _express_in_window_axes(sch, info.outputs[0])
+        inline_into_producer(sch, info.outputs[0])
     known = {name, write, *direct}
     others = [
         stage for stage in describe_block(sch.mod["main"], info.cpu).stages if stage not in known
     ]
     return Isolated(name, write, direct[0] if direct else None, tuple(others))
-
-
-def _express_in_window_axes(sch: Any, consumer: str) -> None:
-    """Inline `consumer` into the stage before it; leave it where TVM finds no inverse map."""
-    with contextlib.suppress(tvm.TVMError):
-        sch.reverse_compute_inline(sch.get_block(consumer))

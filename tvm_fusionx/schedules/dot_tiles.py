@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_stage
 from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot
@@ -71,8 +72,7 @@ def _isolate(
     readers = info.consumers[dot.name]
     is_free = not is_lent(dot.writes[0])
     if finishes and is_free and len(readers) == 1 and not info.stages[readers[0]].is_reduction:
-        with contextlib.suppress(tvm.TVMError):
-            sch.reverse_compute_inline(sch.get_block(readers[0]))
+        inline_into_producer(sch, readers[0])
     current = info_of(sch, info)
     mode = OVERLAP if name in current.outputs else PAD
     right_is_panel = is_contiguous_along(plan.axes.right, dot.iters[plan.axes.n[0]].var)

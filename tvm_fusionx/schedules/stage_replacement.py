@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.analysis import BlockInfo
 
 # Takes a place, one index an axis, and the value to store there.
@@ -35,8 +36,7 @@ def gather_what_follows(sch: Any, info: BlockInfo, name: str, last: str) -> str:
     # It copies, in the axes of `name`; what follows is then inlined into it.
     write = sch.cache_write(sch.get_block(name), 0, "local")
     if last in after:
-        with contextlib.suppress(tvm.TVMError):
-            sch.reverse_compute_inline(sch.get_block(last))
+        inline_into_producer(sch, last)
     return str(sch.get(write).name_hint)
 
 
