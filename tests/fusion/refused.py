@@ -35,6 +35,14 @@ def _rest_that_returns() -> relay.Expr:
     return first + relay.argsort(first, dtype="float32")
 
 
+# As many rows as there are, but not each of them.
+rows = relay.var("rows", shape=(int(x.type_annotation.shape[0]),), dtype="int64")
+
+
+def _doubled() -> relay.Expr:
+    return x * relay.const(2.0)
+
+
 def _relu_of_convolution() -> relay.Expr:
     return relay.nn.relu(relay.nn.conv2d(image, kernel))
 
@@ -203,6 +211,13 @@ REFUSED: dict[str, Refused] = {
         "tanh",
         Reason.TOO_MANY_OUTPUTS,
         "2 outputs (exp, tanh), none on the way to the last",
+    ),
+    "result of which the next reads a part": Refused(
+        lambda: relay.Tuple([_doubled(), relay.take(_doubled(), rows, axis=0)]),
+        "multiply",
+        "take",
+        Reason.TOO_MANY_OUTPUTS,
+        "2 outputs (multiply, take), of which take reads a part",
     ),
     "path that comes back": Refused(
         _rest_that_returns,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.attention import AttentionLimits, are_attention, why_not_attention
 from tvm_fusionx.fusion.candidate import Candidate
-from tvm_fusionx.fusion.classify import mapping_type
+from tvm_fusionx.fusion.classify import is_elementwise, mapping_type
 from tvm_fusionx.fusion.geometry import (
     MATRIX_PRODUCTS,
     Rows,
@@ -19,7 +19,7 @@ from tvm_fusionx.fusion.geometry import (
 from tvm_fusionx.fusion.pairs import PairLimits, why_not_pair
 from tvm_fusionx.fusion.partition import Partition
 from tvm_fusionx.fusion.reasons import Reason, Refusal
-from tvm_fusionx.operators import MappingType
+from tvm_fusionx.operators import REORGANIZE, MappingType
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,27 @@ def _why_not_whole(_: Partition, candidate: Candidate, limits: Limits) -> Refusa
     on_the_way = candidate.above([outputs[-1].node])
     if not all(value.node in on_the_way for value in outputs[:-1]):
         return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names}, none on the way to the last")
+    for node in candidate.below([value.node for value in outputs[:-1]]):
+        if not _reads_everything(node):
+            return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names}, of which {node.op} reads a part")
     return None
+
+
+def _reads_everything(node: Node) -> bool:
+    """Tell whether a call reads every element of its operands: a gather may leave some out.
+
+    A kernel computes a result on the way where the last one reads it, and nowhere else.
+    """
+    return (
+        is_elementwise(node)
+        or node.op in REORGANIZE
+        or node.op in _PERMUTATIONS
+        or _works_by_rows(node)
+    )
+
+
+# Movements that put every element of their operand in one place.
+_PERMUTATIONS = frozenset(["layout_transform", "reverse", "transpose"])
 
 
 def _works_by_rows(node: Node) -> bool:
