@@ -38,6 +38,11 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         lambda: x * y * relay.const(3.0),
         "an operand is not a constant",
     ),
+    "bias that is a scalar": (
+        "fold_input_summand_into_bias",
+        lambda: relay.nn.dense(x + const(8), const(1, 8, seed=1)) + relay.const(1.0),
+        None,
+    ),
     "division of integers": (
         "factor_common_divisor",
         lambda: relay.divide(n, relay.const(2)) + relay.divide(m, relay.const(2)),

@@ -78,7 +78,7 @@ def fold_input_summand_into_bias(graph: Graph, node: Node) -> list[Replacement] 
             continue
         data, weight = product.node.operands
         units = weight.shape[0]
-        if bias.type.elements != units or bias.shape[-1] != units or result.shape[-1] != units:
+        if bias.shape[-1:] != (units,) or bias.type.elements != units or result.shape[-1] != units:
             continue
         found = _scaled_input(data, "add", data.shape[-1])
         if found is None or not weight.is_constant or not weight.type.is_float:
