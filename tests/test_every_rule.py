@@ -101,6 +101,7 @@ def _is_caught(rule: Rule) -> bool:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", DECLARED, **_named)
 def test_a_fault_in_the_right_side_is_caught(rule: Rule) -> None:
     assert rule.rhs is not None
@@ -128,11 +129,13 @@ def _negated(rule: Rule) -> Rule:
     return replace(rule, attempts=attempts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", SAMPLED, **_named)
 def test_a_result_of_the_wrong_sign_is_caught(rule: Rule) -> None:
     assert _is_caught(_negated(rule))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", CONDITIONAL, **_named)
 def test_a_dropped_condition_is_caught(rule: Rule) -> None:
     """For each condition there is an example that it alone refuses."""

@@ -73,6 +73,7 @@ def network() -> tvm.IRModule:
 MODULES = {"attention": attention, "network": network}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fuse", [True, False], ids=["fused", "unfused"])
 @pytest.mark.parametrize("name", MODULES)
 def test_numbers_are_plain_tvms(name: str, fuse: bool) -> None:
@@ -244,6 +245,7 @@ def test_an_unknown_target_is_a_typed_error() -> None:
         fx.pipeline("toaster")
 
 
+@pytest.mark.slow
 def test_a_plan_may_be_optimal_or_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVM_FUSIONX_DATA", str(tmp_path / "data"))
     costs = costs_path(setting_of(TARGET))

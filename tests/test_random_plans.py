@@ -21,6 +21,7 @@ FAST_EXAMPLES = 8
 SLOW_EXAMPLES = 60
 
 
+@pytest.mark.slow
 @settings(max_examples=FAST_EXAMPLES)
 @given(random_relay(), planner_options(), st.booleans())
 def test_small_functions_keep_their_numbers(

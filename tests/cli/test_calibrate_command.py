@@ -24,6 +24,7 @@ def run(
     return runner(capsys)
 
 
+@pytest.mark.slow
 def test_rates_are_measured_printed_and_kept(run: Callable[..., Ran], tmp_path: Path) -> None:
     written = tmp_path / "costs.json"
     ran = run("calibrate", "--json", written)

@@ -15,6 +15,7 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
+from tests.sampled import few_fast
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.layout import pack_convolutions
 
@@ -50,7 +51,7 @@ LEAVE = {
 }
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("name", few_fast(MIXED))
 def test_chunks_of_two_widths_meet_in_the_narrower(name: str) -> None:
     body = MIXED[name]
     made = from_relay(module(body)["main"])
@@ -62,7 +63,7 @@ def test_chunks_of_two_widths_meet_in_the_narrower(name: str) -> None:
     assert_close(found, run_plain(module(body), inputs), REASSOCIATING)
 
 
-@pytest.mark.parametrize("name", [*STAY, *LEAVE])
+@pytest.mark.parametrize("name", few_fast([*STAY, *LEAVE]))
 def test_operators_follow_or_get_the_image(name: str) -> None:
     stays = name in STAY
     body = STAY[name] if stays else LEAVE[name]

@@ -33,6 +33,9 @@ class Avx:
     lanes: int = 8
 
 
+pytestmark = pytest.mark.slow
+
+
 def conv(data: relay.Expr, outputs: int, kernel: int, seed: int = 1, **attrs: object) -> relay.Expr:
     """Return a convolution with constant weights and bias; `groups` as in Relay."""
     inputs = int(relay.transform.InferTypeLocal(data).shape[1])

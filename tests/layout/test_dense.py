@@ -19,6 +19,7 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
+from tests.sampled import few_fast
 from tvm_fusionx.ecg import to_relay
 from tvm_fusionx.layout import pack_dense
 from tvm_fusionx.layout.dense import pack_weights, why_not_pack
@@ -40,7 +41,7 @@ PRODUCTS: dict[str, Callable[[], relay.Expr]] = {
 }
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("name", few_fast(PRODUCTS))
 def test_packed_product(name: str) -> None:
     mod = module(PRODUCTS[name]())
     inputs = inputs_of(mod)

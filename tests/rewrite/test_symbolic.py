@@ -185,6 +185,7 @@ def _is_zero(difference: Any) -> bool:
 REAL = [rule for rule in ALL_RULES if rule.lhs is not None and rule.domain is not Domain.INTEGER]
 
 
+@pytest.mark.slow
 def test_no_rule_is_disproved_and_most_are_proved() -> None:
     found = {rule.name: is_proved(rule) for rule in REAL}
     assert [name for name, proved in found.items() if proved is False] == []

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import AVX2, AVX512, assert_scheduled, describe, unscheduled
 from tests.schedules.matrix_blocks import attention, attention_scores, layer_norm
@@ -40,11 +41,12 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_attention(case: str) -> None:
     assert_scheduled(BLOCKS[case], "attention", REASSOCIATING)
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(
     heads=st.integers(1, 4),

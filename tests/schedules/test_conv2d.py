@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import AVX2, assert_scheduled, dense, describe, hard_swish
 from tvm_fusionx.schedules.conv2d import CONV2D
@@ -64,7 +65,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_a_block_around_a_dense_convolution_is_one_right_kernel(case: str) -> None:
     assert_scheduled(BLOCKS[case], "conv2d", REASSOCIATING)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import (
     AVX2,
@@ -43,7 +44,7 @@ IMAGES = {
 }
 
 
-@pytest.mark.parametrize("case", IMAGES)
+@pytest.mark.parametrize("case", few_fast(IMAGES))
 def test_it_is_the_convolution(case: str) -> None:
     assert_scheduled(IMAGES[case], "conv_image", REASSOCIATING)
 

@@ -7,6 +7,7 @@ import pytest
 import tvm
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
 from tests.schedules.blocked_blocks import unscheduled
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
@@ -20,7 +21,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_block(case: str) -> None:
     target = tvm.target.Target("llvm -num-cores=2")
     scheduled = schedule(unscheduled(BLOCKS[case]), target, template="default")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING
 from tests.schedules.blocked_blocks import assert_scheduled, dense, depthwise, describe, hard_swish
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
@@ -19,7 +20,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_a_block_around_a_depthwise_convolution_is_one_right_kernel(case: str) -> None:
     assert_scheduled(BLOCKS[case], "depthwise", REASSOCIATING)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.depthwise_pairs import blocked_image, depthwise, hard_swish, pair, pointwise, relu6
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
 from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, describe, unscheduled
@@ -49,7 +50,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("case", PAIRS)
+@pytest.mark.parametrize("case", few_fast(PAIRS))
 def test_it_is_both_convolutions(case: str) -> None:
     assert_scheduled(PAIRS[case], NAME, REASSOCIATING)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import assert_scheduled, describe
 from tests.schedules.matrix_blocks import (
@@ -77,7 +78,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_product(case: str) -> None:
     assert_scheduled(BLOCKS[case], "dot", REASSOCIATING)
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, TARGET, var
 from tests.schedules.blocked_blocks import assert_scheduled, describe
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
@@ -59,6 +60,7 @@ def test_a_sum_is_stored_once_in_the_nest_of_its_norm() -> None:
 SIZES = st.integers(1, 40)
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(rows=SIZES, columns=SIZES, depth=st.integers(1, 20))
 def test_product_with_its_sum_and_norm(rows: int, columns: int, depth: int) -> None:
@@ -68,6 +70,7 @@ def test_product_with_its_sum_and_norm(rows: int, columns: int, depth: int) -> N
     assert_any_template(body)
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(rows=SIZES, panels=st.integers(1, 4), depth=st.integers(2, 20))
 def test_packed_product_with_its_sum_and_norm(rows: int, panels: int, depth: int) -> None:
@@ -100,7 +103,7 @@ def _with(first: relay.Expr, second: Any) -> relay.Expr:
     return relay.Tuple([first, second(first)])
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", few_fast(CASES))
 def test_two_results(case: str) -> None:
     assert_any_template(CASES[case]())
 

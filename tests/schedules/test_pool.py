@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import assert_scheduled, depthwise, describe
 from tvm_fusionx.schedules.pool import POOL
@@ -24,7 +25,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_a_block_around_a_pooling_is_one_right_kernel(case: str) -> None:
     assert_scheduled(BLOCKS[case], "pool", REASSOCIATING)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import assert_scheduled
 from tests.schedules.matrix_blocks import layer_norm
@@ -66,6 +67,6 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_block(case: str) -> None:
     assert_scheduled(BLOCKS[case], "rows", REASSOCIATING)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tvm import relay
 
+from tests.sampled import few_fast
 from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
 from tests.schedules.blocked_blocks import AVX2, as_block, describe, hard_swish
 from tests.schedules.winograd_convolution import (
@@ -42,7 +43,7 @@ def _check(made: Any, expected: Any) -> None:
     assert_close(run_once(library, inputs), run_plain(module(expected), inputs), WINOGRAD_TOLERANCE)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", few_fast(CASES))
 def test_it_is_the_direct_convolution(case: str) -> None:
     shape, outputs, padding, tile = CASES[case]
     made = filtered(shape, outputs, padding, tile)

@@ -75,6 +75,7 @@ def case(op_type: str, inputs: list[Any], **attributes: Any) -> Case:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op_type", GATES)
 def test_every_direction_agrees_with_onnxruntime(op_type: str) -> None:
     check(
