@@ -82,7 +82,14 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["tvm_fusionx", "tvm_fusionx.*"]),
-    package_data={"tvm_fusionx": ["py.typed", "report/templates/*", "**/*.json"]},
+    package_data={
+        "tvm_fusionx": [
+            "py.typed",
+            "report/templates/*",
+            "**/*.json",
+            "devices/opencl/**/*",
+        ]
+    },
     install_requires=CORE,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["fusionx = tvm_fusionx.cli:main"]},

@@ -27,6 +27,7 @@ ROOMS = (
     "passes",
     "lowering",
     "measuring",
+    "devices",
     "pipeline",
     "kernels",
     "library",

@@ -24,6 +24,7 @@ COMMANDS = (
     "calibrate",
     "profile-db",
     "zoo",
+    "opencl",
     "doctor",
 )
 

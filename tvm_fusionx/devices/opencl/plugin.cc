@@ -1,0 +1,46 @@
+// Makes target.build.opencl of a TVM that was compiled without OpenCL return a module that runs.
+//
+// That TVM generates OpenCL source, but wraps it in a DeviceSourceModule, which only can be saved.
+// Compiled into one library with TVM's own OpenCL runtime, this file registers a second version of
+// target.build.opencl that hands the source to that runtime.
+#include <dmlc/memory_io.h>
+#include <tvm/runtime/module.h>
+#include <tvm/runtime/registry.h>
+
+#include <string>
+
+namespace {
+using tvm::runtime::Module;
+using tvm::runtime::PackedFunc;
+using tvm::runtime::Registry;
+using tvm::runtime::TVMArgs;
+using tvm::runtime::TVMRetValue;
+
+// Both kinds of module are saved as (format, functions, source), so that one can be loaded as the
+// other without TVM's compiler headers, which the wheel does not ship.
+Module Executable(Module source) {
+  std::string bytes;
+  dmlc::MemoryStringStream stream(&bytes);
+  source->SaveToBinary(&stream);
+  stream.Seek(0);
+  const PackedFunc* load = Registry::Get("runtime.module.loadbinary_opencl");
+  ICHECK(load != nullptr) << "TVM's OpenCL runtime is not part of this library";
+  return (*load)(static_cast<void*>(static_cast<dmlc::Stream*>(&stream)));
+}
+
+struct Install {
+  Install() {
+    const PackedFunc* found = Registry::Get("target.build.opencl");
+    if (found == nullptr) return;  // a TVM that only runs models generates no source
+    PackedFunc generate = *found;
+    Registry::Register("target.build.opencl", /*can_override=*/true)
+        .set_body([generate](TVMArgs args, TVMRetValue* result) {
+          TVMRetValue generated;
+          generate.CallPacked(args, &generated);
+          *result = Executable(generated.operator Module());
+        });
+    Registry::Register("fusionx.opencl.executable", /*can_override=*/true)
+        .set_body_typed(Executable);
+  }
+} install;
+}  // namespace
