@@ -13,12 +13,22 @@ import tvm
 import tvm.meta_schedule
 from tvm import relay
 
-from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import (
+    EXACT,
+    REASSOCIATING,
+    TARGET,
+    assert_close,
+    inputs_of,
+    module,
+    run_plain,
+    var,
+)
 from tests.schedules.blocked_blocks import as_block, unscheduled
-from tvm_fusionx.errors import RecordError, TargetError
-from tvm_fusionx.lowering import load_records, lowering
+from tvm_fusionx.errors import TargetError
+from tvm_fusionx.lowering import compile_kernel, lowering
+from tvm_fusionx.records import FORMAT_VERSION
 from tvm_fusionx.report.plain_tvm import run_once
-from tvm_fusionx.schedules import resolve_target, target_key
+from tvm_fusionx.schedules import resolve_target, schedule, target_key
 
 RESOLVED = resolve_target(TARGET)
 
@@ -146,7 +156,13 @@ def _write(path: Path, *rows: dict[str, Any]) -> Path:
 
 def _record(body: relay.Expr, **knobs: int) -> dict[str, Any]:
     digest = str(tvm.ir.structural_hash(unscheduled(body)))
-    return {"target": target_key(RESOLVED), "hash": digest, "template": "dot", "knobs": knobs}
+    return {
+        "version": FORMAT_VERSION,
+        "target": target_key(RESOLVED),
+        "hash": digest,
+        "template": "dot",
+        "knobs": knobs,
+    }
 
 
 def test_a_record_sets_the_knobs(tmp_path: Path) -> None:
@@ -158,24 +174,41 @@ def test_a_record_sets_the_knobs(tmp_path: Path) -> None:
         assert log.entries[0].knobs["tile_rows"] == 2
 
 
-def test_records_of_another_target(tmp_path: Path) -> None:
-    row = {"target": "llvm cortex-a53", "hash": "1", "template": "dot", "knobs": {}}
-    path = _write(tmp_path / "tuned.jsonl", row)
-    with pytest.raises(RecordError, match="cortex-a53"):
-        load_records(path, RESOLVED)
+def test_the_share_of_the_records_is_logged_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = relay.nn.matmul(var("x", 8, 6), var("w", 6, 32))
+    path = _write(tmp_path / "tuned.jsonl", _record(body, tile_rows=2) | {"trials": 3})
+    with caplog.at_level("INFO", "tvm_fusionx.lowering"), lowering(TARGET, path):
+        relay.build(as_block(body), RESOLVED)
+    said = [each.message for each in caplog.records if "tuning records" in each.message]
+    assert said == ["tuning records: 1 of 1 blocks tuned"]
 
 
-def test_damaged_records_name_the_line(tmp_path: Path) -> None:
-    path = _write(tmp_path / "tuned.jsonl", _record(relay.nn.relu(var("x", 4))))
-    with path.open("a", encoding="utf-8") as file:
-        file.write('{"target": "llvm", "ha')
-    with pytest.raises(RecordError, match="line 2"):
-        load_records(path, RESOLVED)
+def test_records_of_no_block_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = _write(tmp_path / "tuned.jsonl", _record(relay.nn.relu(var("x", 4, 7))))
+    with lowering(TARGET, path):
+        relay.build(_relu_block(), RESOLVED)
+    assert [each.levelname for each in caplog.records if "0 of 1" in each.message] == ["WARNING"]
 
 
-def test_missing_records(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"none\.jsonl"):
-        load_records(tmp_path / "none.jsonl", RESOLVED)
+def test_the_log_keeps_the_block_that_records_know() -> None:
+    body = relay.nn.relu(var("x", 4, 8))
+    with lowering(TARGET) as log:
+        relay.build(as_block(body), RESOLVED)
+    assert log.entries[0].key == str(tvm.ir.structural_hash(unscheduled(body)))
+
+
+def test_a_kernel_compiled_alone_computes_what_the_model_does() -> None:
+    body = relay.nn.softmax(var("x", 4, 37))
+    scheduled = schedule(unscheduled(body), RESOLVED)
+    kernel = compile_kernel(scheduled.func, RESOLVED, "alone")
+    inputs = inputs_of(module(body))
+    result = tvm.nd.empty((4, 37))
+    kernel["alone"](tvm.nd.array(inputs["x"]), result)
+    assert_close([result.numpy()], run_plain(module(body), inputs), REASSOCIATING)
 
 
 @pytest.mark.parametrize(

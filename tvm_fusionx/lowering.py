@@ -9,10 +9,9 @@ what a trace can express.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,8 @@ from tvm_fusionx._tvm import (
     let_cure,
     remembered_library_information,
 )
-from tvm_fusionx.errors import RecordError
-from tvm_fusionx.schedules import Scheduled, resolve_target, schedule, target_key
+from tvm_fusionx.records import Record, coverage_text, load_records
+from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
 from tvm_fusionx.schedules.sharing import share_kernels
@@ -49,8 +48,6 @@ LOOP_PARTITION = "tir.LoopPartition"
 
 # Phase of TVM's lowering in which a pass sees vectorised, unrolled, flat loops.
 AFTER_LOWERING = 3
-RECORD_FILES = "*.jsonl"
-RECORD_FIELDS = ("target", "hash", "template", "knobs")
 
 # Reported as the template of blocks with extern operators, which TVM's own schedule serves.
 TOPI_TEMPLATE = "topi"
@@ -75,6 +72,19 @@ class LoweredBlock:
     func: Any = field(default=None, repr=False, compare=False)
     """The scheduled PrimFunc; None where TVM's own schedule serves the block."""
 
+    source: Any = field(default=None, repr=False, compare=False)
+    """The PrimFunc before it was scheduled; None where TVM's own schedule serves the block."""
+
+    @property
+    def key(self) -> str | None:
+        """Return the structural hash that tuning records know the block by."""
+        return None if self.source is None else block_hash(self.source)
+
+
+def block_hash(func: Any) -> str:
+    """Return the structural hash of an unscheduled block, the same in every process."""
+    return str(tvm.ir.structural_hash(func))
+
 
 @dataclass
 class LoweringLog:
@@ -83,22 +93,14 @@ class LoweringLog:
     entries: list[LoweredBlock] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Record:
-    """A tuned choice for one block."""
-
-    template: str
-    knobs: dict[str, int]
-
-
 class _Session:
     """The state of one scope: its target, records, log, and the blocks scheduled so far."""
 
-    def __init__(self, target: tvm.target.Target, records: dict[str, Record]) -> None:
+    def __init__(self, target: tvm.target.Target, records: Mapping[str, Record]) -> None:
         self.target = target
         self.records = records
         self.log = LoweringLog()
-        self.pending: Scheduled | None = None
+        self.pending: tuple[Any, Scheduled] | None = None
         self.groups: dict[str, int] = {}
         """For each kernel's symbol, a number that kernels of equal blocks share."""
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
@@ -144,8 +146,10 @@ def _convert(args: Any, constants: Any) -> Any:
         reason = "it contains an extern operator or a dynamic shape"
         session.log.entries.append(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
         return None
-    session.pending = session.schedule(simplify_indices(func))
-    return session.pending.func
+    source = simplify_indices(func)
+    scheduled = session.schedule(source)
+    session.pending = source, scheduled
+    return scheduled.func
 
 
 def register() -> None:
@@ -187,8 +191,9 @@ class _EmptyTraces(PyDatabase):
 
     def query_tuning_record(self, mod: Any, target: Any, workload_name: Any = None) -> Any:
         """Answer with the empty trace, and log the decision that was made by the converter."""
-        scheduled, self.session.pending = self.session.pending, None
-        if scheduled is not None:
+        pending, self.session.pending = self.session.pending, None
+        if pending is not None:
+            source, scheduled = pending
             self.session.groups[str(workload_name or "")] = id(scheduled)
             self.session.log.entries.append(
                 LoweredBlock(
@@ -197,6 +202,7 @@ class _EmptyTraces(PyDatabase):
                     scheduled.knobs,
                     scheduled.fallback_reason,
                     scheduled.func,
+                    source,
                 )
             )
         return TuningRecord(Trace([], {}), Workload(mod), None, target, None)
@@ -215,7 +221,9 @@ class _EmptyTraces(PyDatabase):
 
 @contextlib.contextmanager
 def lowering(
-    target: str | tvm.target.Target, records: str | Path | None = None
+    target: str | tvm.target.Target,
+    records: str | Path | Mapping[str, Record] | None = None,
+    device: str | None = None,
 ) -> Iterator[LoweringLog]:
     """Schedule every block that ``relay.build`` meets in this scope with our templates.
 
@@ -228,7 +236,10 @@ def lowering(
     target
         What is built for; give ``relay.build`` the same.
     records
-        File of tuned records, or a folder of such files (``*.jsonl``).
+        File of tuned records, a folder of such files (``*.jsonl``), or what
+        ``tvm_fusionx.records.load_records`` returned. How much of the model they cover is logged.
+    device
+        Fingerprint of the device that will run the model: its records go before those of others.
 
     Yields
     ------
@@ -243,7 +254,8 @@ def lowering(
         When the records cannot be read or are all of other targets.
     """
     resolved = resolve_target(target)
-    session = _Session(resolved, load_records(records, resolved))
+    chosen = records if isinstance(records, Mapping) else load_records(records, resolved, device)
+    session = _Session(resolved, chosen)
     register()
     with contextlib.ExitStack() as scope:
         scope.enter_context(let_cure())
@@ -255,6 +267,29 @@ def lowering(
         _sessions().append(session)
         scope.callback(_sessions().pop)
         yield session.log
+    if records is not None and session.log.entries:
+        keys = [entry.key for entry in session.log.entries]
+        said = logging.INFO if any(key in chosen for key in keys) else logging.WARNING
+        logger.log(said, "tuning records: %s", coverage_text(keys, chosen))
+
+
+def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:
+    """Compile one scheduled block alone, exactly as a build of the model compiles it.
+
+    Parameters
+    ----------
+    func
+        What ``tvm_fusionx.schedules.schedule`` returned in `func`.
+    name
+        Symbol of the kernel in the module.
+
+    Returns
+    -------
+    tvm.runtime.Module
+        Not linked; its function `name` takes the parameters of `func`.
+    """
+    with let_cure(), _pass_context():
+        return tvm.build(func, target=target, name=name)
 
 
 def _pass_context() -> Any:
@@ -279,74 +314,10 @@ def _pass_context() -> Any:
     )
 
 
-def load_records(path: str | Path | None, target: tvm.target.Target) -> dict[str, Record]:
-    """Return the tuned records for `target` under `path`, by structural hash of their block.
-
-    Each line of a record file is a JSON object with `target` (see ``target_key``), `hash` (of the
-    unscheduled PrimFunc), `template` and `knobs`. Later lines replace earlier ones.
-
-    Raises
-    ------
-    RecordError
-        When nothing can be read at `path`, a line is damaged, or every record is of another target.
-    """
-    if path is None:
-        return {}
-    root = Path(path)
-    files = sorted(root.glob(RECORD_FILES)) if root.is_dir() else [root]
-    found: dict[str, Record] = {}
-    others: set[str] = set()
-    key = target_key(target)
-    for file in files:
-        for record_key, digest, record in _read_records(file):
-            if record_key == key:
-                found[digest] = record
-            else:
-                others.add(record_key)
-    if others and not found:
-        raise RecordError(
-            f"tuning records {root}",
-            expected=f"records for target {key!r}",
-            found=f"only records for {sorted(others)}",
-            next_step="Tune for this target, or build for the target the records are for.",
-        )
-    return found
-
-
-def _read_records(file: Path) -> Iterator[tuple[str, str, Record]]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(
-            f"tuning records {file}",
-            expected="a readable JSON-lines file or a folder of *.jsonl files",
-            found=f"{type(error).__name__}: {error}",
-            next_step="Check the path given as records.",
-        ) from error
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield _parse_record(file, number, line)
-
-
-def _parse_record(file: Path, number: int, line: str) -> tuple[str, str, Record]:
-    try:
-        row = json.loads(line)
-        knobs = {str(name): int(value) for name, value in row["knobs"].items()}
-        return str(row["target"]), str(row["hash"]), Record(str(row["template"]), knobs)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordError(
-            f"tuning records {file}, line {number}",
-            expected=f"a JSON object with {', '.join(RECORD_FIELDS)}",
-            found=f"{line[:80]!r} ({type(error).__name__}: {error})",
-            next_step="Remove the damaged line, or tune again.",
-        ) from error
-
-
 __all__ = [
     "LoweredBlock",
     "LoweringLog",
-    "Record",
-    "load_records",
+    "compile_kernel",
     "lowering",
     "register",
 ]

@@ -104,7 +104,11 @@ def test_records_of_another_target_and_damaged_records_are_refused(
     model = save(perceptron(), tmp_path)
     records = tmp_path / "records.jsonl"
     for content, said in (
-        ('{"target": "llvm other-cpu", "hash": "1", "template": "dot", "knobs": {}}', "other-cpu"),
+        (
+            '{"version": 1, "target": "llvm other-cpu", "hash": "1", "template": "dot", '
+            '"knobs": {}}',
+            "other-cpu",
+        ),
         ('{"target": ', "line 1"),
     ):
         records.write_text(content)
