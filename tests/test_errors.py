@@ -20,6 +20,8 @@ ERRORS = [
 ]
 
 EXIT_CODES = {
+    "DeviceError": EXIT_ENVIRONMENT,
+    "DeviceLostError": EXIT_ENVIRONMENT,
     "LinkError": EXIT_ENVIRONMENT,
     "MissingDependencyError": EXIT_ENVIRONMENT,
     "OutputFileError": EXIT_ENVIRONMENT,
@@ -28,6 +30,8 @@ EXIT_CODES = {
 
 # What a caller that knows nothing of this package would catch.
 BUILT_IN = {
+    "DeviceError": RuntimeError,
+    "DeviceLostError": RuntimeError,
     "InputError": ValueError,
     "LibraryFileError": ValueError,
     "LinkError": RuntimeError,

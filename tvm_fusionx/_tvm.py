@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +19,7 @@ os.environ.setdefault("TOPHUB_LOCATION", "NONE")
 import tvm
 from tvm import tir
 from tvm.relay.backend import te_compiler
+from tvm.rpc import base
 
 # TVM's configuration of a build through our lowering; see `build_config`.
 TIR_CONVERTER_NAME = "fusionx"
@@ -263,3 +266,72 @@ def convert_onnx_node(proto: Any, inputs: list[Any], opset: int) -> list[Any]:
     if isinstance(result, tvm.relay.expr.TupleWrapper):
         return list(result)
     return [result]
+
+
+def connect_rpc(host: str, port: int, key: str, timeout_seconds: float) -> tuple[Any, Any]:
+    """Return a session with an RPC server, and a handle of the socket that TVM holds.
+
+    TVM keeps the socket to itself and waits on it for ever: when a phone is unplugged, a call never
+    returns. The second handle can end that wait. The session is TVM's ``RPCSession``.
+
+    Raises
+    ------
+    TVMError
+        The server refuses, or the connection breaks.
+    OSError
+        The socket is gone before it is found.
+    """
+    from tvm import rpc
+
+    before = _open_sockets()
+    session = rpc.connect(host, port, key, session_timeout=timeout_seconds)
+    # Other threads may have opened sockets too, to other servers.
+    addresses = {place[4][0] for place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    for number in sorted(_open_sockets() - before):
+        handle = _socket_to(number, addresses, port)
+        if handle is not None:
+            return session, handle
+    raise OSError(f"no socket to {host}:{port} is open")
+
+
+def _open_sockets() -> set[int]:
+    """Return the numbers of this process's open files that are sockets."""
+    numbers = set()
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError, ValueError):
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                numbers.add(int(name))
+    return numbers
+
+
+def _socket_to(number: int, addresses: set[Any], port: int) -> socket.socket | None:
+    """Return a second handle of an open socket when its peer has one of these addresses."""
+    handle = socket.socket(fileno=os.dup(number))
+    with contextlib.suppress(OSError, IndexError, TypeError):
+        address, peer_port, *_ = handle.getpeername()
+        if address.removeprefix("::ffff:") in addresses and peer_port == port:
+            return handle
+    handle.close()
+    return None
+
+
+def forgive_lost_arrays() -> None:
+    """Free remote arrays in silence when their device is gone; idempotent.
+
+    Every other remote handle may outlive its connection. An array's raises in its ``__del__``,
+    which Python prints with a long trace for each array of a phone that was unplugged.
+    """
+    array_base = tvm.runtime.NDArray.__mro__[1]
+    original = array_base.__del__
+    if getattr(original, "forgives", False):
+        return
+
+    def free(array: Any) -> None:
+        try:
+            original(array)
+        except tvm.TVMError:
+            if array.handle.contents.device.device_type < base.RPC_SESS_MASK:
+                raise
+
+    free.forgives = True  # type: ignore[attr-defined]
+    array_base.__del__ = free

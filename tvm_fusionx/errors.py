@@ -88,6 +88,16 @@ class LinkError(FusionXError, RuntimeError):
     exit_code = EXIT_ENVIRONMENT
 
 
+class DeviceError(FusionXError, RuntimeError):
+    """A device cannot be used: unknown, not reachable, busy, or refusing what it is given."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
+class DeviceLostError(DeviceError):
+    """The device went away in the middle of a session; a new session may find it again."""
+
+
 class WrongResultError(FusionXError, ArithmeticError):
     """A compiled model's numbers differ from the reference beyond the tolerance."""
 

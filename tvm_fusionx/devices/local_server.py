@@ -1,0 +1,143 @@
+"""Serve one RPC session to the process that started this one, then end.
+
+Started by path with the interpreter, not imported: it needs TVM's runtime alone, which loads in a
+fraction of the time of the compiler. Prints the port as its only line; the parent connects within
+:data:`CONNECT_SECONDS`. TVM's own server does not survive a kernel that crashes, and its
+next session waits for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import socket
+import struct
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+CONNECT_SECONDS = 30.0
+LENGTH = struct.Struct("<i")
+LONGEST_KEY = 4096
+# What a shell reports for a command that `timeout` ended.
+EXIT_TIMEOUT = 124
+THERMAL_ZONES = Path("/sys/class/thermal")
+MILLIDEGREES = 1000.0
+
+
+def main() -> None:
+    """Serve one session."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--key", required=True)
+    parser.add_argument("--timeout", type=float, required=True)
+    parser.add_argument("--library", action="append", default=[])
+    # As `runtime.config_threadpool` takes them.
+    parser.add_argument("--affinity", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--cores", required=True)
+    options = parser.parse_args()
+    listening = socket.create_server(("127.0.0.1", 0))
+    with contextlib.redirect_stdout(sys.stderr):
+        import tvm
+        from tvm.rpc import base
+
+        # Plug-ins refer to TVM's symbols.
+        for library in options.library:
+            ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+        configure = tvm.get_global_func("runtime.config_threadpool")
+        configure(options.affinity, options.threads, options.cores.split(","))
+        register(tvm)
+    sys.stdout.write(f"{listening.getsockname()[1]}\n")
+    sys.stdout.flush()
+    listening.settimeout(CONNECT_SECONDS)
+    connection, _ = listening.accept()
+    listening.close()
+    if not _shake_hands(connection, base, options.key):
+        sys.exit("the client's key differs")
+    number = connection.detach()
+    watchdog = threading.Timer(options.timeout, _expire, (tvm, number, options.timeout))
+    watchdog.daemon = True
+    watchdog.start()
+    tvm.get_global_func("rpc.ServerLoop")(number)
+
+
+def _shake_hands(connection: socket.socket, base: Any, key: str) -> bool:
+    connection.settimeout(CONNECT_SECONDS)
+    stream = connection.makefile("rb", buffering=0)
+    (magic,) = LENGTH.unpack(stream.read(LENGTH.size) or b"\0" * LENGTH.size)
+    (length,) = LENGTH.unpack(stream.read(LENGTH.size) or b"\0" * LENGTH.size)
+    sent = (stream.read(min(length, LONGEST_KEY)) or b"").decode(errors="replace")
+    if magic != base.RPC_MAGIC or sent.split(" ")[0] != f"client:{key}":
+        connection.sendall(LENGTH.pack(base.RPC_CODE_MISMATCH))
+        return False
+    answer = f"server:{key}".encode()
+    connection.sendall(LENGTH.pack(base.RPC_CODE_SUCCESS) + LENGTH.pack(len(answer)) + answer)
+    # TVM's loop wants a socket that blocks.
+    connection.settimeout(None)
+    return True
+
+
+def _expire(tvm: Any, number: int, seconds: float) -> None:
+    """Tell the client that its time is over, and end, whatever a kernel is doing."""
+    message = f"RPCSessionTimeoutError: the session of {seconds:g} s has expired"
+    with contextlib.suppress(Exception):
+        tvm.get_global_func("rpc.ReturnException")(number, message)
+    os._exit(EXIT_TIMEOUT)
+
+
+def register(tvm: Any) -> None:
+    """Register what a client asks of a server; files are those of the working folder."""
+    folder = Path.cwd()
+
+    @tvm.register_func("tvm.rpc.server.workpath", override=True)
+    def workpath(name: str) -> str:
+        return str(folder / Path(name).name)
+
+    @tvm.register_func("tvm.rpc.server.load_module", override=True)
+    def load_module(name: str) -> Any:
+        return tvm.runtime.load_module(workpath(name))
+
+    @tvm.register_func("fusionx.device.facts", override=True)
+    def facts() -> str:
+        return json.dumps(
+            {
+                "system": platform.system(),
+                "arch": platform.machine(),
+                "cpu": cpu_name(),
+                "cores": os.cpu_count() or 1,
+                "runtime": tvm.__version__,
+            }
+        )
+
+    @tvm.register_func("fusionx.device.temperature", override=True)
+    def hottest() -> float:
+        return temperature()
+
+
+def cpu_name() -> str:
+    """Return the processor's name as the system tells it; its architecture where it does not."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n"):
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def temperature() -> float:
+    """Return degrees Celsius of the hottest zone of the processor; NaN where none is told."""
+    found = []
+    for zone in THERMAL_ZONES.glob("thermal_zone*"):
+        with contextlib.suppress(OSError, ValueError):
+            kind = (zone / "type").read_text().strip().lower()
+            if any(word in kind for word in ("cpu", "soc", "pkg", "x86", "tsens")):
+                found.append(int((zone / "temp").read_text()) / MILLIDEGREES)
+    return max(found, default=float("nan"))
+
+
+if __name__ == "__main__":
+    main()
