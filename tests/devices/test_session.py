@@ -44,7 +44,10 @@ def test_a_kernel_that_hangs_ends_with_the_session(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_callers_own_is_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(tvm.TVMError, match=r"none\.so"), open_session(LOCAL) as session:
+    with (
+        pytest.raises(tvm.TVMError, match="Error caught from RPC call"),
+        open_session(LOCAL) as session,
+    ):
         session.remote.load_module("none.so")
     with pytest.raises(ZeroDivisionError), open_session(LOCAL):
         raise ZeroDivisionError
@@ -54,7 +57,9 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "wrong.so"
     path.write_text("text")
     with open_session(LOCAL) as session:
-        with pytest.raises(DeviceError, match=r"wrong\.so: expected a library") as caught:
+        with pytest.raises(
+            DeviceError, match=r"wrong\.so: expected a library.*(invalid|file too short)"
+        ) as caught:
             session.load(path)
         assert not isinstance(caught.value, DeviceLostError)
         # The session still serves.

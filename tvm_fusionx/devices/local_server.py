@@ -98,9 +98,20 @@ def register(tvm: Any) -> None:
     def workpath(name: str) -> str:
         return str(folder / Path(name).name)
 
+    problems: list[str] = []
+
     @tvm.register_func("tvm.rpc.server.load_module", override=True)
     def load_module(name: str) -> Any:
-        return tvm.runtime.load_module(workpath(name))
+        try:
+            return tvm.runtime.load_module(workpath(name))
+        except Exception as error:
+            problems.append(str(error))
+            raise
+
+    # What a Python function raises reaches the client without its message.
+    @tvm.register_func("fusionx.device.last_problem", override=True)
+    def last_problem() -> str:
+        return problems[-1] if problems else ""
 
     @tvm.register_func("fusionx.device.facts", override=True)
     def facts() -> str:

@@ -42,6 +42,7 @@ KEEPALIVE_PROBES = 4
 
 FACTS = "fusionx.device.facts"
 TEMPERATURE = "fusionx.device.temperature"
+LAST_PROBLEM = "fusionx.device.last_problem"
 RECONNECT_ADVICE = "Open a new session; `fusionx doctor --device {name}` says whether it is back."
 
 
@@ -92,10 +93,13 @@ class DeviceSession:
             self.remote.upload(str(path))
             return self.remote.load_module(path.name)
         except (tvm.TVMError, OSError) as error:
-            raise self.lost_because(error) or DeviceError(
+            lost = self.lost_because(error)
+            if lost is not None:
+                raise lost from error
+            raise DeviceError(
                 f"device {self.device.name}, {path.name}",
                 expected="a library that the device takes and loads",
-                found=_sentence(error),
+                found=_last_line(self._ask(LAST_PROBLEM)) or _sentence(error),
                 next_step="Check that it was linked for this device (export_kernel), and "
                 "that the device has room in its temporary folder.",
             ) from error
@@ -255,5 +259,9 @@ def _connect(device: Device, offer: Offer) -> DeviceSession:
 
 def _sentence(error: BaseException) -> str:
     """Return the line of an error that tells most: TVM's traces end with it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    return _last_line(error) or type(error).__name__
+
+
+def _last_line(text: Any) -> str:
+    lines = [line.strip() for line in str(text or "").splitlines() if line.strip()]
+    return lines[-1] if lines else ""
