@@ -1,9 +1,11 @@
-"""What holds for every test: no network, and the same random cases on every run."""
+"""What holds for every test: no network, the same random cases, and the cores left as they were."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Read by TVM when it is imported, so it must be set before any test module is.
@@ -18,3 +20,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fusionx")
+
+
+@pytest.fixture(autouse=True)
+def _cores_stay() -> Iterator[None]:
+    """Plans depend on the usable cores: a test that takes some away would change others."""
+    if not hasattr(os, "sched_getaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    yield
+    after = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before)
+    assert after == before

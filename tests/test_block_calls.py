@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from tvm import relay
 
 from tvm_fusionx.block_calls import is_block_call, operands_of, post_order
@@ -15,6 +16,7 @@ def test_operands_come_before_users_and_each_expression_once() -> None:
     assert order[-1] == root
 
 
+@pytest.mark.slow
 def test_a_graph_deeper_than_the_interpreters_stack_is_walked() -> None:
     depth = 20_000
     expr = relay.var("x", shape=(2,))

@@ -163,6 +163,7 @@ def test_a_pass_can_be_disabled_by_name(name: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_bounds_that_tvm_cannot_tell_do_not_stop_a_build() -> None:
     source = var("source", 1, 3)
     padded = relay.nn.pad(source, ((0, 1), (1, 1)))
@@ -193,6 +194,7 @@ def test_parameters_that_are_not_bound_yet_are_given_to_the_build() -> None:
     assert_close(found, run_plain(mod, {**inputs, **weights}), REASSOCIATING)
 
 
+@pytest.mark.slow
 def test_parameters_that_nobody_gives_stay_inputs() -> None:
     mod, weights = _unbound()
     inputs = {"x": inputs_of(mod)["x"], **weights}

@@ -57,6 +57,7 @@ def _check_blocks(fused: tvm.IRModule) -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 @settings(max_examples=FAST_EXAMPLES)
 @given(random_relay())
 def test_small_functions_keep_their_numbers(mod: tvm.IRModule) -> None:

@@ -54,6 +54,7 @@ def test_the_error_is_an_import_error() -> None:
     assert _python("-c", script, path=str(ROOT)).stdout.strip() == "3"
 
 
+@pytest.mark.slow
 def test_without_onnx_the_passes_import_and_reading_says_what_to_install() -> None:
     script = (
         "import sys; sys.modules['onnx'] = None\n"

@@ -36,6 +36,7 @@ def test_more_than_the_pool_holds_is_said(caplog: pytest.LogCaptureFixture) -> N
     assert "before the first kernel runs" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 def test_cores_taken_from_the_process_are_not_used() -> None:
     script = (
@@ -48,6 +49,7 @@ def test_cores_taken_from_the_process_are_not_used() -> None:
     assert done.stdout.split() == ["1"]
 
 
+@pytest.mark.slow
 def test_more_threads_than_cores_are_possible_in_a_new_process() -> None:
     script = f"import tvm_fusionx as fx; print(fx.threads({len(usable_cores()) + 1}))"
     done = subprocess.run(

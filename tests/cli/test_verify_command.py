@@ -11,6 +11,7 @@ import pytest
 import tvm
 
 from tests.cli.run_cli import Ran, runner
+from tests.sampled import few_fast
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
 
 
@@ -19,7 +20,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     return runner(capsys)
 
 
-@pytest.mark.parametrize("reference", ["ort", "tvm"])
+@pytest.mark.parametrize("reference", few_fast(["ort", "tvm"], 1))
 def test_a_right_model_is_0(run: Callable[..., Ran], tmp_path: Path, reference: str) -> None:
     inputs, written = tmp_path / "in.npz", tmp_path / "report.json"
     np.savez(inputs, x=np.ones((ROWS, FEATURES), "float32"))

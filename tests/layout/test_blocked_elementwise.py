@@ -16,6 +16,7 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
+from tests.sampled import few_fast
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.layout import pack_convolutions
 from tvm_fusionx.layout.blocked_elementwise import all_blocked
@@ -37,7 +38,7 @@ OPERANDS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERANDS)
+@pytest.mark.parametrize("name", few_fast(OPERANDS, 3))
 def test_an_operand_of_any_shape_meets_a_blocked_one(name: str) -> None:
     body = relay.maximum(OPERANDS[name], _conv())
     made = from_relay(module(body)["main"])

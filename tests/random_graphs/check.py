@@ -10,11 +10,10 @@ import numpy as np
 import onnx
 
 from tests.random_graphs.evaluate import Array
+from tvm_fusionx.report.difference import WINOGRAD_TOLERANCE
 
 # Reassociating float32 laws, relative to the largest output.
 TOLERANCE = 1e-5
-# Winograd's minimal filtering trades digits for multiplications (docs/design/winograd.md).
-WINOGRAD_TOLERANCE = 1e-4
 
 
 class Outputs(list["Array"]):

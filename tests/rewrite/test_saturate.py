@@ -64,6 +64,7 @@ def test_saturation_is_no_worse_than_the_greedy_engine(case: str) -> None:
     assert cost_of(saturated.calls()) <= cost_of(greedy.calls())
 
 
+@pytest.mark.slow
 def test_a_condition_is_a_fact_about_a_value() -> None:
     unknown = graph(relay.sqrt(a) * relay.sqrt(b))
     assert saturate(unknown, ALL_RULES) == []

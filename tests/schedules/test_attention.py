@@ -41,7 +41,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", few_fast(BLOCKS))
+@pytest.mark.parametrize("case", few_fast(BLOCKS, 1))
 def test_attention(case: str) -> None:
     assert_scheduled(BLOCKS[case], "attention", REASSOCIATING)
 

@@ -44,7 +44,7 @@ IMAGES = {
 }
 
 
-@pytest.mark.parametrize("case", few_fast(IMAGES))
+@pytest.mark.parametrize("case", few_fast(IMAGES, 1))
 def test_it_is_the_convolution(case: str) -> None:
     assert_scheduled(IMAGES[case], "conv_image", REASSOCIATING)
 
@@ -70,7 +70,7 @@ def test_it_serves_nothing_else(case: str) -> None:
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
-@pytest.mark.parametrize("case", IMAGES)
+@pytest.mark.parametrize("case", few_fast(IMAGES))
 def test_sums_weights_and_inputs_fit_the_registers(case: str, cpu: Cpu) -> None:
     found = find_image_window(describe(IMAGES[case], cpu))
     assert isinstance(found, ImageWindow)

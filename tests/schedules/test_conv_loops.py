@@ -10,6 +10,7 @@ import tvm
 
 from tests.relay_modules import REASSOCIATING, TARGET, assert_close
 from tests.schedules.blocked_blocks import dense, unscheduled
+from tests.sampled import few_fast
 from tvm_fusionx.schedules import resolve_target, schedule
 
 BODY = dense(16, (6, 10), 32, (3, 3), padding=(1, 1, 1, 1))
@@ -37,7 +38,7 @@ def expected() -> np.ndarray:
     return _run(unscheduled(BODY))
 
 
-@pytest.mark.parametrize("knobs", KNOBS, ids=str)
+@pytest.mark.parametrize("knobs", few_fast(KNOBS), ids=str)
 def test_knobs_change_the_speed_and_not_the_numbers(
     knobs: dict[str, int], expected: np.ndarray
 ) -> None:

@@ -78,6 +78,7 @@ def test_packed_product_with_its_sum_and_norm(rows: int, panels: int, depth: int
     assert_scheduled(body, "dot", REASSOCIATING)
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(rows=SIZES, columns=SIZES)
 def test_sum_and_norm(rows: int, columns: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.depthwise_pairs import pair
 from tests.schedules.blocked_blocks import AVX2, AVX512, describe
+from tests.sampled import few_fast
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.pair_structure import Pair, find_pair
@@ -30,7 +31,7 @@ def _pair(channels: int, size: int, outputs: int, stride: int) -> Pair:
     return found
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", few_fast(LAYERS))
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
 def test_the_depthwise_result_of_a_task_stays_in_cache(
     layer: tuple[int, int, int, int], cpu: Cpu
@@ -53,7 +54,7 @@ def test_a_row_too_large_for_the_cache_is_a_task() -> None:
     assert row_choices(_pair(128, 56, 128, 1), small) == [1]
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", few_fast(LAYERS))
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
 def test_tiles_fit_the_registers(layer: tuple[int, int, int, int], cpu: Cpu) -> None:
     found = _pair(*layer)

@@ -43,7 +43,7 @@ def _check(made: Any, expected: Any) -> None:
     assert_close(run_once(library, inputs), run_plain(module(expected), inputs), WINOGRAD_TOLERANCE)
 
 
-@pytest.mark.parametrize("case", few_fast(CASES))
+@pytest.mark.parametrize("case", few_fast(CASES, 1))
 def test_it_is_the_direct_convolution(case: str) -> None:
     shape, outputs, padding, tile = CASES[case]
     made = filtered(shape, outputs, padding, tile)
@@ -63,7 +63,7 @@ def _enlarged(y: Any) -> Any:
     return relay.nn.relu(relay.nn.pad(y, ((0, 0), (0, 0), (1, 1), (2, 0), (0, 0))))
 
 
-@pytest.mark.parametrize("after", [_residual, _unblocked, _enlarged])
+@pytest.mark.parametrize("after", few_fast([_residual, _unblocked, _enlarged], 1))
 def test_what_follows_is_applied(after: Any) -> None:
     case = ((1, 8, 8, 6), 16, (1, 1, 1, 1))
     _check(after(filtered(*case)), after(direct(*case)))

@@ -47,7 +47,9 @@ def parameters_and_multiply_adds(make, names):
     ("make", "pooler", "parameters", "operations"),
     [
         # Devlin et al. 2019; the operations, two a multiply-add, as Sun et al. 2020 print them.
-        (transformer_models.make_bert_base, 768, "110M", "22.5G"),
+        pytest.param(
+            transformer_models.make_bert_base, 768, "110M", "22.5G", marks=pytest.mark.slow
+        ),
         # Sanh et al. 2019, table 3; half of BERT's layers.
         (transformer_models.make_distilbert, 0, "66M", "11.25G"),
         # Lan et al. 2020, table 1; BERT's layers, whose weights are shared.
@@ -55,7 +57,9 @@ def parameters_and_multiply_adds(make, names):
         # Jiao et al. 2020, table 1.
         (transformer_models.make_tinybert, 312, "14.5M", "1.2G"),
         # Sun et al. 2020, table 4, whose operations are not of matrix products alone.
-        (transformer_models.make_mobilebert, 512, "25.3M", None),
+        pytest.param(
+            transformer_models.make_mobilebert, 512, "25.3M", None, marks=pytest.mark.slow
+        ),
         # OpenAI's own count of the smallest model; Radford et al. 2019 print no operations.
         (transformer_models.make_gpt2, 0, "124M", None),
     ],

@@ -26,7 +26,7 @@ from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT
 
 if TYPE_CHECKING:
     from tvm_fusionx.report.difference import Difference
-    from tvm_fusionx.report.verify import VerifyReport
+    from tvm_fusionx.report.verdict import VerifyReport
 
 # Blocks shown unless all are asked for: the worst.
 SHOWN_BLOCKS = 10

@@ -9,6 +9,8 @@ import numpy as np
 
 # Reassociated float32 sums differ by this much, relative to the largest output.
 DEFAULT_TOLERANCE = 1e-5
+# Winograd's minimal filtering trades digits for multiplications (docs/design/winograd.md).
+WINOGRAD_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
