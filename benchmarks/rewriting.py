@@ -1,16 +1,24 @@
 """What rewriting removes from each model: operations, operators, kernels, and the time it takes.
 
-    python benchmarks/rewriting.py MODEL.onnx ...
+    python benchmarks/rewriting.py [MODEL ...] [--strategy saturate] [--verify] [--remaining]
 
-For each ONNX file (its inputs as arrays in ``MODEL.inputs.npz``, from which shapes are taken), one
-row before and one after rewriting, and the rules that were applied. Nothing is compiled.
+A MODEL is an ONNX file (its inputs as arrays in ``MODEL.inputs.npz``, from which shapes are taken)
+or a name of the zoo; all of the zoo without. Each row is one form of the model: after TVM's own
+simplifications alone, then after rewriting. Nothing is compiled unless --verify is given: it holds
+the model to ONNX Runtime with no rules, then with more of them, and tells how far each set of them
+moves the outputs. A JSON file a model is written to benchmarks/results/rewriting/.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +26,91 @@ import numpy as np
 import tvm
 
 import tvm_fusionx as fx
+from tvm_fusionx import zoo
 from tvm_fusionx._tvm import let_cure, simplification_passes
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.fold import fold_constants
-from tvm_fusionx.fusion import PlannerOptions
-from tvm_fusionx.passes import PackLayouts
+from tvm_fusionx.fusion import Plan
+from tvm_fusionx.library import build_versions
+from tvm_fusionx.operators import CONTRACTIONS
+from tvm_fusionx.passes import FuseByMapping, PackLayouts
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
 from tvm_fusionx.passes.rewrite_graph import TVM_OPT_LEVEL, rewrite_module
+from tvm_fusionx.report.bench import describe_device
+from tvm_fusionx.rewrite import ALL_RULES, Application, NumericClass, Rule, Strategy
+from tvm_fusionx.rewrite.cost import cost_of
 from tvm_fusionx.schedules import resolve_target
 
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = ROOT / "out" / "zoo"
+RESULTS = ROOT / "benchmarks" / "results" / "rewriting"
 TARGET = resolve_target("llvm -mcpu=native")
 
+# Sets of rules, each with those before it.
+RULE_SETS: dict[str, tuple[NumericClass, ...]] = {
+    "no rules": (),
+    "exact": (NumericClass.EXACT,),
+    "+ reassociating": (NumericClass.EXACT, NumericClass.REASSOCIATES),
+    "+ conditional": tuple(NumericClass),
+}
 
-def measure(mod: Any) -> tuple[int, int, int]:
-    """Return arithmetic operations, operators and planned kernels of a module."""
-    graph = from_relay(tvm.relay.transform.InferType()(mod)["main"])
-    fold_constants(graph)
-    calls = graph.calls()
-    _, plans = fuse_module(PackLayouts(TARGET)(mod), PlannerOptions())
-    return sum(map(flops, calls)), len(calls), plans["main"].kernels
+
+@dataclass
+class Row:
+    """One form of a model.
+
+    Parameters
+    ----------
+    form
+        Which.
+    operations, operators
+        Arithmetic operations of one run, and calls.
+    kernels, with_product
+        Planned kernels, and those of them that compute a contraction.
+    estimated
+        Kernels by the estimate that rewriting chooses by: a bound from below.
+    seconds
+        Time that rewriting took; None before it.
+    rules
+        How often each rule was applied.
+    """
+
+    form: str
+    operations: int
+    operators: int
+    kernels: int
+    with_product: int
+    estimated: int
+    seconds: float | None = None
+    rules: dict[str, int] = field(default_factory=dict)
+
+    HEAD = (
+        f"{'model':<22} {'form':<10} {'MFLOP':>10} {'operators':>9} {'kernels':>7} "
+        f"{'products':>8} {'estimate':>8} {'seconds':>7}"
+    )
+
+    def text(self, model: str) -> str:
+        """Return the row of the table."""
+        seconds = "" if self.seconds is None else f"{self.seconds:7.2f}"
+        return (
+            f"{model:<22} {self.form:<10} {self.operations / 1e6:>10.2f} {self.operators:>9} "
+            f"{self.kernels:>7} {self.with_product:>8} {self.estimated:>8} {seconds}"
+        ).rstrip()
+
+
+def import_model(model: str) -> tuple[Any, Mapping[str, np.ndarray], Path]:
+    """Return the imported module of a file or of a model of the zoo, its inputs and its file."""
+    path = Path(model)
+    if path.suffix == ".onnx":
+        arrays = np.load(path.with_suffix(".inputs.npz"))
+        inputs = {name: arrays[name] for name in arrays.files}
+    else:
+        MODELS.mkdir(parents=True, exist_ok=True)
+        path = zoo.export(model, MODELS / f"{model}.onnx").path
+        inputs = dict(zoo.sample_inputs(model))
+    shape = {name: array.shape for name, array in inputs.items()}
+    return fx.from_onnx(path, shape=shape)[0], inputs, path
 
 
 def simplified(mod: Any) -> Any:
@@ -46,26 +119,136 @@ def simplified(mod: Any) -> Any:
         return tvm.transform.Sequential(simplification_passes())(mod)
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="+", type=Path)
-    print(f"{'model':<16} {'':<6} {'MFLOP':>10} {'operators':>9} {'kernels':>7} {'seconds':>7}")
-    for path in parser.parse_args().models:
-        inputs = np.load(path.with_suffix(".inputs.npz"))
-        mod, _ = fx.from_onnx(path, shape={name: inputs[name].shape for name in inputs.files})
-        before = measure(simplified(mod))
+def planned(mod: Any) -> Plan:
+    """Return the plan of a module as ``fx.build`` makes it."""
+    options = FuseByMapping(TARGET).planner_options()
+    return fuse_module(PackLayouts(TARGET)(mod), options)[1]["main"]
+
+
+def measure(form: str, mod: Any, plan: Plan) -> Row:
+    """Return what a module and its plan consist of."""
+    graph = from_relay(tvm.relay.transform.InferType()(mod)["main"])
+    fold_constants(graph)
+    calls = graph.calls()
+    return Row(
+        form=form,
+        operations=sum(map(flops, calls)),
+        operators=len(calls),
+        kernels=plan.kernels,
+        with_product=sum(not CONTRACTIONS.isdisjoint(block.ops) for block in plan.blocks),
+        estimated=cost_of(calls).kernels,
+    )
+
+
+def forms(mod: Any, strategies: Sequence[Strategy]) -> Iterator[tuple[Row, Plan]]:
+    """Yield the row and the plan of the model before rewriting, and after it by each strategy."""
+    before = simplified(mod)
+    plan = planned(before)
+    yield measure("before", before, plan), plan
+    for strategy in strategies:
         start = time.perf_counter()
-        rewritten, applications = rewrite_module(mod)
+        rewritten, applications = rewrite_module(mod, strategy=strategy)
         seconds = time.perf_counter() - start
-        after = measure(rewritten)
-        for label, (operations, operators, kernels) in (("before", before), ("after", after)):
-            print(
-                f"{path.stem:<16} {label:<6} {operations / 1e6:>10.2f} {operators:>9} {kernels:>7}"
-                + (f" {seconds:>7.2f}" if label == "after" else "")
-            )
-        rules = Counter(item.rule for item in applications).most_common()
-        print("   " + ", ".join(f"{name} {count}" for name, count in rules), flush=True)
+        plan = planned(rewritten)
+        row = measure("after" if strategy == "greedy" else strategy, rewritten, plan)
+        row.seconds, row.rules = seconds, _counted(applications)
+        yield row, plan
+
+
+def _counted(applications: Sequence[Application]) -> dict[str, int]:
+    return dict(Counter(item.rule for item in applications).most_common())
+
+
+def remaining(plan: Plan) -> Iterator[str]:
+    """Yield the reasons that keep kernels apart, and the kernels without a product."""
+    reasons = Counter(
+        f"{edge.reason.name} {edge.detail}"
+        for edge in plan.edges
+        if edge.reason is not None and edge.reason.name != "RESHAPE_IS_FREE"
+    )
+    yield from (f"{count} x {reason}" for reason, count in reasons.most_common())
+    for block in plan.blocks:
+        if not block.is_reshape_only and CONTRACTIONS.isdisjoint(block.ops):
+            yield f"no product: {block.name}: {' '.join(block.ops)}"
+
+
+def rules_of(classes: Sequence[NumericClass]) -> tuple[Rule, ...]:
+    """Return the rules of some numeric classes."""
+    return tuple(rule for rule in ALL_RULES if rule.numeric_class in classes)
+
+
+def deviations(mod: Any, inputs: Mapping[str, np.ndarray], path: Path) -> Iterator[dict[str, Any]]:
+    """Verify a model with each set of rules; yield its errors relative to the largest output."""
+    unrewritten: Sequence[np.ndarray] = ()
+    for name, classes in RULE_SETS.items():
+        report = fx.verify(mod, None, inputs, TARGET, reference=path, rules=rules_of(classes))
+        unrewritten = unrewritten or report.outputs
+        moved = max(
+            float(np.max(np.abs(found.astype("float64") - expected), initial=0.0))
+            / max(float(np.max(np.abs(expected), initial=0.0)), np.finfo("float32").tiny)
+            for found, expected in zip(report.outputs, unrewritten, strict=True)
+        )
+        yield {
+            "rules": name,
+            "ok": report.ok,
+            "beside_onnx_runtime": report.worst_end_to_end.max_rel,
+            "beside_no_rules": moved,
+        }
+
+
+def main() -> None:
+    """Print the table and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", help="ONNX files, or names of the zoo; all without")
+    parser.add_argument("--strategy", choices=("greedy", "saturate"), default="greedy")
+    parser.add_argument("--verify", action="store_true", help="build, and tell deviations")
+    parser.add_argument("--remaining", action="store_true", help="tell what keeps kernels apart")
+    options = parser.parse_args()
+    strategies: list[Strategy] = ["greedy"]
+    if options.strategy == "saturate":
+        strategies.append("saturate")
+    print(Row.HEAD)
+    for model in options.models or zoo.names():
+        mod, inputs, path = import_model(model)
+        result: dict[str, Any] = {"model": path.stem, **facts(path.stem), "forms": []}
+        for row, plan in forms(mod, strategies):
+            print(row.text(path.stem), flush=True)
+            result["forms"].append(asdict(row))
+            if row.rules:
+                print("   " + ", ".join(f"{name} {count}" for name, count in row.rules.items()))
+            if options.remaining:
+                print("\n".join(f"   {line}" for line in remaining(plan)))
+        if options.verify:
+            result["deviations"] = []
+            for found in deviations(mod, inputs, path):
+                print(
+                    f"   {found['rules']:<16} {'ok' if found['ok'] else 'WRONG':<5} beside ONNX "
+                    f"Runtime {found['beside_onnx_runtime']:.2e}, beside no rules "
+                    f"{found['beside_no_rules']:.2e}",
+                    flush=True,
+                )
+                result["deviations"].append(found)
+        save(result)
+
+
+def facts(model: str) -> dict[str, Any]:
+    """Return when, where and with what this was measured; only seconds depend on it."""
+    flags = [argument for argument in sys.argv[1:] if argument.startswith("--")]
+    flags += ["saturate"] if "saturate" in sys.argv else []
+    return {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "device": describe_device(),
+        "versions": build_versions(),
+        "command": f"python benchmarks/rewriting.py {model} {' '.join(flags)}".strip(),
+    }
+
+
+def save(result: dict[str, Any]) -> None:
+    """Write a model's result over what is known of it; what was not measured now stays."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{result['model']}.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**known, **result}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

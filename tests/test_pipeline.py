@@ -28,6 +28,7 @@ from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.measuring import costs_path, setting_of
 from tvm_fusionx.pipeline import bind_parameters, planner_options
 from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.rewrite import ALL_RULES
 from tvm_fusionx.schedules import resolve_target
 
 PASSES = ["tvm_fusionx.RewriteGraph", "tvm_fusionx.PackLayouts", "tvm_fusionx.FuseByMapping"]
@@ -240,6 +241,15 @@ def test_functions_for_other_compilers_are_left_alone() -> None:
     fused = fx.pipeline(TARGET)(module(relay.nn.relu(relay.Call(theirs, [relay.abs(x)]))))
     kept = [block for block in blocks_of(fused) if "Compiler" in block.attrs]
     assert [operator_names(block.body) for block in kept] == [["exp", "tanh"]]
+
+
+def test_rules_may_be_left_out() -> None:
+    mod = attention()
+    roots = []
+    for rules in (ALL_RULES, ()):
+        blocks = blocks_of(fx.pipeline(TARGET, rules=rules)(mod))
+        roots.append({"sqrt", "rsqrt"} & {name for b in blocks for name in operator_names(b.body)})
+    assert roots == [{"rsqrt"}, {"sqrt"}]
 
 
 def test_an_unknown_target_is_a_typed_error() -> None:

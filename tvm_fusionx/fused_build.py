@@ -51,7 +51,7 @@ def build_fused(
     Parameters
     ----------
     **choices
-        Of :func:`tvm_fusionx.pipeline.planner_options`; ``fuse=False`` puts every operator in a
+        Of :func:`tvm_fusionx.pipeline.pipeline`; ``fuse=False`` puts every operator in a
         block of its own: same lowering, same templates, no fusion.
     """
     resolved = resolve_target(target)

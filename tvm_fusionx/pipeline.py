@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
+from tvm_fusionx.rewrite import ALL_RULES, Rule
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.cpu import is_cpu
 
@@ -75,6 +76,8 @@ def planner_options(
 
 def pipeline(
     target: Any,
+    *,
+    rules: Sequence[Rule] = ALL_RULES,
     **choices: Any,
 ) -> tvm.transform.Sequential:
     """Return all passes, in order, from an imported module to one of blocks.
@@ -83,6 +86,8 @@ def pipeline(
     ----------
     target
         Target string or object; ``-mcpu=native`` is this machine's.
+    rules
+        Rewriting rules to apply; without any, TVM's own simplifications are made all the same.
     **choices
         ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of :func:`planner_options`.
 
@@ -101,7 +106,7 @@ def pipeline(
     return tvm.transform.Sequential(
         [
             # Laws first: they see the model's own operators.
-            RewriteGraph(),
+            RewriteGraph(rules=tuple(rules)),
             # Layouts and packed constants, while every operator still stands alone.
             PackLayouts(resolved),
             # Then blocks.
@@ -131,7 +136,8 @@ def build(
     records
         Tuning records: a file or directory; templates' defaults when None.
     **choices
-        ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of :func:`planner_options`.
+        ``rules`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of
+        :func:`planner_options`.
 
     Returns
     -------

@@ -18,7 +18,14 @@ def _cost(*exprs: relay.Expr) -> Cost:
 def test_each_field_counts_its_own() -> None:
     expr = relay.reshape(relay.transpose(x * y), (4, 8))
     assert _cost(expr) == Cost(
-        arithmetic=32, computing_calls=1, irregular_calls=0, moving_calls=1, bytes=256, calls=3
+        arithmetic=32,
+        bytes=128,
+        kernels=0,
+        computing_calls=1,
+        irregular_calls=0,
+        moving_calls=1,
+        moved_bytes=128,
+        calls=3,
     )
 
 
@@ -36,6 +43,21 @@ ORDERED: dict[str, tuple[Callable[[], relay.Expr], Callable[[], relay.Expr]]] = 
         lambda: relay.concatenate(
             [relay.nn.dense(x, const(4, 8, seed=seed)) for seed in range(2)], axis=1
         ),
+    ),
+    "bytes before kernels": (
+        lambda: relay.nn.dense(x, const(2, 8)),
+        lambda: relay.abs(relay.negative(relay.abs(relay.negative(x)))),
+    ),
+    "kernels before calls": (
+        lambda: relay.Tuple(
+            [
+                relay.strided_slice(
+                    relay.nn.dense(x, const(8, 8)), [0, 4 * part], [4, 4 * part + 4]
+                )
+                for part in range(2)
+            ]
+        ),
+        lambda: relay.Tuple([relay.nn.dense(x, const(4, 8, seed=seed)) for seed in range(2)]),
     ),
     "slices before split": (
         lambda: relay.Tuple([relay.strided_slice(x, [0], [2]), relay.strided_slice(x, [2], [4])]),

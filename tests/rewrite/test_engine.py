@@ -10,7 +10,7 @@ from tvm_fusionx.ecg import Graph
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.rewrite import ALL_RULES, Law, NumericClass, Refused, engine, graph_rule, rewrite
 from tvm_fusionx.rewrite import rule as declare
-from tvm_fusionx.rewrite.cost import Cost, cost_of
+from tvm_fusionx.rewrite.cost import NOTHING, cost_of
 from tvm_fusionx.rewrite.engine import MAX_ROUNDS, apply_rules
 from tvm_fusionx.rewrite.rule import Replacement
 from tvm_fusionx.rewrite.term import Term, op
@@ -76,7 +76,7 @@ def test_rules_that_fight_are_stopped_and_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # A cost that lies: whatever is there now costs more than what takes its place.
-    costs = itertools.cycle([Cost(1, 0, 0, 0, 0, 0), Cost(0, 0, 0, 0, 0, 0)])
+    costs = itertools.cycle([NOTHING._replace(arithmetic=1), NOTHING])
     monkeypatch.setattr(engine, "cost_of", lambda nodes: next(costs))
     found = graph(relay.exp(x))
     applied = apply_rules(found, [exp_to_tanh, tanh_to_exp])
@@ -98,6 +98,32 @@ def test_the_first_rule_is_taken_at_equal_gain() -> None:
         assert applied.rule == rules[0].name
 
 
+def test_kernels_decide_where_neither_arithmetic_nor_bytes_do() -> None:
+    expr = relay.exp(relay.transpose(relay.transpose(x, [1, 0]), [1, 0]))
+
+    def count(kernels_by_calls: dict[int, int]) -> list[str]:
+        found = graph(expr)
+        apply_rules(
+            found,
+            [RULES["merge_transposes"]],
+            count_kernels=lambda cut: kernels_by_calls[len(cut.calls())],
+        )
+        return _operators(found)
+
+    three_calls, one_call = 3, 1
+    assert count({three_calls: 2, one_call: 1}) == ["exp"]
+    assert count({three_calls: 1, one_call: 1}) == ["exp"], "then fewer calls decide"
+    assert count({three_calls: 1, one_call: 2}) == ["transpose", "transpose", "exp"]
+
+
+def test_fewer_operations_are_worth_a_kernel() -> None:
+    def never(cut: Graph) -> int:
+        raise AssertionError("arithmetic decides before kernels do")
+
+    found = graph(relay.exp(x))
+    assert apply_rules(found, [exp_to_abs], count_kernels=never)
+
+
 def test_the_largest_gain_comes_first_wherever_it_is() -> None:
     large = var("large", 8, 8)
     found = graph(relay.exp(x), relay.exp(large))
@@ -110,7 +136,7 @@ def test_an_application_says_what_where_and_how_much() -> None:
     found = graph(relay.Call(relay.op.get("exp"), [x], None, None, span))
     (applied,) = apply_rules(found, [exp_to_abs])
     assert (applied.rule, applied.node) == ("exp_to_abs", "layer/exp")
-    assert applied.gain == Cost(9 * 32, 0, 0, 0, 0, 0)
+    assert applied.gain == NOTHING._replace(arithmetic=9 * 32)
 
 
 @declare(lhs=lambda a: op.sqrt(a), law=Law.COMMUTATIVE)

@@ -10,6 +10,7 @@ import tvm
 
 from tvm_fusionx._tvm import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.fusion import plan
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.rewrite import ALL_RULES, Application, Rule, Strategy, rewrite
 
@@ -86,8 +87,20 @@ def rewrite_module(
 
     def apply_rules(_: str, graph: Graph) -> Any:
         applications.extend(
-            rewrite(graph, rules, exact=exact, strategy=strategy, budget_seconds=budget_seconds)
+            rewrite(
+                graph,
+                rules,
+                exact=exact,
+                strategy=strategy,
+                budget_seconds=budget_seconds,
+                count_kernels=planned_kernels,
+            )
         )
         return to_relay(graph)
 
     return transform_graphs(mod, apply_rules), applications
+
+
+def planned_kernels(graph: Graph) -> int:
+    """Return how many kernels the planner makes of a graph, on no target in particular."""
+    return plan(graph).kernels

@@ -9,7 +9,7 @@ or rewriting), or by the executor, and shows in the end-to-end row.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from tvm_fusionx.report.reference import Reference, reference_outputs
 from tvm_fusionx.report.reproduction import write_reproduction
 from tvm_fusionx.report.stepwise import StepwiseExecutor
 from tvm_fusionx.report.verdict import EXACT, PLAIN, BlockVerdict, VerifyReport
+from tvm_fusionx.rewrite import ALL_RULES, Rule
 from tvm_fusionx.schedules.winograd import WINOGRAD
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ def verify(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
     records: str | Path | None = None,
+    rules: Sequence[Rule] = ALL_RULES,
     reproduction: str | Path | None = None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> VerifyReport:
@@ -78,8 +80,8 @@ def verify(
         An output outside of that is right all the same when the model itself is not known so
         closely: when it is within its conditioning (:mod:`tvm_fusionx.report.conditioning`). Blocks
         have no such excuse.
-    records
-        Tuning records, as for :func:`fx.build`.
+    records, rules
+        Tuning records and rewriting rules, as for :func:`fx.build`.
     reproduction
         Folder for the reproduction; ``fusionx-reproduction`` in the working directory by default.
     on_stage
@@ -97,7 +99,7 @@ def verify(
     mod = relay.transform.InferType()(mod)
     arrays = check_inputs(inputs, inputs_of(mod, params))
     on_stage("building")
-    build = build_fused(mod, target, params=params, records=records)
+    build = build_fused(mod, target, params=params, records=records, rules=rules)
     exposed = expose_blocks(build.module)
     on_stage("computing each block's right outputs")
     true_values = _true_values(exposed, target, arrays)

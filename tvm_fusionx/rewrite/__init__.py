@@ -7,6 +7,7 @@ from typing import Literal
 
 from tvm_fusionx.ecg.graph import Graph
 from tvm_fusionx.rewrite.engine import Application, apply_rules
+from tvm_fusionx.rewrite.neighbourhood import CountKernels
 from tvm_fusionx.rewrite.rule import Law, NumericClass, Refused, Rule, graph_rule, rule
 from tvm_fusionx.rewrite.rules import ALL_RULES
 from tvm_fusionx.rewrite.saturate import saturate
@@ -36,6 +37,7 @@ def rewrite(
     exact: bool = False,
     strategy: Strategy = "greedy",
     budget_seconds: float = 5.0,
+    count_kernels: CountKernels | None = None,
 ) -> list[Application]:
     """Rewrite a graph in place.
 
@@ -52,6 +54,8 @@ def rewrite(
         largest gain is taken first everywhere; it needs ``egglog``.
     budget_seconds
         Time for saturation.
+    count_kernels
+        Plans the surroundings of a change where kernels decide; without, they are estimated.
 
     Returns
     -------
@@ -70,4 +74,4 @@ def rewrite(
         if exact:
             raise ValueError("saturation regroups sums, which exact forbids: use strategy='greedy'")
         done = saturate(graph, rules, budget_seconds=budget_seconds)
-    return done + apply_rules(graph, rules, exact=exact)
+    return done + apply_rules(graph, rules, exact=exact, count_kernels=count_kernels)

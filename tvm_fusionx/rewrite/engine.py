@@ -12,7 +12,9 @@ import tvm
 
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Graph, Node
+from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.rewrite.cost import NOTHING, Cost, cost_of, freed_by
+from tvm_fusionx.rewrite.neighbourhood import Change, CountKernels
 from tvm_fusionx.rewrite.rule import Attempt, NumericClass, Refused, Replacement, Rule
 
 logger = logging.getLogger(__name__)
@@ -54,7 +56,13 @@ class _Opportunity:
     attempt: int
 
 
-def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> list[Application]:
+def apply_rules(
+    graph: Graph,
+    rules: Sequence[Rule],
+    *,
+    exact: bool = False,
+    count_kernels: CountKernels | None = None,
+) -> list[Application]:
     """Rewrite `graph` in place.
 
     Parameters
@@ -65,6 +73,9 @@ def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> 
         In order of preference at equal gain.
     exact
         Whether to leave out rules that change rounding.
+    count_kernels
+        Plans the surroundings of a change that saves neither arithmetic nor bytes; without, kernels
+        are only estimated (:class:`~tvm_fusionx.rewrite.cost.Cost`).
 
     Returns
     -------
@@ -86,7 +97,7 @@ def apply_rules(graph: Graph, rules: Sequence[Rule], *, exact: bool = False) -> 
         mark = graph.mark()
         fold_constants(graph)
         graph.prune()
-        applied, touched = _apply_round(graph, by_root, where)
+        applied, touched = _apply_round(graph, by_root, where, count_kernels)
         if not applied and where is None:
             break
         done.extend(applied)
@@ -126,7 +137,10 @@ def _surroundings(graph: Graph, mark: int, touched: set[Node]) -> set[Node]:
 
 
 def _apply_round(
-    graph: Graph, by_root: dict[str, list[Rule]], where: set[Node] | None
+    graph: Graph,
+    by_root: dict[str, list[Rule]],
+    where: set[Node] | None,
+    count: CountKernels | None,
 ) -> tuple[list[Application], set[Node]]:
     """Find all opportunities, then take them from the largest gain on while they still hold."""
     opportunities = []
@@ -134,7 +148,7 @@ def _apply_round(
         if where is not None and node not in where:
             continue
         for rule in by_root.get(node.op, ()):
-            for number, gain in enumerate(_gains(graph, node, rule)):
+            for number, gain in enumerate(_gains(graph, node, rule, count)):
                 if gain is not None and gain > NOTHING:
                     opportunities.append(_Opportunity(gain, node, rule, number))
     opportunities.sort(key=lambda item: item.gain, reverse=True)
@@ -145,14 +159,14 @@ def _apply_round(
             not graph.users(item.node) and not graph.is_output(item.node)
         ):
             continue
-        application = _apply(graph, item, touched)
+        application = _apply(graph, item, touched, count)
         if application is not None:
             applied.append(application)
     return applied, touched
 
 
-def _gains(graph: Graph, node: Node, rule: Rule) -> list[Cost | None]:
-    trials = [_try(graph, attempt, keep=False) for attempt in rule.attempts(graph, node)]
+def _gains(graph: Graph, node: Node, rule: Rule, count: CountKernels | None) -> list[Cost | None]:
+    trials = [_try(graph, attempt, count, keep=False) for attempt in rule.attempts(graph, node)]
     return [None if trial is None else trial.gain for trial in trials]
 
 
@@ -163,7 +177,9 @@ class _Trial:
     freed: set[Node]
 
 
-def _try(graph: Graph, attempt: Attempt, *, keep: bool) -> _Trial | None:
+def _try(
+    graph: Graph, attempt: Attempt, count: CountKernels | None = None, *, keep: bool
+) -> _Trial | None:
     """Write a replacement and return what it gains; it stays in the graph only if told to."""
     mark = graph.mark()
     try:
@@ -184,17 +200,28 @@ def _try(graph: Graph, attempt: Attempt, *, keep: bool) -> _Trial | None:
     freed = freed_by(graph, [value for value, _ in replacements], kept)
     before, after = cost_of(freed), cost_of(new)
     gain = Cost(*(first - second for first, second in zip(before, after, strict=True)))
+    if count is not None and _should_plan(gain, {*freed, *new}):
+        change = Change(graph, dict(replacements), freed, new, mark)
+        gain = gain._replace(kernels=change.kernels_saved(count))
     if not keep:
         graph.rollback(mark)
     return _Trial(gain, replacements, freed)
 
 
-def _apply(graph: Graph, item: _Opportunity, touched: set[Node]) -> Application | None:
+def _should_plan(gain: Cost, changed: set[Node]) -> bool:
+    """Tell whether kernels decide about a gain; a reshape is no kernel and joins none."""
+    decides = gain > NOTHING and gain.arithmetic == 0 and gain.bytes == 0
+    return decides and any(node.op not in REORGANIZE for node in changed)
+
+
+def _apply(
+    graph: Graph, item: _Opportunity, touched: set[Node], count: CountKernels | None
+) -> Application | None:
     mark = graph.mark()
     attempt = next(itertools.islice(item.rule.attempts(graph, item.node), item.attempt, None), None)
     if attempt is None:
         return None
-    trial = _try(graph, attempt, keep=True)
+    trial = _try(graph, attempt, count, keep=True)
     if trial is None or trial.gain <= NOTHING:
         graph.rollback(mark)
         return None
