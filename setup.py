@@ -88,6 +88,7 @@ setup(
             "report/templates/*",
             "**/*.json",
             "devices/opencl/**/*",
+            "devices/server/*",
         ]
     },
     install_requires=CORE,

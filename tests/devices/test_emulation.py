@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+
+import tvm_fusionx as fx
+from tests.devices.emulated_board import emulated_boards
+from tests.devices.small_kernels import EXPECTED, library, run_add_one
+from tvm_fusionx.devices import export_kernel, find_device, open_session
+from tvm_fusionx.devices.emulation import Emulation
+from tvm_fusionx.devices.tracker import summarise
+from tvm_fusionx.errors import DeviceError, DeviceLostError
+
+
+def weights(*shape: int) -> Any:
+    return relay.const(np.random.default_rng(5).standard_normal(shape).astype("float32"))
+
+
+def dense_model() -> Any:
+    x = relay.var("x", shape=(12, 40))
+    hidden = relay.nn.bias_add(relay.nn.dense(x, weights(56, 40)), weights(56))
+    return relay.nn.softmax(relay.nn.dense(relay.erf(hidden), weights(24, 56)))
+
+
+def convolution_model() -> Any:
+    x = relay.var("x", shape=(1, 3, 18, 18))
+    first = relay.nn.relu(
+        relay.nn.conv2d(x, weights(16, 3, 3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
+    )
+    pointwise = relay.nn.relu(relay.nn.conv2d(first, weights(32, 16, 1, 1)))
+    depthwise = relay.nn.conv2d(
+        pointwise, weights(32, 1, 3, 3), groups=32, channels=32, padding=(1, 1, 1, 1)
+    )
+    second = relay.nn.conv2d(depthwise, weights(16, 32, 3, 3), padding=(1, 1, 1, 1))
+    return relay.nn.global_avg_pool2d(relay.nn.max_pool2d(second, pool_size=(2, 2)))
+
+
+def answer(session: Any, path: Path, x: np.ndarray) -> np.ndarray:
+    module = session.load(path)
+    executor = graph_executor.GraphModule(module["default"](session.context))
+    executor.set_input("x", x)
+    executor.run()
+    return np.asarray(executor.get_output(0).numpy())
+
+
+@pytest.mark.parametrize("model", [dense_model, convolution_model])
+def test_a_model_answers_on_the_board_as_on_the_host(
+    board: Emulation, tmp_path: Path, model: Any
+) -> None:
+    mod = tvm.relay.transform.InferType()(tvm.IRModule.from_expr(model()))
+    shape = [int(extent) for extent in mod["main"].params[0].type_annotation.shape]
+    x = np.random.default_rng(6).standard_normal(shape).astype("float32")
+    answers = []
+    for device in (board.device, find_device("local")):
+        factory = fx.build(mod, device.tvm_target())
+        path = export_kernel(factory, tmp_path / f"{device.name}.so", device)
+        with open_session(device) as session:
+            answers.append(answer(session, path, x))
+    largest = np.abs(answers[1]).max()
+    assert largest > 0
+    np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-5 * largest)
+
+
+def test_the_board_says_what_it_is(board: Emulation) -> None:
+    with open_session(board.device) as session:
+        facts = session.facts()
+        heat = session.temperature()
+    assert facts["arch"] == "aarch64"
+    assert facts["runtime"] == tvm.__version__
+    assert heat is None or 0 < heat < 150
+
+
+def test_a_crash_and_a_hang_end_their_session_and_nothing_else(
+    board: Emulation, tmp_path: Path
+) -> None:
+    device = board.device
+    broke = pytest.raises(DeviceLostError, match="the connection broke")
+    with broke, open_session(device) as session:
+        run_add_one(session, library(device, tmp_path, calls="abort"))
+    hasty = dataclasses.replace(device, session_timeout_seconds=1.5)
+    expired = pytest.raises(DeviceLostError, match=r"none within the session's 1\.5 s")
+    with expired, open_session(hasty) as session:
+        run_add_one(session, library(device, tmp_path, calls="pause"))
+    with open_session(device) as session:
+        np.testing.assert_array_equal(run_add_one(session, library(device, tmp_path)), EXPECTED)
+    assert board.servers[0].poll() is None
+
+
+def test_a_library_of_the_host_is_refused_by_the_board(board: Emulation, tmp_path: Path) -> None:
+    path = library(find_device("local"), tmp_path)
+    with open_session(board.device) as session:
+        with pytest.raises(DeviceError, match=r"add_one\.so: expected a library") as caught:
+            session.load(path)
+        assert not isinstance(caught.value, DeviceLostError)
+
+
+def test_a_second_session_waits_for_the_first_and_gives_up(board: Emulation) -> None:
+    with open_session(board.device):
+        summary = summarise(board.device)
+        assert (summary.servers, summary.free) == (1, 0)
+        with (
+            pytest.raises(DeviceError, match="1 registered, none free"),
+            open_session(board.device, timeout_seconds=0.5),
+        ):
+            pass
+    board.wait_until_free()
+
+
+def test_a_wrong_key_is_refused_at_once(board: Emulation) -> None:
+    device = dataclasses.replace(board.device, key="pixel")
+    with (
+        pytest.raises(DeviceError, match=r"key 'pixel'.*found servers of 'emulated-arm64'"),
+        open_session(device),
+    ):
+        pass
+
+
+def test_a_plug_pulled_is_a_lost_device_and_another_takes_over(tmp_path: Path) -> None:
+    with emulated_boards() as boards:
+        device = boards.device
+        path = library(device, tmp_path)
+        lost = pytest.raises(DeviceLostError, match="the connection broke")
+        with lost as caught, open_session(device) as session:
+            boards.servers[0].kill()
+            boards.servers[0].wait()
+            # The session's process dies with the server that it came from.
+            deadline = time.monotonic() + 10
+            while session.is_alive() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            run_add_one(session, path)
+        assert "doctor --device emulated-arm64" in str(caught.value)
+        boards.start_server()
+        boards.wait_until_free()
+        with open_session(device) as session:
+            np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+
+
+def test_a_tracker_that_comes_back_finds_its_boards(tmp_path: Path) -> None:
+    with emulated_boards() as boards:
+        device = boards.device
+        path = library(device, tmp_path)
+        with open_session(device) as session:
+            # A session needs no tracker once it is open.
+            boards.stop_tracker()
+            np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+        with pytest.raises(DeviceError, match="rpc_tracker"), open_session(device):
+            pass
+        boards.start_tracker()
+        boards.wait_until_free()
+        with open_session(device) as session:
+            np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+        assert boards.log().count("registered") >= 2
