@@ -206,6 +206,7 @@ OTHER_ATTRIBUTES: tuple[dict[str, dict[str, Any]], ...] = (
     {"nn.avg_pool2d": {"pool_size": [3, 3], "padding": [1, 1]}},
     {"nn.conv2d": {"padding": [1, 1]}},
     {"nn.conv2d": {"strides": [2, 2]}},
+    {"nn.max_pool2d": {"pool_size": [1, 1], "padding": [1, 1]}},
     {"nn.softmax": {"axis": 0}},
     {"sum": {"axis": [1], "keepdims": False}},
     {"sum": {"axis": [0, 1], "keepdims": True}},

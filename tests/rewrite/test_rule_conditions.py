@@ -63,12 +63,31 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         lambda: relay.sum(x * const(1, 1, 1), axis=2),
         "x is broadcast before it is reduced",
     ),
-    "windows that may lie in the padding alone": (
+    "padding as wide as the window": (
+        "monotone_after_max_pool",
+        lambda: relay.nn.max_pool2d(relay.sigmoid(image), pool_size=(2, 2), padding=(2, 2)),
+        "a window lies in the padding alone",
+    ),
+    "last window rounded up into the padding": (
         "monotone_after_max_pool",
         lambda: relay.nn.max_pool2d(
             relay.nn.relu(image), pool_size=(1, 1), strides=(3, 3), ceil_mode=True
         ),
-        None,
+        "a window lies in the padding alone",
+    ),
+    "dilated window around the image": (
+        "factor_after_max_pool",
+        lambda: relay.nn.max_pool2d(
+            image * relay.const(2.0), pool_size=(2, 2), dilation=(9, 9), padding=(1, 1)
+        ),
+        "a window lies in the padding alone",
+    ),
+    "padding below the window on one side only": (
+        "summand_after_max_pool",
+        lambda: relay.nn.max_pool2d(
+            image + relay.const(2.0), pool_size=(2, 2), padding=(0, 0, 2, 0)
+        ),
+        "a window lies in the padding alone",
     ),
     "one transpose": ("merge_transposes", lambda: relay.transpose(cube), None),
     "one reshape": ("merge_reshapes", lambda: relay.reshape(cube, (6, 4)), None),

@@ -108,6 +108,14 @@ REWRITTEN: dict[str, list[tuple[Callable[[], relay.Expr], list[str]]]] = {
         (lambda: relay.power(relay.abs(x), relay.const(0.5)), ["abs", "sqrt"]),
         (lambda: relay.power(relay.abs(x), relay.const(-0.5)), ["abs", "rsqrt"]),
     ],
+    "monotone_after_max_pool": [
+        (
+            lambda: relay.nn.max_pool2d(
+                relay.nn.relu(image), (3, 3), strides=(2, 2), padding=(1, 1), ceil_mode=True
+            ),
+            ["nn.max_pool2d", "nn.relu"],
+        ),
+    ],
     "product_with_shared_matrix": [
         (lambda: relay.nn.batch_matmul(batch, const(1, 6, 8)), ["reshape", "nn.dense", "reshape"]),
         (

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tvm_fusionx.ecg.graph import Value
 from tvm_fusionx.rewrite.conditions import positive, same_shape, scalars
 from tvm_fusionx.rewrite.matching import Match
 from tvm_fusionx.rewrite.rule import Domain, Law, NumericClass, rule
 from tvm_fusionx.rewrite.rules.families import TOTAL_MONOTONE, UNARY
-from tvm_fusionx.rewrite.term import Term, call, one_of, op
+from tvm_fusionx.rewrite.term import Term, one_of, op
 
 commutative = partial(rule, law=Law.COMMUTATIVE)
 exact = partial(commutative, numeric_class=NumericClass.EXACT, domain=Domain.FLOAT)
@@ -26,12 +28,24 @@ _mean = one_of("p", ["nn.avg_pool2d", "nn.global_avg_pool2d"])
 _scaling = one_of("g", ["add", "maximum", "minimum", "multiply"])
 
 
-def _max_pool(a: Term) -> Term:
-    # Rounded up, a window may lie in the padding alone: f of its minus infinity would appear.
-    return call("nn.max_pool2d", a, attrs={"ceil_mode": False})
+def _why_not_in_image(match: Match) -> str | None:
+    """Refuse windows that lie in the padding alone: they hold what no element may become."""
+    node = match.first(frozenset(["nn.max_pool2d"]))
+    assert node is not None
+    attrs, layout = node.attrs, str(node.attrs["layout"])
+    padding = [int(item) for item in attrs["padding"]] * (4 // len(attrs["padding"]))
+    for place, name in enumerate("HW"):
+        axis = layout.index(name)
+        extent, windows = node.operands[0].shape[axis], node.outputs[0].shape[axis]
+        starts = np.arange(windows) * int(attrs["strides"][place]) - padding[place]
+        taps = np.arange(int(attrs["pool_size"][place])) * int(attrs["dilation"][place])
+        places = starts[:, np.newaxis] + taps
+        if not bool(np.all(np.any((places >= 0) & (places < extent), axis=1))):
+            return "a window lies in the padding alone"
+    return None
 
 
-@exact(lhs=lambda a: _max_pool(_monotone(a)), a=IMAGE)
+@exact(lhs=lambda a: op.nn.max_pool2d(_monotone(a)), when=_why_not_in_image, a=IMAGE)
 def monotone_after_max_pool(a: Term) -> Term:
     """max_pool(f(a)) -> f(max_pool(a)) for a function that never falls: relu, sigmoid, ..."""
     return _monotone(op.nn.max_pool2d(a))
@@ -43,16 +57,16 @@ def monotone_after_global_max_pool(a: Term) -> Term:
     return _monotone(op.nn.global_max_pool2d(a))
 
 
-@exact(lhs=lambda a, s: _max_pool(a + s), when=scalars("s"), **SCALED)
+@exact(lhs=lambda a, s: op.nn.max_pool2d(a + s), when=(_why_not_in_image, scalars("s")), **SCALED)
 def summand_after_max_pool(a: Term, s: Term) -> Term:
     """max_pool(a + s) -> max_pool(a) + s for a number s."""
     return op.nn.max_pool2d(a) + s
 
 
 @commutative(
-    lhs=lambda a, s: _max_pool(a * s),
+    lhs=lambda a, s: op.nn.max_pool2d(a * s),
     numeric_class=NumericClass.CONDITIONAL,
-    when=(scalars("s"), positive("s")),
+    when=(_why_not_in_image, scalars("s"), positive("s")),
     **SCALED,
 )
 def factor_after_max_pool(a: Term, s: Term) -> Term:
