@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, assert_close, const, graph, module, var
+from tests.relay_modules import REASSOCIATING, TARGET, assert_close, const, graph, module, var
 from tests.rewrite.rule_examples import draw, evaluate
 from tvm_fusionx.fusion import PlannerOptions
-from tvm_fusionx.passes.fuse_by_mapping import fuse_module
-from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
+from tvm_fusionx.passes.rewrite_graph import planned_kernels, rewrite_module
 from tvm_fusionx.rewrite import rewrite
 from tvm_fusionx.rewrite.cost import cost_of
 
@@ -154,37 +154,64 @@ def test_every_spelling_computes_the_same(name: str, number: int) -> None:
 
 # ---- attention ----------------------------------------------------------------------------------
 
-query, key, value = var("q", 2, 8, 4), var("k", 2, 8, 4), var("v", 2, 4, 8)
-scale = relay.const(0.5)
+scale, half_scale = relay.const(0.25), relay.const(0.5)
+ROWS, HEADS, WIDTH = 128, 4, 16
 
 
-def _attention(scores: relay.Expr) -> relay.Expr:
-    return relay.nn.batch_matmul(relay.nn.softmax(scores), value)
+def _heads(seed: int) -> relay.Expr:
+    wide = var("words", ROWS, HEADS * WIDTH)
+    made = relay.nn.dense(wide, const(HEADS * WIDTH, HEADS * WIDTH, seed=seed))
+    biased = made + const(HEADS * WIDTH, seed=seed + 3)
+    return relay.transpose(relay.reshape(biased, (ROWS, HEADS, WIDTH)), [1, 0, 2])
 
 
-ATTENTION: dict[str, Callable[[], relay.Expr]] = {
-    "on the query": lambda: _attention(relay.nn.batch_matmul(query * scale, key)),
-    "on the key": lambda: _attention(relay.nn.batch_matmul(query, key * scale)),
-    "on the scores": lambda: _attention(relay.nn.batch_matmul(query, key) * scale),
-    "on the scores, divided": lambda: _attention(relay.nn.batch_matmul(query, key) / two),
-    "on both": lambda: _attention(
-        relay.nn.batch_matmul(
-            query * relay.const(math.sqrt(0.5)), key * relay.const(math.sqrt(0.5))
-        )
+def _inputs(seed: int) -> relay.Expr:
+    return var("qkv"[seed - 1], HEADS, ROWS, WIDTH)
+
+
+Read = Callable[[int], relay.Expr]
+
+
+def _attention(read: Read, scores: relay.Expr) -> relay.Expr:
+    return relay.nn.batch_matmul(relay.nn.softmax(scores), relay.transpose(read(3), [0, 2, 1]))
+
+
+ATTENTION: dict[str, Callable[[Read], relay.Expr]] = {
+    "on the query": lambda read: relay.nn.batch_matmul(read(1) * scale, read(2)),
+    "on the key": lambda read: relay.nn.batch_matmul(read(1), read(2) * scale),
+    "on the scores": lambda read: relay.nn.batch_matmul(read(1), read(2)) * scale,
+    "on the scores, divided": lambda read: (
+        relay.nn.batch_matmul(read(1), read(2)) / relay.const(4.0)
     ),
+    "on the scores, reshaped": lambda read: relay.reshape(
+        relay.reshape(relay.nn.batch_matmul(read(1), read(2)), (1, HEADS, ROWS, ROWS)) * scale,
+        (HEADS, ROWS, ROWS),
+    ),
+    "on both": lambda read: relay.nn.batch_matmul(read(1) * half_scale, read(2) * half_scale),
 }
 
 
 @pytest.mark.parametrize("place", ATTENTION)
-def test_the_scale_of_attention_ends_in_one_place(place: str) -> None:
-    found, expected = graph(ATTENTION[place]()), graph(ATTENTION["on the query"]())
-    rewrite(found)
-    assert sorted(node.op for node in found.calls()) == [
-        "multiply",
-        "nn.batch_matmul",
-        "nn.batch_matmul",
-        "nn.softmax",
-    ]
+def test_the_scale_of_an_attention_ends_in_the_weights(place: str) -> None:
+    found, expected = (
+        graph(_attention(_heads, ATTENTION[item](_heads))) for item in (place, "on the query")
+    )
+    inputs = draw(expected)
+    wanted = evaluate(expected, inputs)
+    for either in (found, expected):
+        rewrite(either, count_kernels=planned_kernels)
+        assert "multiply" not in {node.op for node in either.calls()}
     assert cost_of(found.calls()) == cost_of(expected.calls())
-    inputs = draw(found)
-    assert_close(evaluate(found, inputs), evaluate(expected, inputs), REASSOCIATING)
+    assert planned_kernels(found) == planned_kernels(expected)
+    assert_close(evaluate(found, inputs), wanted, REASSOCIATING)
+
+
+@pytest.mark.parametrize("place", ATTENTION)
+def test_the_scale_of_an_attention_on_inputs_costs_no_kernel(place: str) -> None:
+    mod = module(_attention(_inputs, ATTENTION[place](_inputs)))
+    before, after = (
+        fuse_module(form, FuseByMapping(TARGET).planner_options())[1]["main"].kernels
+        for form in (mod, rewrite_module(mod)[0])
+    )
+    assert after <= before
+    assert after == (2 if place in ("on the query", "on the key", "on both") else 1)

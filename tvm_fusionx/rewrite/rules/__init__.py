@@ -15,6 +15,7 @@ from tvm_fusionx.rewrite.rules import (
     preceding,
     products,
     reductions,
+    scales,
     structural,
     sums,
     totals,
@@ -38,5 +39,6 @@ ALL_RULES: tuple[Rule, ...] = (
     *chains.RULES,
     *kernels.RULES,
     *weights.RULES,
+    *scales.RULES,
     *preceding.RULES,
 )

@@ -8,9 +8,11 @@ from typing import Any
 from tvm_fusionx.ecg.construct import dense, transpose
 from tvm_fusionx.ecg.fold import LARGEST_FOLDED_BYTES
 from tvm_fusionx.ecg.graph import Value
+from tvm_fusionx.operators import MOVEMENTS
 from tvm_fusionx.rewrite.conditions import constants, same_shape, scalars
 from tvm_fusionx.rewrite.matching import Match
 from tvm_fusionx.rewrite.rule import Law, constant, rule
+from tvm_fusionx.rewrite.rule import non_negative as never_negative
 from tvm_fusionx.rewrite.term import Term, call, computed, op
 from tvm_fusionx.rewrite.writing import Writing
 
@@ -133,15 +135,21 @@ def subtract_images(x: Term, y: Term, w: Term) -> Term:
     return op.nn.conv2d(x - y, w)
 
 
+def _why_not_computed(a: Value) -> str | None:
+    """Refuse to scale what is only read: that takes a kernel, scaling the product takes none."""
+    is_computed = a.node.is_call and a.op not in MOVEMENTS
+    return None if is_computed else "the first factor is not computed, only read"
+
+
 @associative(
     lhs=lambda a, b, s: op.nn.batch_matmul(a, b) * s,
-    when=scalars("s"),
-    a=(2, 8, 4),
+    when=(scalars("s"), _why_not_computed),
+    a=never_negative(2, 8, 4),
     b=(2, 8, 4),
     s=2.0,
 )
 def scale_first_factor(a: Term, b: Term, s: Term) -> Term:
-    """(a.b)*s -> (a*s).b for a number s, where a is smaller than the product: attention's scale."""
+    """(a.b)*s -> (a*s).b for a number s, where a is computed, and smaller than the product."""
     return op.nn.batch_matmul(a * s, b)
 
 
