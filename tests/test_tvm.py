@@ -230,3 +230,19 @@ def test_modules_pass_through_the_change_before_llvm_in_the_scope_only() -> None
     count = len(seen)
     tvm.build(func, "llvm")
     assert len(seen) == count
+
+
+def test_convolutions_for_opencl_are_their_definition_in_the_scope() -> None:
+    x = relay.nn.conv2d(
+        relay.var("x", shape=(1, 16, 12, 24)),
+        relay.var("w", shape=(32, 16, 3, 3)),
+        padding=(1, 1),
+    )
+    target = tvm.target.Target("opencl", host="llvm")
+    call = relay.transform.InferType()(tvm.IRModule.from_expr(x))["main"].body
+    inputs = [
+        tvm.te.placeholder(list(map(int, each.checked_type.shape)), name="p") for each in call.args
+    ]
+    with _tvm.direct_expressions(), target:
+        inside = tvm.get_global_func(_tvm.LOWER_CALL)(call, inputs, target)
+    assert [output.op.name for output in inside.outputs] == ["conv2d_nchw"]

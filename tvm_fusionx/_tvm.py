@@ -6,6 +6,7 @@ Written against TVM 0.19, the last TVM with Relay.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import stat
@@ -335,3 +336,49 @@ def forgive_lost_arrays() -> None:
 
     free.forgives = True  # type: ignore[attr-defined]
     array_base.__del__ = free
+
+
+LOWER_CALL = "relay.backend.lower_call"
+
+# Operators whose expressions TVM chooses for its own schedules: on GPUs Winograd with the weights
+# transformed on every run, products cut for a small batch, and four channels to a texture's pixel.
+OPERATORS_WITH_MANY_EXPRESSIONS = ("nn.conv", "nn.dense", "nn.matmul", "nn.batch_matmul")
+
+_direct_depth = 0
+
+
+@contextlib.contextmanager
+def direct_expressions() -> Iterator[None]:
+    """Let convolutions and products for OpenCL be their definitions in this scope.
+
+    TVM chooses an operator's expressions by the keys of the target, together with a schedule for
+    them. Our schedules want the definition, which is what a target without keys gets. Scopes nest,
+    from any thread; only what is lowered for OpenCL is touched.
+    """
+    global _direct_depth
+    with _let_cure_lock:
+        if _direct_depth == 0:
+            tvm.register_func(LOWER_CALL, _lower_call_directly, override=True)
+        _direct_depth += 1
+    try:
+        yield
+    finally:
+        with _let_cure_lock:
+            _direct_depth -= 1
+            if _direct_depth == 0:
+                tvm.register_func(LOWER_CALL, te_compiler.lower_call, override=True)
+
+
+def _lower_call_directly(call: Any, inputs: Any, target: Any, otype: Any = None) -> Any:
+    is_chosen = call.op.name.startswith(OPERATORS_WITH_MANY_EXPRESSIONS)
+    if target.kind.name != "opencl" or not is_chosen:
+        return te_compiler.lower_call(call, inputs, target, otype)
+    strategies = logging.getLogger("strategy")
+    was_disabled = strategies.disabled
+    # It warns that the definition is not optimized for this platform.
+    strategies.disabled = True
+    try:
+        without_keys = tvm.target.Target({"kind": "opencl", "keys": ["generic"]})
+        return te_compiler.lower_call(call, inputs, without_keys, otype)
+    finally:
+        strategies.disabled = was_disabled

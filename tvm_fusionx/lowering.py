@@ -27,11 +27,13 @@ from tvm_fusionx._tvm import (
     before_llvm,
     build_config,
     concatenation_as_expression,
+    direct_expressions,
     let_cure,
     remembered_library_information,
 )
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
+from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
 from tvm_fusionx.schedules.sharing import share_kernels
@@ -260,10 +262,11 @@ def lowering(
     with contextlib.ExitStack() as scope:
         scope.enter_context(let_cure())
         scope.enter_context(concatenation_as_expression())
+        scope.enter_context(direct_expressions())
         scope.enter_context(remembered_library_information())
         scope.enter_context(before_llvm(lambda mod: share_kernels(mod, session.groups)))
         scope.enter_context(_EmptyTraces(session))
-        scope.enter_context(_pass_context())
+        scope.enter_context(_pass_context(resolved))
         _sessions().append(session)
         scope.callback(_sessions().pop)
         yield session.log
@@ -292,18 +295,22 @@ def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:
         return tvm.build(func, target=target, name=name)
 
 
-def _pass_context() -> Any:
+def _pass_context(target: tvm.target.Target) -> Any:
     outer = tvm.transform.PassContext.current()
     config = dict(outer.config.items())
     ours = build_config()
-    ours[ADD_LOWER_PASS] = [
+    after = [
         *config.get(ADD_LOWER_PASS, []),
         *ours.get(ADD_LOWER_PASS, []),
-        (AFTER_LOWERING, vectorise_mathematics()),
-        (AFTER_LOWERING, keep_small_buffers_on_stack()),
     ]
-    # Peels the iterations that need no bounds check off loops whose extent a tile does not divide.
-    ours[LOOP_PARTITION] = {"partition_const_loop": True}
+    if is_cpu(target):
+        after += [
+            (AFTER_LOWERING, vectorise_mathematics()),
+            (AFTER_LOWERING, keep_small_buffers_on_stack()),
+        ]
+        # Peels the iterations that need no bounds check off loops whose extent no tile divides.
+        ours[LOOP_PARTITION] = {"partition_const_loop": True}
+    ours[ADD_LOWER_PASS] = after
     disabled = [*map(str, outer.disabled_pass), *PASSES_THAT_UNDO_BLOCKS]
     return tvm.transform.PassContext(
         opt_level=OPT_LEVEL,

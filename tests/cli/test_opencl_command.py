@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run_cli import Ran, runner
-from tests.devices.opencl_device import require_opencl
+from tests.opencl_device import require_opencl
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK
 
 

@@ -9,7 +9,7 @@ import pytest
 import tvm
 from tvm import te
 
-from tests.devices.opencl_device import require_opencl
+from tests.opencl_device import require_opencl
 from tvm_fusionx.devices import opencl_plugin
 from tvm_fusionx.devices.opencl_plugin import (
     build_opencl,

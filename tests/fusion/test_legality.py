@@ -159,3 +159,15 @@ def test_a_limit_of_products_may_be_raised() -> None:
 def test_rows_of_a_product_are_its_last_axis(rows: Rows, keeps: bool) -> None:
     (node,) = graph(relay.nn.dense(x, const(512, 512))).calls()
     assert keeps_rows_of_product(node, rows) is keeps
+
+
+def test_tiles_hold_no_whole_rows_on_some_targets() -> None:
+    expr = relay.nn.softmax(relay.nn.dense(x, const(512, 512)))
+    assert _reason(expr, Limits()) is None
+    assert _reason(expr, Limits(rows_after_contraction=False)) is Reason.ROWS_DIFFER
+
+
+def test_small_chains_are_one_kernel_only_where_loop_nests_may_follow_each_other() -> None:
+    small = relay.nn.dense(relay.nn.dense(var("s", 1, 8), const(4, 8)), const(8, 4))
+    assert _reason(small, Limits()) is None
+    assert _reason(small, Limits(small_chains=False)) is Reason.SECOND_CONTRACTION

@@ -131,3 +131,11 @@ def test_node_names_are_on_the_blocks() -> None:
     call = relay.Call(relay.op.get("exp"), [x], None, None, span)
     (found,) = blocks_of(FuseByMapping()(module(relay.tanh(call))))
     assert str(found.attrs["fusionx.nodes"]) == "layer/exp"
+
+
+def test_a_gpu_has_limits_of_its_own() -> None:
+    options = FuseByMapping("opencl -max_function_args=31").planner_options()
+    assert options.limits.arguments == 31
+    assert not options.limits.rows_after_contraction
+    assert options.limits.attention is None
+    assert FuseByMapping("llvm").planner_options().limits.rows_after_contraction

@@ -11,6 +11,7 @@ import tvm.meta_schedule
 from tvm import relay
 
 from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
+from tvm_fusionx._tvm import direct_expressions
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
@@ -113,7 +114,7 @@ def as_block(body: relay.Expr) -> tvm.IRModule:
     return module(relay.Call(block, params), params=params)
 
 
-def unscheduled(body: relay.Expr) -> Any:
+def unscheduled(body: relay.Expr, target: Any = TARGET) -> Any:
     """Return the PrimFunc that a template gets for a block that computes `body`."""
     tvm.register_func("relay.backend.tir_converter.catch", _catch, override=True)
     _caught.clear()
@@ -123,11 +124,12 @@ def unscheduled(body: relay.Expr) -> Any:
     }
     disabled = ["AlterOpLayout", "MetaScheduleLayoutRewrite"]
     with (
+        direct_expressions(),
         tvm.meta_schedule.database.MemoryDatabase(),
         tvm.transform.PassContext(opt_level=3, config=config, disabled_pass=disabled),
     ):
         try:
-            relay.build(as_block(body), resolve_target(TARGET))
+            relay.build(as_block(body), resolve_target(target))
         except Exception:
             if not _caught:
                 raise

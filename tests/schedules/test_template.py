@@ -11,8 +11,18 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import unscheduled
 from tvm_fusionx import schedules
-from tvm_fusionx.schedules import ALL_TEMPLATES, Template, UnschedulableError, schedule
+from tvm_fusionx.schedules import (
+    ALL_TEMPLATES,
+    CPU_TEMPLATES,
+    GPU_TEMPLATES,
+    Family,
+    Template,
+    UnschedulableError,
+    describe_cpu,
+    schedule,
+)
 from tvm_fusionx.schedules.default import DEFAULT
+from tvm_fusionx.schedules.gpu.default import GPU_DEFAULT
 
 TARGET = tvm.target.Target("llvm -num-cores=2")
 
@@ -21,13 +31,18 @@ def _failing(sch: Any, info: Any, values: Any) -> None:
     raise UnschedulableError("it always does")
 
 
+def _serve_cpus_with(monkeypatch: pytest.MonkeyPatch, *templates: Template) -> None:
+    monkeypatch.setitem(schedules.FAMILIES, "llvm", Family(describe_cpu, templates))
+
+
 FAILING = Template("failing", lambda info: None, lambda info, cpu: {}, _failing)
 
 
 def test_names_are_unique_and_the_default_is_last() -> None:
     names = [template.name for template in ALL_TEMPLATES]
     assert len(set(names)) == len(names)
-    assert ALL_TEMPLATES[-1] is DEFAULT
+    assert CPU_TEMPLATES[-1] is DEFAULT
+    assert GPU_TEMPLATES[-1] is GPU_DEFAULT
     assert all(schedules.template_named(name).name == name for name in names)
 
 
@@ -37,14 +52,14 @@ def test_unknown_name() -> None:
 
 
 def test_a_failing_template_hands_over_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "ALL_TEMPLATES", (FAILING, DEFAULT))
+    _serve_cpus_with(monkeypatch, FAILING, DEFAULT)
     scheduled = schedule(unscheduled(relay.exp(var("x", 8))), TARGET)
     assert scheduled.template == "default"
     assert scheduled.fallback_reason == "failing: it always does"
 
 
 def test_a_block_that_nothing_serves_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "ALL_TEMPLATES", (FAILING,))
+    _serve_cpus_with(monkeypatch, FAILING)
     func = unscheduled(relay.exp(var("x", 8)))
     scheduled = schedule(func, TARGET)
     assert scheduled.func.same_as(func)
@@ -54,7 +69,7 @@ def test_a_block_that_nothing_serves_comes_back_as_it_was(monkeypatch: pytest.Mo
 
 def test_a_target_without_templates_keeps_the_block() -> None:
     func = unscheduled(relay.exp(var("x", 8)))
-    scheduled = schedule(func, tvm.target.Target("opencl"))
+    scheduled = schedule(func, tvm.target.Target("c"))
     assert scheduled.func.same_as(func)
 
 

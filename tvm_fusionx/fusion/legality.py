@@ -41,6 +41,12 @@ class Limits:
     contractions: int = 1
     """Matrix products and convolutions in one block."""
 
+    rows_after_contraction: bool = True
+    """Whether a kernel that computes tiles of a product may reduce its rows as well."""
+
+    small_chains: bool = True
+    """Whether the loop nests of small operators may follow each other in one kernel."""
+
     pairs: PairLimits | None = None
     """What the target offers to a depthwise and a pointwise convolution in one block."""
 
@@ -164,7 +170,7 @@ def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Ref
     Small ones need not: their loop nests follow each other, each result in a buffer of the kernel.
     """
     heavy = candidate.many_to_many
-    if not heavy or candidate.is_small_chain:
+    if not heavy or (limits.small_chains and candidate.is_small_chain):
         return None
     contractions = [node for node in heavy if is_contraction(node)]
     if len(contractions) > limits.contractions and are_attention(contractions):
@@ -172,6 +178,8 @@ def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Ref
     if len(contractions) > limits.contractions:
         return why_not_pair(candidate.nodes, limits.pairs)
     rows = [row_reduction(node) for node in heavy if not is_contraction(node)]
+    if rows and contractions and not limits.rows_after_contraction:
+        return Refusal(Reason.ROWS_DIFFER, "a work-group computes a tile, not whole rows")
     if rows and rows[0] is not None:
         return _why_not_rows(candidate, contractions, rows)
     if len(heavy) > 1:

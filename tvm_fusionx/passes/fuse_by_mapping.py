@@ -18,6 +18,7 @@ from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.attention import most_columns, tile_heights
 from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, is_cpu
+from tvm_fusionx.schedules.gpu.gpu import describe_gpu, is_gpu
 from tvm_fusionx.schedules.pair_tiling import buffer_bytes
 
 
@@ -56,7 +57,7 @@ class FuseByMapping:
     def planner_options(self) -> PlannerOptions:
         """Return `options` with what the other fields say."""
         limits = replace(
-            self.options.limits,
+            gpu_limits(self.target, self.options.limits),
             operators=min(self.max_ops_per_block, self.options.limits.operators),
             pairs=self.options.limits.pairs or pair_limits(self.target),
             attention=self.options.limits.attention or attention_limits(self.target),
@@ -78,6 +79,26 @@ def attention_limits(target: Any) -> AttentionLimits | None:
     """Return what a target offers to attention; None without a target, or where none serves it."""
     cpu = _cpu_of(target)
     return AttentionLimits(tile_heights(cpu), most_columns(cpu)) if cpu else None
+
+
+def gpu_limits(target: Any, limits: Limits) -> Limits:
+    """Return `limits` with those of a GPU; as they are without a target, or on another.
+
+    A kernel takes as many arguments as the driver allows. A work-group computes a tile of a product
+    and not whole rows of it, and groups cannot wait for each other: stages that need that would be
+    kernels of their own inside of one block.
+    """
+    if target is None:
+        return limits
+    resolved = resolve_target(target)
+    if not is_gpu(resolved):
+        return limits
+    return replace(
+        limits,
+        arguments=min(limits.arguments, describe_gpu(resolved).arguments),
+        rows_after_contraction=False,
+        small_chains=False,
+    )
 
 
 def _cpu_of(target: Any) -> Cpu | None:

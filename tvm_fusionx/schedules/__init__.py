@@ -7,7 +7,8 @@ fail on it wins. `docs/design/templates.md` tells how they work.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import tvm
 from tvm import tir
@@ -16,11 +17,13 @@ from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.attention import ATTENTION
 from tvm_fusionx.schedules.conv2d import CONV2D
 from tvm_fusionx.schedules.conv_image import CONV_IMAGE
-from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
+from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
 from tvm_fusionx.schedules.depthwise_pointwise import DEPTHWISE_POINTWISE
 from tvm_fusionx.schedules.dot import DOT
+from tvm_fusionx.schedules.gpu.gpu import OPENCL, Gpu, describe_gpu
+from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.modulos import keep_nested_remainders
 from tvm_fusionx.schedules.pool import POOL
 from tvm_fusionx.schedules.rows import ROWS
@@ -29,13 +32,19 @@ from tvm_fusionx.schedules.winograd import WINOGRAD
 
 __all__ = [
     "ALL_TEMPLATES",
+    "CPU_TEMPLATES",
+    "FAMILIES",
+    "GPU_TEMPLATES",
     "BlockInfo",
+    "Family",
     "Knob",
     "Scheduled",
     "Template",
     "UnschedulableError",
     "describe_block",
     "describe_cpu",
+    "describe_gpu",
+    "describe_processor",
     "resolve_target",
     "schedule",
     "target_key",
@@ -45,7 +54,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 # Tried in this order: the most specialised first, the one that serves everything last.
-ALL_TEMPLATES: tuple[Template, ...] = (
+CPU_TEMPLATES: tuple[Template, ...] = (
     WINOGRAD,
     DEPTHWISE_POINTWISE,
     CONV_IMAGE,
@@ -58,7 +67,35 @@ ALL_TEMPLATES: tuple[Template, ...] = (
     DEFAULT,
 )
 
+ALL_TEMPLATES = (*CPU_TEMPLATES, *GPU_TEMPLATES)
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one kind of target is served."""
+
+    describe: Callable[[tvm.target.Target], Cpu | Gpu]
+    """Says what the target offers."""
+
+    templates: tuple[Template, ...]
+    """Tried in this order."""
+
+
+# By the kind of the target, TVM's word.
+FAMILIES: dict[str, Family] = {
+    "llvm": Family(describe_cpu, CPU_TEMPLATES),
+    OPENCL: Family(describe_gpu, GPU_TEMPLATES),
+}
+
 UNSCHEDULED = "unscheduled"
+
+
+def describe_processor(target: tvm.target.Target) -> Cpu | Gpu:
+    """Return what `target` offers to a schedule; `ValueError` where no template serves its kind."""
+    family = FAMILIES.get(str(target.kind.name))
+    if family is None:
+        raise ValueError(f"target: expected a kind of {list(FAMILIES)}; found {target.kind.name}.")
+    return family.describe(target)
 
 
 def template_named(name: str) -> Template:
@@ -95,15 +132,16 @@ def schedule(
     Scheduled
         Never fails: a block that no template can schedule comes back as it was, with the reason.
     """
-    if not is_cpu(target):
+    family = FAMILIES.get(str(target.kind.name))
+    if family is None:
         return Scheduled(
             func, UNSCHEDULED, {}, f"no template serves target kind {target.kind.name}"
         )
-    cpu = describe_cpu(target)
-    info = describe_block(func, cpu)
-    candidates = ALL_TEMPLATES
+    info = describe_block(func, family.describe(target))
+    candidates = family.templates
     if template is not None:
-        candidates = (template_named(template), *ALL_TEMPLATES)
+        first = [each for each in candidates if each is template_named(template)]
+        candidates = (*first, *candidates)
     failures: list[str] = []
     for candidate in candidates:
         if candidate.why_not(info) is not None:
@@ -125,7 +163,7 @@ def _apply(
     failures: list[str],
 ) -> Scheduled:
     sch = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-    values = {name: knob.default for name, knob in template.knobs(info, info.cpu).items()}
+    values = {name: knob.default for name, knob in template.knobs(info, info.processor).items()}
     values |= {name: value for name, value in wanted.items() if name in values}
     result = template.apply(sch, info, values)
     scheduled = sch.mod["main"] if result is None else result

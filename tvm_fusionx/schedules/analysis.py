@@ -12,6 +12,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.gpu.gpu import Gpu
 
 # Operators whose scalar evaluation costs tens of multiplications (libm calls or long polynomials).
 TRANSCENDENTALS = frozenset(
@@ -121,13 +122,26 @@ class BlockInfo:
     """A fused block: its stages in program order and how they are connected."""
 
     func: Any
-    cpu: Cpu
+    processor: Cpu | Gpu
+    """What runs the block."""
     stages: dict[str, Stage]
     consumers: dict[str, tuple[str, ...]]
     """Names of the stages that read what a stage writes."""
     producers: dict[str, tuple[str, ...]]
     outputs: tuple[str, ...]
     """Names of the stages that write a parameter of the function."""
+
+    @property
+    def cpu(self) -> Cpu:
+        """The processor of a block for a CPU."""
+        assert isinstance(self.processor, Cpu), self.processor
+        return self.processor
+
+    @property
+    def gpu(self) -> Gpu:
+        """The processor of a block for a GPU."""
+        assert isinstance(self.processor, Gpu), self.processor
+        return self.processor
 
     @property
     def reductions(self) -> tuple[Stage, ...]:
@@ -203,7 +217,7 @@ def describe_stage(block: Any) -> Stage:
     return Stage(block.name_hint, block, iters, reads, writes, counts, expensive, nodes)
 
 
-def describe_block(func: Any, cpu: Cpu) -> BlockInfo:
+def describe_block(func: Any, processor: Cpu | Gpu) -> BlockInfo:
     """Return the stages of `func` (an unscheduled ``tir.PrimFunc``) and how they are connected."""
     stages = {block.name_hint: describe_stage(block) for block in collect_blocks(func)}
     writer = {buffer.data: name for name, stage in stages.items() for buffer in stage.writes}
@@ -223,7 +237,7 @@ def describe_block(func: Any, cpu: Cpu) -> BlockInfo:
     )
     return BlockInfo(
         func,
-        cpu,
+        processor,
         stages,
         {name: tuple(names) for name, names in consumers.items()},
         producers,

@@ -14,8 +14,15 @@ from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_block
 MAX_INLINED_NODES = 400
 
 
-def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
+def inline_spatial(
+    sch: Any, info: BlockInfo, *, keep_operands: bool = True, recompute: bool = False,
+    keep: frozenset[str] = frozenset(),
+) -> BlockInfo:
     """Inline every spatial stage whose recomputation is cheap; return the block as it is then.
+
+    With `keep_operands`, what computes or gathers a dot product's operand is kept as well. With
+    `recompute`, transcendental functions of a broadcast value may be evaluated for each reader.
+    Stages named in `keep` stay.
 
     A stage is kept when it writes an output, when its readers would evaluate its transcendental
     functions more often than it does itself, or when the inlined expression would grow too large.
@@ -38,9 +45,14 @@ def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
         if not _only_moves(stage) or any(each in computing - kept for each in reads[name]):
             computing.add(name)
         if (
-            why_not_inline(info, stage, expensive[name], sizes[name]) is not None
-            or why_not_inline_around_dot(info, stage, name in finishing, name in computing)
+            name in keep
+            or why_not_inline(info, stage, 0 if recompute else expensive[name], sizes[name])
             is not None
+            or (
+                keep_operands
+                and why_not_inline_around_dot(info, stage, name in finishing, name in computing)
+                is not None
+            )
         ):
             kept.add(name)
             sizes[name] = expensive[name] = 0
@@ -50,7 +62,7 @@ def inline_spatial(sch: Any, info: BlockInfo) -> BlockInfo:
         except tir.ScheduleError:
             kept.add(name)
             sizes[name] = expensive[name] = 0
-    return describe_block(sch.mod["main"], info.cpu)
+    return describe_block(sch.mod["main"], info.processor)
 
 
 def _reads_by_producer(info: BlockInfo, stage: Stage) -> dict[str, int]:

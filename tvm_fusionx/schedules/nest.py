@@ -47,7 +47,7 @@ def own_loops(sch: Any, block: Any) -> tuple[list[Any], list[Any]]:
 
 def info_of(sch: Any, info: BlockInfo) -> BlockInfo:
     """Describe the block as it is scheduled now."""
-    return describe_block(sch.mod["main"], info.cpu)
+    return describe_block(sch.mod["main"], info.processor)
 
 
 def vectorise_spatial(sch: Any, loops: list[Any], lanes: int) -> None:

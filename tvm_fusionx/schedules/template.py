@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
-from tvm_fusionx.schedules.cpu import Cpu
 
 
 class UnschedulableError(ValueError):
@@ -39,8 +38,8 @@ class Template:
     why_not: Callable[[BlockInfo], str | None]
     """Return why the template does not serve a block, or None when it does."""
 
-    knobs: Callable[[BlockInfo, Cpu], Knobs]
-    """Return the knobs of the template for a block."""
+    knobs: Callable[[BlockInfo, Any], Knobs]
+    """Return the knobs of the template for a block, on its ``Cpu`` or ``Gpu``."""
 
     apply: Callable[[Any, BlockInfo, KnobValues], Any]
     """Schedule a block: takes a ``tir.Schedule`` of it, the block, and a value for each knob.

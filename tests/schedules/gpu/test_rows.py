@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import var
+from tests.schedules.gpu.gpu_blocks import assert_runs, describe
+from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.schedules.gpu.rows import GPU_ROWS
+
+
+@pytest.mark.parametrize("items", [1, 8, 64, 256])
+def test_every_number_of_items_gives_the_same(items: int) -> None:
+    body = relay.nn.softmax(var("x", 6, 50) * var("y", 50))
+    assert assert_runs(body, "gpu_rows", knobs={"row_items": items}).knobs == {"row_items": items}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (relay.exp(var("x", 4)), "no reduction"),
+        (relay.nn.softmax(relay.nn.dense(var("x", 4, 6), var("w", 4, 6))), "a dot product"),
+        (relay.sum(var("x", 400, 7), axis=1), "few elements"),
+        (relay.sum(var("x", 9000, 64), axis=1), "an item each"),
+        (relay.sum(var("x", 64, 900), axis=0), "neighbours in memory"),
+        (relay.argmax(var("x", 4, 64), axis=1), "no pairs"),
+    ],
+)
+def test_what_is_no_row_is_refused(body: relay.Expr, reason: str) -> None:
+    assert reason in str(GPU_ROWS.why_not(describe(body)))
+
+
+def test_items_follow_the_length_of_a_row() -> None:
+    def items(*shape: int) -> int:
+        info = describe(relay.nn.softmax(var("x", *shape)))
+        return GPU_ROWS.knobs(info, info.gpu)["row_items"].default
+
+    assert items(1000, 10) == 1
+    assert items(8, 40) == 16
+    assert items(8, 4096) == 128
+
+
+def test_rows_beyond_local_memory_go_elsewhere() -> None:
+    from tests.schedules.blocked_blocks import unscheduled
+    from tests.schedules.gpu.gpu_blocks import OPENCL
+    from tvm_fusionx.schedules import schedule
+
+    scheduled = schedule(unscheduled(relay.nn.softmax(var("x", 2, 8192)), OPENCL), OPENCL)
+    assert scheduled.template == "gpu_default"
+    assert "local memory" in str(scheduled.fallback_reason)
+    assert Gpu().local_bytes < 8192 * 4

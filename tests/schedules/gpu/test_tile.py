@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import var
+from tests.schedules.gpu.gpu_blocks import assert_runs, describe
+from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.schedules.gpu.tile import GPU_TILE, is_vector_of
+from tvm_fusionx.schedules.gpu.tile_plan import axes_of
+
+TILES = [(1, 4), (4, 1), (4, 4), (2, 8)]
+
+
+@pytest.mark.parametrize(("tile_y", "tile_x"), TILES)
+def test_tiles_of_a_product_that_divide_nothing(tile_y: int, tile_x: int) -> None:
+    body = relay.nn.relu(relay.nn.matmul(var("x", 33, 30), var("w", 30, 50)) + var("b", 50))
+    assert_runs(body, "gpu_tile", knobs={"tile_x": tile_x, "tile_y": tile_y})
+
+
+@pytest.mark.parametrize(("tile_y", "tile_x"), TILES)
+def test_tiles_of_a_convolution_that_divide_nothing(tile_y: int, tile_x: int) -> None:
+    x = relay.nn.conv2d(var("x", 1, 5, 9, 11), var("w", 7, 5, 3, 3), padding=(1, 1))
+    body = relay.clip(x + var("b", 7, 1, 1), 0, 6)
+    assert_runs(body, "gpu_tile", knobs={"tile_x": tile_x, "tile_y": tile_y})
+
+
+@pytest.mark.parametrize("shape", [(32, 64, 48), (33, 40, 50)])
+def test_operands_through_local_memory(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    body = relay.nn.batch_matmul(
+        var("x", 2, m, k), relay.nn.relu(var("w", 2, k, n)), transpose_b=False
+    )
+    knobs = {"tile_x": 4, "tile_y": 4, "items_x": 8, "items_y": 8, "staged": 1}
+    info = describe(body)
+    staged = GPU_TILE.knobs(info, info.gpu)["staged"].choices
+    assert_runs(body, "gpu_tile", knobs=knobs)
+    assert staged in ((0, 1), (0,))
+
+
+def test_several_reductions_are_refused() -> None:
+    assert GPU_TILE.why_not(describe(relay.nn.softmax(var("x", 4, 6)))) is not None
+
+
+def test_a_row_of_a_product_is_a_vector_where_columns_are_neighbours() -> None:
+    def is_vector(body: relay.Expr) -> bool:
+        (stage,) = describe(body).reductions
+        return is_vector_of(stage, axes_of(stage), 4, Gpu())
+
+    assert is_vector(relay.nn.matmul(var("x", 8, 8), var("w", 8, 8)))
+    assert not is_vector(relay.nn.dense(var("x", 8, 8), var("w", 8, 8)))
+    assert not is_vector(relay.sum(var("x", 8, 8), axis=0))

@@ -1,0 +1,93 @@
+"""Bring a block around one reduction into its steps: read with conditions, accumulate, write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_block
+from tvm_fusionx.schedules.inline import inline_spatial
+from tvm_fusionx.schedules.invert import inline_into_producer
+from tvm_fusionx.schedules.template import UnschedulableError
+
+REGISTERS = "local"
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """A block of two stages in the same axes, and what reads their operands with conditions."""
+
+    func: Any
+    info: BlockInfo
+    reduce: Stage
+    """Accumulates in registers; reads parameters, through whatever precedes it."""
+    write: Stage
+    """Applies what follows to the registers and stores the block's result."""
+    reads: tuple[str, ...]
+    """Stages that compute an operand behind conditions (padding), each for a tile at a time."""
+
+
+def isolate_reduction(sch: Any, info: BlockInfo) -> Isolated:
+    """Inline what precedes and follows the only reduction of a block.
+
+    Raises
+    ------
+    UnschedulableError
+        Other stages are left: several reductions or results, or a result that cannot be written in
+        the axes of the reduction.
+    """
+    guarded = _guarded_operands(info)
+    info = inline_spatial(sch, info, keep_operands=False, keep=guarded)
+    if len(info.reductions) != 1:
+        raise UnschedulableError("it has not exactly one reduction")
+    name = info.reductions[0].name
+    write = sch.get(sch.cache_write(sch.get_block(name), 0, REGISTERS)).name_hint
+    after = [each for each in info.stages if each in info.downstream(name)]
+    for each in after:
+        if not inline_into_producer(sch, each):
+            raise UnschedulableError(f"{each} cannot be written in the reduction's axes")
+    current = describe_block(sch.mod["main"], info.processor)
+    rest = sorted(set(current.stages) - {name, write} - guarded)
+    if rest:
+        raise UnschedulableError(f"it keeps other stages: {', '.join(rest)}")
+    reads = tuple(each for each in current.stages if each in guarded)
+    return Isolated(sch.mod["main"], current, current.stages[name], current.stages[write], reads)
+
+
+def _guarded_operands(info: BlockInfo) -> frozenset[str]:
+    """Return the stages with conditions that a dot product reads, and nobody else.
+
+    Inlined, the conditions would be written out for each product; computed into registers, once for
+    each element of the tile.
+    """
+    return frozenset(
+        producer
+        for dot in info.dots
+        for producer in info.producers[dot.name]
+        if not info.stages[producer].is_reduction
+        and info.consumers[producer] == (dot.name,)
+        and producer not in info.outputs
+        and has_guard(info.stages[producer].block.body)
+    )
+
+
+def schedule_of(func: Any) -> Any:
+    """Return a schedule of `func`, without the checks and renderings that only debugging needs."""
+    return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+
+
+def has_guard(expr: Any) -> bool:
+    """Tell whether a body has conditions, which OpenCL's vectors do not take."""
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        is_guard = isinstance(node, tir.Call) and node.op.name == "tir.if_then_else"
+        if is_guard or isinstance(node, tir.Select) or getattr(node, "dtype", "") == "bool":
+            found = True
+
+    tir.stmt_functor.post_order_visit(expr, visit)
+    return found

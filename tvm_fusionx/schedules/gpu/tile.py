@@ -1,0 +1,206 @@
+"""Blocks around one reduction: matrix products, convolutions of every kind, pools, plain sums.
+
+Everything that follows the reduction is applied to the registers it is accumulated in, everything
+before it is computed where it is read. See ``tile_plan`` for who computes what.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.access import is_contiguous_along
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.schedules.gpu.isolate import REGISTERS, Isolated, has_guard, isolate_reduction, schedule_of
+from tvm_fusionx.schedules.gpu.staging import stage_operands
+from tvm_fusionx.schedules.gpu.threads import GROUPS, split_shares
+from tvm_fusionx.schedules.gpu.threads import ITEMS as ITEM_AXES
+from tvm_fusionx.schedules.gpu.tile_plan import (
+    ITEMS_X,
+    ITEMS_Y,
+    STAGED,
+    TILE_X,
+    TILE_Y,
+    Axes,
+    axes_of,
+    can_stage,
+    operands_of,
+    tile_knobs,
+    within_limits,
+)
+from tvm_fusionx.schedules.nest import extent, own_loops
+from tvm_fusionx.schedules.tails import OVERLAP, widen_axis
+from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, UnschedulableError
+
+# Steps of the innermost summation that are written out: enough to issue loads ahead of their use.
+UNROLLED_STEPS = 4
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    if len(info.reductions) != 1:
+        return "it has not exactly one reduction"
+    stage = info.reductions[0]
+    if len(stage.writes) != 1:
+        return "its reduction has several results"
+    spatial = [it.var for it in stage.iters if not it.is_reduction]
+    indices = list(stage.block.body.indices)
+    if len(indices) != len(spatial) or not all(
+        isinstance(index, tir.Var) and index.same_as(var)
+        for index, var in zip(indices, spatial, strict=True)
+    ):
+        return "its reduction does not write by its own axes"
+    return None
+
+
+def _knobs(info: BlockInfo, gpu: Gpu) -> Knobs:
+    return tile_knobs(info.reductions[0], gpu)
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    block = isolate_reduction(sch, info)
+    chosen = within_limits(values, info.gpu)
+    axes = axes_of(block.reduce)
+    func = _widened(block, axes, chosen)
+    return _tile(func, block, axes, chosen, info.gpu)
+
+
+def _widened(block: Isolated, axes: Axes, values: KnobValues) -> Any:
+    """Let the last tile of an axis move back, so that no result needs a test of its own."""
+    func = block.func
+    for axis, tile in ((axes.x, values[TILE_X]), (axes.y, values[TILE_Y])):
+        if axis is not None and tile <= axes.extents[axis] and tile > 1:
+            try:
+                position = _position(block.reduce, axis)
+                func = widen_axis(
+                    func, block.reduce.name, block.write.name, position, tile, OVERLAP
+                )
+            except UnschedulableError:
+                continue
+    return func
+
+
+def _position(stage: Stage, axis: int) -> int:
+    """Return the position of a spatial axis among all axes of a stage."""
+    spatial = [place for place, it in enumerate(stage.iters) if not it.is_reduction]
+    return spatial[axis]
+
+
+def _tile(func: Any, block: Isolated, axes: Axes, values: KnobValues, gpu: Gpu) -> Any:
+    sch = schedule_of(func)
+    write, reduce = sch.get_block(block.write.name), sch.get_block(block.reduce.name)
+    loops = sch.get_loops(write)
+    y = loops[axes.y] if axes.y is not None else sch.add_unit_loop(loops[0])
+    outer_x, inner_x = sch.split(loops[axes.x], [None, values[TILE_X]])
+    outer_y, inner_y = sch.split(y, [None, values[TILE_Y]])
+    columns = [*(loops[axis] for axis in axes.between), outer_x]
+    around = [loops[axis] for axis in axes.before]
+    group_y, item_y = sch.split(outer_y, [None, values[ITEMS_Y]])
+    group_x, item_x = split_shares(sch, columns, values[ITEMS_X])
+    sch.reorder(*around, group_y, group_x, item_y, item_x, inner_y, inner_x)
+    if around:
+        sch.bind(sch.fuse(*around) if len(around) > 1 else around[0], GROUPS[2])
+    sch.bind(group_y, GROUPS[1])
+    sch.bind(group_x, GROUPS[0])
+    sch.bind(item_y, ITEM_AXES[1])
+    sch.bind(item_x, ITEM_AXES[0])
+    sch.compute_at(reduce, item_x, preserve_unit_loops=True)
+    values = {**values, ITEMS_X: extent(sch, item_x)}
+    is_vector = _accumulate(sch, reduce, block, axes, values, gpu)
+    _write(sch, inner_y, inner_x, block.write, is_vector)
+    return sch.mod["main"]
+
+
+def _accumulate(
+    sch: Any, reduce: Any, block: Isolated, axes: Axes, values: KnobValues, gpu: Gpu
+) -> bool:
+    """Order the loops of the summation; return whether its rows are vectors."""
+    spatial, reduced = own_loops(sch, reduce)
+    x = spatial[axes.x]
+    tile = [spatial[axes.y], x] if axes.y is not None else [x]
+    rest = [loop for loop in spatial if not any(loop.same_as(each) for each in tile)]
+    is_vector = is_vector_of(block.reduce, axes, extent(sch, x), gpu)
+    results = math.prod(extent(sch, loop) for loop in tile)
+    stage_at = None
+    if values[STAGED] and can_stage(block.reduce, axes):
+        wide = [loop for loop in reduced if extent(sch, loop) > 1]
+        position = [loop.same_as(wide[0]) for loop in reduced].index(True)
+        stage_at, inside = sch.split(wide[0], [None, min(extent(sch, wide[0]), 16)])
+        reduced[position : position + 1] = [stage_at, inside]
+    reduced, unrolled = _unroll_steps(sch, reduced, results, gpu)
+    sch.reorder(*rest, *reduced, *unrolled, *tile)
+    for name in block.reads:
+        _read_into_registers(sch, name, (reduced + unrolled)[-1])
+    for loop in [*unrolled, *tile[:-1]]:
+        sch.unroll(loop)
+    if is_vector:
+        sch.vectorize(x)
+    else:
+        sch.unroll(x)
+    if stage_at is not None:
+        stage_operands(sch, reduce, stage_at, values[ITEMS_X], values[ITEMS_Y], gpu)
+    start = sch.decompose_reduction(reduce, (reduced or unrolled)[0])
+    for loop in sch.get_loops(start)[-len(tile) :][:-1]:
+        sch.unroll(loop)
+    last = sch.get_loops(start)[-1]
+    if is_vector:
+        sch.vectorize(last)
+    else:
+        sch.unroll(last)
+    return is_vector
+
+
+def _read_into_registers(sch: Any, name: str, at: Any) -> None:
+    """Compute the part of an operand that one step of the summation multiplies, once."""
+    operand = sch.get_block(name)
+    sch.set_scope(operand, 0, REGISTERS)
+    sch.compute_at(operand, at, preserve_unit_loops=True)
+    spatial, _ = own_loops(sch, operand)
+    for loop in spatial:
+        sch.unroll(loop)
+
+
+def _unroll_steps(
+    sch: Any, reduced: list[Any], results: int, gpu: Gpu
+) -> tuple[list[Any], list[Any]]:
+    """Divide the loops of a summation into those that stay and the innermost, written out."""
+    kept: list[Any] = list(reduced)
+    unrolled: list[Any] = []
+    budget = min(UNROLLED_STEPS, gpu.unrolled // max(1, results))
+    while len(kept) > 1 and extent(sch, kept[-1]) <= budget:
+        loop = kept.pop()
+        budget //= max(1, extent(sch, loop))
+        unrolled.insert(0, loop)
+    last = kept[-1] if kept else None
+    if not unrolled and last is not None and budget >= UNROLLED_STEPS:
+        if extent(sch, last) % UNROLLED_STEPS == 0 and extent(sch, last) > UNROLLED_STEPS:
+            kept[-1], inside = sch.split(last, [None, UNROLLED_STEPS])
+            unrolled.append(inside)
+    return kept, unrolled
+
+
+def is_vector_of(stage: Stage, axes: Axes, tile: int, gpu: Gpu) -> bool:
+    """Tell whether a tile's row is one vector: of one operand, with the other the same for all."""
+    if not stage.is_dot or tile not in (2, gpu.lanes) or has_guard(stage.block.body):
+        return False
+    var = [it.var for it in stage.iters if not it.is_reduction][axes.x]
+    for side in operands_of(stage):
+        if not isinstance(side, tir.BufferLoad):
+            return False
+        uses = any(var.same_as(each) for each in tir.analysis.undefined_vars(side))
+        if uses and not is_contiguous_along(side, var):
+            return False
+    return True
+
+
+def _write(sch: Any, inner_y: Any, inner_x: Any, write: Stage, is_vector: bool) -> None:
+    sch.unroll(inner_y)
+    if is_vector and not has_guard(write.block.body):
+        sch.vectorize(inner_x)
+    else:
+        sch.unroll(inner_x)
+
+
+GPU_TILE = Template("gpu_tile", _why_not, _knobs, _apply)
