@@ -69,14 +69,41 @@ def test_what_follows_is_applied(after: Any) -> None:
     _check(after(filtered(*case)), after(direct(*case)))
 
 
+def _pooled(kind: str, window: tuple[int, int]) -> Any:
+    def pool(y: Any) -> Any:
+        return getattr(relay.nn, f"{kind}_pool2d")(y, window, window, layout="NCHW8c")
+
+    return pool
+
+
+POOLS = {
+    "maximum": ((1, 16, 8, 8), 16, _pooled("max", (2, 2)), 4),
+    "average, a row and a column are left over": ((2, 8, 5, 7), 8, _pooled("avg", (2, 2)), 4),
+    "parts of tiles": ((1, 8, 14, 6), 24, _pooled("max", (2, 2)), 4),
+    "two rows": ((1, 8, 6, 7), 8, _pooled("max", (2, 1)), 4),
+    "a tile is a window": ((1, 8, 8, 9), 8, _pooled("max", (4, 4)), 4),
+    "small tiles": ((1, 16, 7, 6), 8, _pooled("avg", (2, 2)), 2),
+}
+
+
+@pytest.mark.parametrize("case", few_fast(POOLS))
+def test_a_pool_reads_its_windows_from_the_tiles(case: str) -> None:
+    shape, outputs, pool, tile = POOLS[case]
+    chunks, height, width = outputs // 8, *shape[2:]
+
+    def around(y: Any) -> Any:
+        bias = var("b", 1, chunks, 1, 1, 8)
+        other = var("r", shape[0], chunks, height, width, 8)
+        return relay.nn.relu(pool(relay.add(relay.add(y, bias), other)))
+
+    padding = (1, 1, 1, 1)
+    _check(around(filtered(shape, outputs, padding, tile)), around(direct(shape, outputs, padding)))
+    _check(pool(filtered(shape, outputs, padding, tile)), pool(direct(shape, outputs, padding)))
+
+
 def test_it_serves_nothing_else() -> None:
     pooled = relay.nn.max_pool2d(var("x", 1, 2, 6, 6, 8), (2, 2), (2, 2), layout="NCHW8c")
     assert WINOGRAD.why_not(describe(pooled)) == "it is no minimal filtering"
-
-
-def test_another_reduction_is_refused() -> None:
-    summed = relay.sum(filtered((1, 8, 6, 6), 8, (1, 1, 1, 1)), axis=(2, 3))
-    assert WINOGRAD.why_not(describe(summed)) == "it has reductions besides the products"
 
 
 def test_two_results_are_refused() -> None:

@@ -18,6 +18,7 @@ from tvm_fusionx.fusion.geometry import (
 )
 from tvm_fusionx.fusion.pairs import PairLimits, why_not_pair
 from tvm_fusionx.fusion.partition import Partition
+from tvm_fusionx.fusion.pools import why_not_pooled
 from tvm_fusionx.fusion.reasons import Reason, Refusal
 from tvm_fusionx.operators import REORGANIZE, MappingType
 
@@ -183,7 +184,7 @@ def _why_not_one_nest(_: Partition, candidate: Candidate, limits: Limits) -> Ref
     if rows and rows[0] is not None:
         return _why_not_rows(candidate, contractions, rows)
     if len(heavy) > 1:
-        return Refusal(Reason.ROWS_DIFFER, ", ".join(node.op for node in heavy))
+        return why_not_pooled(candidate)
     return _why_not_same_domain(candidate, heavy[0])
 
 

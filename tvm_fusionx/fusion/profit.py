@@ -16,6 +16,7 @@ from tvm_fusionx.fusion.geometry import (
 )
 from tvm_fusionx.fusion.mapping import Verdict, combine
 from tvm_fusionx.fusion.pairs import PairLimits, why_not_worth_pairing
+from tvm_fusionx.fusion.pools import reads_tiles
 from tvm_fusionx.fusion.reasons import Reason, Refusal
 from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS, MappingType
 
@@ -59,7 +60,7 @@ def _why_not_by_table(candidate: Candidate) -> Refusal | None:
         first, second = mapping_type(producer), mapping_type(consumer)
         if reduces_each_element_once(consumer) and first is MappingType.ONE_TO_MANY:
             continue
-        if are_gates(candidate.above([consumer]), consumer):
+        if are_gates(candidate.above([consumer]), consumer) or reads_tiles(candidate, consumer):
             continue
         verdict, _ = combine(first, second)
         if verdict is Verdict.BREAK:
@@ -70,7 +71,7 @@ def _why_not_by_table(candidate: Candidate) -> Refusal | None:
 def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
     """Refuse work before an operator that reads each of its inputs many times."""
     for heavy in candidate.many_to_many:
-        if reduces_each_element_once(heavy):
+        if reduces_each_element_once(heavy) or reads_tiles(candidate, heavy):
             continue
         before = candidate.above([heavy])
         if are_gates(before, heavy):

@@ -33,7 +33,8 @@ from tvm_fusionx.schedules.winograd_expression import (
     STAGES,
 )
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
-from tvm_fusionx.schedules.winograd_kernel import build_kernel
+from tvm_fusionx.schedules.winograd_kernel import Pooling, build_kernel
+from tvm_fusionx.schedules.winograd_pool import Pool, find_pool
 from tvm_fusionx.schedules.winograd_tiling import (
     Cut,
     Problem,
@@ -48,11 +49,15 @@ KERNEL = "winograd"
 def _why_not(info: BlockInfo) -> str | None:
     if not info.stages.keys() >= set(STAGES):
         return "it is no minimal filtering"
-    if len(info.reductions) != 1:
-        return "it has reductions besides the products"
     if len(info.outputs) != 1:
         return f"it writes {len(info.outputs)} tensors, not one"
-    return None
+    pool = _pool(info)
+    return pool if isinstance(pool, str) else None
+
+
+def _pool(info: BlockInfo) -> Pool | None | str:
+    tile = int(info.stages[STAGE_OUTPUT].block.annotations[GEOMETRY][0])
+    return find_pool(info, STAGE_PRODUCT, tile)
 
 
 def _operands(info: BlockInfo) -> tuple[Any, Any]:
@@ -88,17 +93,34 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     }
 
 
+def _writer(info: BlockInfo, buffer: Any) -> str:
+    """Return the name of the stage that writes `buffer`."""
+    return next(name for name, stage in info.stages.items() if buffer in stage.writes)
+
+
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     problem, operands = _problem(info), _operands(info)
     tiles = values["task_tiles"]
     cut = Cut(tiles, values["panel_tasks"], min(values["tile_columns"], tiles))
-    write = gather_what_follows(sch, info, STAGE_OUTPUT, info.outputs[0])
+    pool = _pool(info)
+    assert not isinstance(pool, str)
+    ends = [STAGE_OUTPUT] if pool is None else [STAGE_OUTPUT, pool.stage]
+    lasts = [info.outputs[0]] if pool is None else [_writer(info, pool.source), info.outputs[0]]
+    copies = [
+        gather_what_follows(sch, info, end, last) for end, last in zip(ends, lasts, strict=True)
+    ]
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
     func = simplify_indices(sch.mod["main"])
     blocks = stage_nests(func)
-    store = storing(blocks[write], {blocks[STAGE_OUTPUT].writes[0].buffer.data})
-    kernel = build_kernel(problem, *operands, cut, store, parallel=parallel)
-    func = replace_stages(func, STAGES, write, operands, KERNEL, kernel)
+    stands_for = [{blocks[end].writes[0].buffer.data} for end in ends]
+    pooling = None
+    if pool is not None:
+        between = storing(blocks[copies[0]], stands_for[0], lambda *store: store[-1])
+        pooling = Pooling(pool, between)
+    store = storing(blocks[copies[-1]], stands_for[-1])
+    kernel = build_kernel(problem, *operands, cut, store, pooling, parallel=parallel)
+    replaced = dict.fromkeys([*STAGES, *ends, *copies[:-1]])
+    func = replace_stages(func, list(replaced), copies[-1], operands, KERNEL, kernel)
     stages = describe_block(func, info.cpu).stages
     if stages.keys() == {KERNEL}:
         return func

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.winograd_pool import Pool
 from tvm_fusionx.schedules.winograd_program import apply_matrix
 from tvm_fusionx.schedules.winograd_tiling import Cut, Problem
 
@@ -28,8 +30,26 @@ POINT_GAP = 16
 Write = Callable[[Any, Any, Any, Any, Any, Any], Any]
 
 
+@dataclass(frozen=True)
+class Pooling:
+    """A pool between the convolution and what is written."""
+
+    pool: Pool
+    """Its windows; their sides divide those of the tiles."""
+
+    between: Write
+    """Takes what :data:`Write` takes, and returns what the pool reads there."""
+
+
 def build_kernel(
-    problem: Problem, data: Any, weights: Any, cut: Cut, write: Write, *, parallel: bool
+    problem: Problem,
+    data: Any,
+    weights: Any,
+    cut: Cut,
+    write: Write,
+    pooling: Pooling | None = None,
+    *,
+    parallel: bool,
 ) -> Any:
     """Return the statement that computes `problem`.
 
@@ -44,16 +64,28 @@ def build_kernel(
     cut
         How it is divided.
     write
-        Called for each output vector, with the value of the convolution.
+        Called for each output vector, with the value of the convolution, or of the pool.
+    pooling
+        The pool, where there is one.
     parallel
         Whether tasks run on several threads.
     """
-    return _Kernel(problem, data, weights, cut, write).build("parallel" if parallel else "serial")
+    kernel = _Kernel(problem, data, weights, cut, write, pooling)
+    return kernel.build("parallel" if parallel else "serial")
 
 
 class _Kernel:
-    def __init__(self, problem: Problem, data: Any, weights: Any, cut: Cut, write: Write) -> None:
-        self.problem, self.cut, self.write = problem, cut, write
+    def __init__(
+        self,
+        problem: Problem,
+        data: Any,
+        weights: Any,
+        cut: Cut,
+        write: Write,
+        pooling: Pooling | None,
+    ) -> None:
+        self.problem, self.cut = problem, cut
+        self.write, self.pooling = write, pooling
         self.data, self.weights = data, weights
         self.ib = tir.ir_builder.create()
         self.points = problem.filtering.points
@@ -232,13 +264,17 @@ class _Kernel:
             ]
             for k, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
                 self._store(half, (k * span + j) * lanes, value, lanes)
+        pooled = self._allocate("pooled", tile * lanes, "local") if self.pooling else None
         for k in range(tile):
             values = [_load(half, (k * span + j) * lanes, lanes) for j in range(span)]
             keep = self._keeper("kept", lanes, span)
             pixels = self._allocate("pixels", tile * lanes, "local")
             for j, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
                 self._store(pixels, j * lanes, value, lanes)
-            self._write_row(pixels, k, chunk, place)
+            if self.pooling is None:
+                self._write_row(pixels, k, chunk, place)
+            else:
+                self._pool_row(self.pooling, pixels, pooled, k, chunk, place)
 
     def _write_row(self, pixels: Any, k: int, chunk: Any, place: tuple[Any, ...]) -> None:
         """Write one row of a tile, as far as it lies in the image."""
@@ -254,7 +290,57 @@ class _Kernel:
             )
             stmt = tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt)
             stmts.append(_unless_last(tile_column, j, columns, tile, stmt))
-        self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.SeqStmt(stmts)))
+        self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
+
+
+    def _pool_row(
+        self,
+        pooling: Pooling,
+        pixels: Any,
+        pooled: Any,
+        k: int,
+        chunk: Any,
+        place: tuple[Any, ...],
+    ) -> None:
+        """Add one row of a tile to its windows, and write the windows that it ends.
+
+        Parameters
+        ----------
+        pooled
+            The windows that are not complete, side by side; kept from row to row.
+        """
+        _, _, rows, columns, lanes = self.problem.out_shape
+        tile = self.problem.filtering.tile
+        high, wide = pooling.pool.window
+        image, tile_row, tile_column = place
+        stmts = []
+        for j in range(tile):
+            lane = tir.Var("lane", "int32")
+            value = pooling.between(
+                image,
+                chunk,
+                tile_row * tile + k,
+                tile_column * tile + j,
+                lane,
+                tir.BufferLoad(pixels, [j * lanes + lane]),
+            )
+            slot = j // wide * lanes + lane
+            if k % high or j % wide:
+                value = pooling.pool.combine(tir.BufferLoad(pooled, [slot]), value)
+            stmt = tir.BufferStore(pooled, value, [slot])
+            stmt = tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt)
+            stmts.append(_unless_last(tile_column, j, columns, tile, stmt))
+        self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
+        if (k + 1) % high:
+            return
+        row, stmts = tile_row * (tile // high) + k // high, []
+        for j in range(tile // wide):
+            lane = tir.Var("lane", "int32")
+            value = tir.BufferLoad(pooled, [j * lanes + lane])
+            stmt = self.write(image, chunk, row, tile_column * (tile // wide) + j, lane, value)
+            stmt = tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt)
+            stmts.append(_unless_last(tile_column, (j + 1) * wide - 1, columns, tile, stmt))
+        self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
 
 
 def _unless_last(at: Any, position: int, extent: int, tile: int, stmt: Any) -> Any:
