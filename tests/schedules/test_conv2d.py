@@ -34,6 +34,15 @@ def _gated(x: relay.Expr) -> relay.Expr:
     return x * var("gate", 1, 2, 1, 1, 8)
 
 
+def _pieces(x: relay.Expr) -> relay.Expr:
+    return relay.concatenate([x, var("second", 1, 3, 6, 7, 8)], 1)
+
+
+def _enlarged(x: relay.Expr) -> relay.Expr:
+    small = var("small", 1, 1, 3, 7, 8)
+    return relay.concatenate([relay.repeat(small, 2, 2), x], 1)
+
+
 BLOCKS = {
     "prime width": dense(16, (5, 13), 32, (3, 3), padding=(1, 1, 1, 1), post=hard_swish),
     "wider than a tile": dense(8, (3, 37), 16, (3, 3), padding=(1, 1, 1, 1)),
@@ -58,6 +67,13 @@ BLOCKS = {
     "gated batch": dense(16, (6, 7), 24, (1, 1), batch=2, pre=_gated),
     "gated and activated before a padded window": dense(
         16, (6, 7), 16, (3, 3), padding=(1,) * 4, pre=lambda x: hard_swish(_gated(x))
+    ),
+    "pieces": dense(40, (6, 7), 48, (1, 1), pre=lambda _: _pieces(var("first", 1, 2, 6, 7, 8))),
+    "pieces before a padded window": dense(
+        40, (6, 7), 16, (3, 3), padding=(1,) * 4, pre=lambda _: _pieces(var("f", 1, 2, 6, 7, 8))
+    ),
+    "an enlarged piece": dense(
+        16, (6, 7), 24, (1, 1), pre=lambda _: _enlarged(var("first", 1, 1, 6, 7, 8))
     ),
     "residual": dense(
         16, (6, 7), 16, (3, 3), padding=(1,) * 4, post=lambda y: y + var("r", 1, 2, 6, 7, 8)

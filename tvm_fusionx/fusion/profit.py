@@ -6,7 +6,7 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.attention import are_attention
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
-from tvm_fusionx.fusion.gates import are_gates
+from tvm_fusionx.fusion.gathering import are_gathered
 from tvm_fusionx.fusion.geometry import (
     MATRIX_PRODUCTS,
     is_contraction,
@@ -60,7 +60,7 @@ def _why_not_by_table(candidate: Candidate) -> Refusal | None:
         first, second = mapping_type(producer), mapping_type(consumer)
         if reduces_each_element_once(consumer) and first is MappingType.ONE_TO_MANY:
             continue
-        if are_gates(candidate.above([consumer]), consumer) or reads_tiles(candidate, consumer):
+        if are_gathered(candidate.above([consumer]), consumer) or reads_tiles(candidate, consumer):
             continue
         verdict, _ = combine(first, second)
         if verdict is Verdict.BREAK:
@@ -74,7 +74,7 @@ def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
         if reduces_each_element_once(heavy) or reads_tiles(candidate, heavy):
             continue
         before = candidate.above([heavy])
-        if are_gates(before, heavy):
+        if are_gathered(before, heavy):
             continue
         for node in before:
             if not _is_free_before(node, heavy):
@@ -108,11 +108,29 @@ def _why_not_expanded(candidate: Candidate) -> Refusal | None:
         factor = consumer.outputs[0].elements / max(1, producer.outputs[0].elements)
         if factor <= 1 or consumer in candidate.many_to_many:
             continue
+        followed = _followed_contraction(candidate) if is_movement(consumer) else None
+        if followed is not None:
+            detail = f"{producer.op} is free in the kernel of {followed.op}, {consumer.op} is not"
+            return Refusal(Reason.DOMAIN_CHANGES, detail)
         if any(row is not None and producer.outputs[0].elements == row.count for row in rows):
             continue
         if len(work) <= CHEAP_OPERATORS and not any(_is_expensive(node) for node in work):
             continue
         return Refusal(Reason.RECOMPUTED, f"{producer.op} is read {factor:.0f} times an element")
+    return None
+
+
+def _followed_contraction(candidate: Candidate) -> Node | None:
+    """Return a contraction that only the producer reads, so that its kernel can do the work.
+
+    That kernel stores what it computes, of one extent: it could not hold what the producer would
+    be a part of once its values have been put into a larger tensor.
+    """
+    members = set(candidate.producer.nodes)
+    for value in [value for node in candidate.producer.nodes for value in node.operands]:
+        users = candidate.partition.users(value.node)
+        if is_contraction(value.node) and all(user in members for user in users):
+            return value.node
     return None
 
 
