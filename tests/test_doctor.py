@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tvm_fusionx import doctor
+from tvm_fusionx.devices import check_up, find_device
+from tvm_fusionx.devices.check_up import Step
 from tvm_fusionx.doctor import Finding, Verdict, examine, is_fit
 
 
@@ -154,3 +156,19 @@ def test_a_check_that_breaks_is_reported_and_the_others_go_on(
     assert found["threads"].verdict is Verdict.FAIL
     assert "no cores" in found["threads"].found
     assert "compiler" in found
+
+
+@pytest.mark.parametrize(
+    ("step", "verdict"),
+    [
+        (Step("key", "registered"), Verdict.OK),
+        (Step("runtime", "another", advice="Build it."), Verdict.WARN),
+        (Step("key", "not registered", True, "Start it."), Verdict.FAIL),
+    ],
+)
+def test_steps_of_a_device_become_findings(
+    monkeypatch: pytest.MonkeyPatch, step: Step, verdict: Verdict
+) -> None:
+    monkeypatch.setattr(check_up, "check_up", lambda device: [step])
+    (finding,) = doctor.examine_device(find_device("local"))
+    assert finding == Finding(step.subject, verdict, step.found, step.advice)

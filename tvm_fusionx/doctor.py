@@ -16,8 +16,12 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tvm_fusionx.relay_presence import INSTALL_ADVICE, why_no_relay
+
+if TYPE_CHECKING:
+    from tvm_fusionx.devices import Device
 
 
 class Verdict(Enum):
@@ -98,6 +102,20 @@ def examine() -> list[Finding]:
                     "This check itself failed; please report it.",
                 )
             )
+    return findings
+
+
+def examine_device(device: Device) -> list[Finding]:
+    """Return what came of every step on the way to a kernel's answer on `device`.
+
+    Stops at the first step that fails. Needs a TVM that works.
+    """
+    from tvm_fusionx.devices.check_up import check_up
+
+    findings = []
+    for step in check_up(device):
+        verdict = Verdict.FAIL if step.problem else Verdict.WARN if step.advice else Verdict.OK
+        findings.append(Finding(step.subject, verdict, step.found, step.advice))
     return findings
 
 

@@ -28,3 +28,10 @@ def test_only_a_failure_is_an_unfit_environment(
     # What is found is shown as it is, never read as markup.
     assert "[red]found[/red]" in ran.out
     assert "Do this." in ran.out
+
+
+def test_a_device_that_fails_a_step_is_an_unfit_environment(run: Callable[..., Ran]) -> None:
+    ran = run("doctor", "--device", "emulated-arm64", "--rpc-tracker", "127.0.0.1:1")
+    assert ran.code == 3
+    assert "fail" in ran.out
+    assert run("doctor", "--device", "nothing").code == 3

@@ -24,6 +24,7 @@ COMMANDS = (
     "calibrate",
     "profile-db",
     "zoo",
+    "devices",
     "opencl",
     "doctor",
 )

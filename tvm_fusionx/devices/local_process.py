@@ -12,13 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import tvm
-
 from tvm_fusionx.devices import local_server
 from tvm_fusionx.devices.description import Device
 from tvm_fusionx.devices.opencl_plugin import build_opencl
 from tvm_fusionx.devices.tracker import Offer
 from tvm_fusionx.errors import DeviceError
+from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.threads import SHARE_ALL_CORES, usable_cores
 
 # Makes `import tvm` load the runtime without the compiler: a third of the time.
@@ -72,8 +71,11 @@ def served_locally(device: Device) -> Iterator[Offer]:
 
 
 def _command(device: Device, key: str) -> list[str]:
-    count = int(tvm.runtime.num_threads())
     cores = usable_cores()
+    target = device.tvm_target()
+    # As many as the kernels were divided for. Asking TVM would make this process's pool, which
+    # takes all cores but one from the calling thread.
+    count = describe_cpu(target if is_cpu(target) else target.host or target).cores
     # As many as `threads` lists: a pool is made as large as its list.
     listed = itertools.islice(itertools.cycle(cores), max(count, len(cores)))
     return [
