@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tvm import relay
@@ -10,6 +12,9 @@ from tests.rewrite.rule_examples import draw, evaluate
 from tvm_fusionx.rewrite import ALL_RULES, rewrite
 from tvm_fusionx.rewrite.cost import cost_of
 from tvm_fusionx.rewrite.saturate import LARGEST_REGION, saturate
+
+# The package has a function of the module's name.
+engine = sys.modules["tvm_fusionx.rewrite.saturate"]
 
 pytest.importorskip("egglog", reason="egglog is not installed: pip install 'tvm-fusionx[saturate]'")
 
@@ -84,3 +89,39 @@ def test_nothing_is_done_without_time_or_on_a_large_region(
     with caplog.at_level("INFO"):
         assert saturate(graph(expr), ALL_RULES) == []
     assert "calls is left as it is" in caplog.text
+
+
+def _norm(data: relay.Expr) -> relay.Expr:
+    centred = data - relay.mean(data, axis=-1, keepdims=True)
+    spread = relay.mean(centred * centred, axis=-1, keepdims=True)
+    return centred / relay.sqrt(spread + relay.const(1e-5))
+
+
+def test_regions_that_are_alike_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    search = engine._cheapest
+
+    def count(*arguments: Any) -> list[str]:
+        searched.append(arguments[1])
+        return search(*arguments)
+
+    monkeypatch.setattr(engine, "_cheapest", count)
+    expr = a
+    for _ in range(3):
+        expr = relay.transpose(_norm(expr) * relay.exp(_norm(expr)), [1, 0])
+    before, after = graph(expr), graph(expr)
+    saturate(after, ALL_RULES)
+    assert len(searched) == 1
+    inputs = draw(before)
+    assert_close(evaluate(after, inputs), evaluate(before, inputs), REASSOCIATING)
+
+
+def test_a_search_ends_before_it_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def calls_left() -> int:
+        found = graph((a * c - d) + b * c)
+        saturate(found, ALL_RULES)
+        return len(found.calls())
+
+    left = calls_left()
+    monkeypatch.setattr(engine, "MOST_FORMS", 0)
+    assert calls_left() > left

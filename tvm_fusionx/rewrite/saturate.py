@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tvm_fusionx.ecg.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Value
 from tvm_fusionx.operators import MappingType, mapping_type_of
@@ -33,6 +34,8 @@ NAME = "saturation"
 # Larger regions have more equal forms than there is time for.
 LARGEST_REGION = 40
 MOST_ITERATIONS = 6
+# The next iteration may be ten times the size of one with this many equal forms, and take seconds.
+MOST_FORMS = 2_000
 # Every operator occurs in the cheapest form at this price at least, so that fewer calls win.
 _CALL = 1
 
@@ -42,6 +45,7 @@ _FACTS = {
     why_not_non_negative: "nonnegative",
     why_not_positive: "positive",
 }
+_SIZES = re.compile(r"\w (\d+)\)")
 _TOKENS = re.compile(r"[()]|[^\s()]+")
 
 
@@ -77,28 +81,40 @@ def saturate(
         ) from error
     deadline = time.monotonic() + budget_seconds
     done: list[Application] = []
+    # The layers of a model are one program many times.
+    known: dict[tuple[str, ...], list[str]] = {}
     for region in algebraic_regions(graph):
-        if len(region.nodes) > LARGEST_REGION or time.monotonic() > deadline:
+        program = _Program(region)
+        body = program.body() if len(region.nodes) <= LARGEST_REGION else ()
+        if body not in known and (not body or time.monotonic() > deadline):
             logger.info("a region of %d calls is left as it is", len(region.nodes))
             continue
-        program = _Program(region)
-        engine = EGraph()
-
-        def run(text: str, engine: object = engine) -> list[object]:
-            return list(engine.run_program(*engine.parse_program(text)))  # type: ignore[attr-defined]
-
-        run(program.text(rules))
-        for _ in range(MOST_ITERATIONS):
-            run("(run 1)")
-            if time.monotonic() > deadline:
-                break
-        for position, root in enumerate(region.roots):
-            (best,) = run(f"(extract $root{position})")
-            application = _replace(graph, program, root, str(best))
+        text = program.text(body, rules)
+        if body not in known:
+            known[body] = _cheapest(EGraph(), text, len(region.roots), deadline)
+        for root, best in zip(region.roots, known[body], strict=True):
+            application = _replace(graph, program, root, best)
             if application is not None:
                 done.append(application)
     graph.prune()
     return done
+
+
+def _cheapest(engine: Any, text: str, roots: int, deadline: float) -> list[str]:
+    """Return the cheapest form of each root that is found while there is time and room."""
+
+    def run(command: str) -> list[object]:
+        return list(engine.run_program(*engine.parse_program(command)))
+
+    run(text)
+    for _ in range(MOST_ITERATIONS):
+        run("(run 1)")
+        (sizes,) = run("(print-size)")
+        forms = sum(map(int, _SIZES.findall(str(sizes))))
+        if forms > MOST_FORMS or time.monotonic() > deadline:
+            break
+    best = (run(f"(extract $root{position})") for position in range(roots))
+    return [str(form) for (form,) in best]
 
 
 def _replace(graph: Graph, program: _Program, root: Value, best: str) -> Application | None:
@@ -118,11 +134,14 @@ class _Program:
     leaves: list[Value] = field(default_factory=list)
     operators: dict[str, tuple[str, Attributes, int]] = field(default_factory=dict)
 
-    def text(self, rules: Sequence[Rule]) -> str:
-        """Return sorts, facts, the region, and all rules that can be said."""
-        body = [self._node(node) for node in self.region.nodes]
-        for position, root in enumerate(self.region.roots):
-            body.append(f"(let $root{position} $n{root.node.number})")
+    def body(self) -> tuple[str, ...]:
+        """Return the region and the facts about its values; equal for regions that are alike."""
+        nodes = [self._node(node) for node in self.region.nodes]
+        roots = enumerate(self._place(root.node) for root in self.region.roots)
+        return (*nodes, *(f"(let $root{position} {place})" for position, place in roots))
+
+    def text(self, body: Sequence[str], rules: Sequence[Rule]) -> str:
+        """Return sorts, the body, and all rules that can be said."""
         # A law whose way back is another law would be there twice.
         laws = list(dict.fromkeys(law for rule in rules for law in self._laws(rule)))
         head = ["(datatype V (Leaf i64) (Num f64))"]
@@ -156,9 +175,12 @@ class _Program:
         self.operators[name] = (op, attrs, arity)
         return name
 
+    def _place(self, node: Node) -> str:
+        return f"$n{self.region.nodes.index(node)}"
+
     def _value(self, value: Value, inside: set[Node]) -> str:
         if value.node in inside:
-            return f"$n{value.node.number}"
+            return self._place(value.node)
         if value.is_constant and value.shape == ():
             return f"(Num {float(value.array)!r})"
         if value not in self.leaves:
@@ -169,7 +191,7 @@ class _Program:
         inside = set(self.region.nodes)
         operands = [self._value(value, inside) for value in node.operands]
         name = self._name(node.op, node.attrs, len(operands))
-        lines = [f"(let $n{node.number} ({name} {' '.join(operands)}))"]
+        lines = [f"(let {self._place(node)} ({name} {' '.join(operands)}))"]
         for value in (node[0], *node.operands):
             for condition, fact in _FACTS.items():
                 if condition(value) is None:

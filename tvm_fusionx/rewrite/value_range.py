@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -132,7 +133,7 @@ def range_of(value: Value) -> Range:
             stack.pop()
             continue
         if item.is_constant:
-            known[item] = _of_constant(item.array)
+            known[item] = _of_constant(item.node)
             continue
         waiting = [operand for operand in item.node.operands if operand not in known]
         if waiting and looked_at < _MOST_CALLS and item.op in _TRANSFERS:
@@ -144,10 +145,21 @@ def range_of(value: Value) -> Range:
     return known[value]
 
 
-def _of_constant(array: np.ndarray) -> Range:
+# Weights have millions of elements, and are asked about by many rules.
+_RANGES: WeakKeyDictionary[Node, Range] = WeakKeyDictionary()
+
+
+def _of_constant(node: Node) -> Range:
+    if node not in _RANGES:
+        _RANGES[node] = _of_array(node[0].array)
+    return _RANGES[node]
+
+
+def _of_array(array: np.ndarray) -> Range:
     if array.size == 0 or not np.issubdtype(array.dtype, np.number):
         return ANYTHING
-    low, high = float(np.nanmin(array)), float(np.nanmax(array))
+    # Unlike nanmin, these do not warn of arrays of NaN alone.
+    low, high = (float(function.reduce(array, axis=None)) for function in (np.fmin, np.fmax))
     if math.isnan(low):
         return ANYTHING
     return Range(low, high, bool(np.all(np.isfinite(array))))
