@@ -15,7 +15,7 @@ import platform
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from tvm import relay
 from tvm.contrib import cc, graph_executor
 
 from tvm_fusionx import __version__
-from tvm_fusionx.errors import LibraryFileError, LinkError, MissingDependencyError
+from tvm_fusionx.devices import Device, export_kernel
+from tvm_fusionx.errors import DeviceError, LibraryFileError, LinkError, MissingDependencyError
 from tvm_fusionx.inputs import InputSpec
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.output_file import new_file
@@ -165,7 +166,12 @@ def build_versions() -> dict[str, str]:
     }
 
 
-def save_library(library: Library, path: str | Path, compiler: str | None = None) -> None:
+def save_library(
+    library: Library,
+    path: str | Path,
+    compiler: str | None = None,
+    device: Device | None = None,
+) -> None:
     """Write `library` to `path`, all of it or nothing.
 
     Parameters
@@ -173,6 +179,8 @@ def save_library(library: Library, path: str | Path, compiler: str | None = None
     compiler
         Command of the C++ compiler that links for the target, such as ``aarch64-linux-gnu-g++``; by
         default the host's.
+    device
+        What links instead, where the library is for another machine.
 
     Raises
     ------
@@ -185,7 +193,10 @@ def save_library(library: Library, path: str | Path, compiler: str | None = None
     """
     with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
         code = Path(folder) / CODE
-        _link(library, code, compiler)
+        if device is None:
+            _link(library, code, compiler)
+        else:
+            export_kernel(library.module, code, device)
         members = {
             CODE: code.read_bytes(),
             GRAPH: library.graph_json.encode(),
@@ -235,10 +246,15 @@ def _metadata(library: Library, members: Mapping[str, bytes]) -> dict[str, Any]:
     }
 
 
-def load_library(path: str | Path) -> Library:
+def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> Library:
     """Read the library file at `path`.
 
     Only after every checksum agrees is the code loaded.
+
+    Parameters
+    ----------
+    load
+        What makes a module of the code's file, such as a device's session; TVM, here, by default.
 
     Raises
     ------
@@ -254,7 +270,9 @@ def load_library(path: str | Path) -> Library:
         code.write_bytes(members[CODE])
         try:
             # Loaded code stays mapped when its file goes.
-            module = tvm.runtime.load_module(str(code))
+            module = (load or tvm.runtime.load_module)(str(code))
+        except DeviceError:
+            raise
         except (tvm.TVMError, OSError, ValueError) as error:
             raise _refusal(
                 path,

@@ -51,7 +51,9 @@ def answer(session: Any, path: Path, x: np.ndarray) -> np.ndarray:
     return np.asarray(executor.get_output(0).numpy())
 
 
-@pytest.mark.parametrize("model", [dense_model, convolution_model])
+@pytest.mark.parametrize(
+    "model", [dense_model, pytest.param(convolution_model, marks=pytest.mark.slow)]
+)
 def test_a_model_answers_on_the_board_as_on_the_host(
     board: Emulation, tmp_path: Path, model: Any
 ) -> None:
@@ -123,6 +125,7 @@ def test_a_wrong_key_is_refused_at_once(board: Emulation) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_plug_pulled_is_a_lost_device_and_another_takes_over(tmp_path: Path) -> None:
     with emulated_boards() as boards:
         device = boards.device
@@ -143,6 +146,7 @@ def test_a_plug_pulled_is_a_lost_device_and_another_takes_over(tmp_path: Path) -
             np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
 
 
+@pytest.mark.slow
 def test_a_tracker_that_comes_back_finds_its_boards(tmp_path: Path) -> None:
     with emulated_boards() as boards:
         device = boards.device

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     debug_option,
     input_shapes_option,
@@ -52,6 +53,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @planner_options
 @tuning_records_option
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
+@device_options
 @click.option(
     "--dump-code",
     type=Formats(),
@@ -67,9 +69,13 @@ def command(
     choices: dict[str, Any],
     records: Path | None,
     cross_compiler: str | None,
+    device: DeviceChoice,
     dump_code: tuple[str, ...],
 ) -> None:
-    """Compile the ONNX file MODEL into one library file."""
+    """Compile the ONNX file MODEL into one library file.
+
+    With --device: for its target, which takes the place of --target, and linked by its linker.
+    """
     from tvm_fusionx.relay_presence import require_relay
 
     require_relay()
@@ -85,7 +91,8 @@ def command(
     check_writable(output)
     if choices["measure"]:
         use_threads()
-    resolved = resolve_target(target)
+    chosen = device.find()
+    resolved = chosen.tvm_target() if chosen is not None else resolve_target(target)
     with Stages(f"compiling {model.name}") as stage:
         stage("importing")
         mod, params = from_onnx(model, shape=shape)
@@ -105,7 +112,7 @@ def command(
             inputs=inputs_of(mod, params),
             kernels=kernel_notes(build),
         )
-        save_library(library, output, compiler=cross_compiler)
+        save_library(library, output, compiler=cross_compiler, device=chosen)
         for kind in dump_code:
             with new_file(f"{output}.{kind}") as scratch:
                 scratch.write_text(_code(build, kind), encoding="utf-8")

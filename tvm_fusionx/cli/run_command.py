@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
+from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import debug_option, inputs_option, threads_option
 from tvm_fusionx.cli.progress import Stages
 
@@ -52,6 +54,7 @@ PROFILE_ROWS = 20
     help="Runs in each measurement, which gives their mean.",
 )
 @threads_option
+@device_options
 @debug_option
 def command(
     library: Path,
@@ -63,13 +66,13 @@ def command(
     repeat: int,
     number: int,
     threads: int | None,
+    device: DeviceChoice,
 ) -> None:
-    """Run LIBRARY, a file that `fusionx compile` wrote."""
+    """Run LIBRARY, a file that `fusionx compile` wrote, here or with --device there."""
     from tvm_fusionx.relay_presence import require_relay
 
     require_relay()
-    import numpy as np
-
+    from tvm_fusionx.devices import open_session
     from tvm_fusionx.inputs import check_inputs, random_inputs, read_inputs
     from tvm_fusionx.library import load_library
     from tvm_fusionx.output_file import check_writable, new_file
@@ -82,40 +85,60 @@ def command(
         if path is not None:
             check_writable(path)
     count = set_threads(threads)
-    started = time.perf_counter()
-    loaded = load_library(library)
-    executor = loaded.executor()
-    init_seconds = time.perf_counter() - started
-    if inputs is None:
-        arrays = random_inputs(loaded.inputs)
-        click.echo("No --inputs: using random ones.", err=True)
-    else:
-        arrays = check_inputs(read_inputs(inputs), loaded.inputs)
-    set_inputs(executor, arrays)
-    started = time.perf_counter()
-    executor.run()
-    first_seconds = time.perf_counter() - started
-    results = [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
-    if outputs is not None:
-        names = [spec.name for spec in loaded.outputs]
-        with new_file(outputs) as scratch, scratch.open("wb") as stream:
-            np.savez(stream, **dict(zip(names, results, strict=True)))
-    else:
-        for spec, result in zip(loaded.outputs, results, strict=True):
-            click.echo(f"{spec}: {_describe(result)}")
-    with Stages(f"running {library.name}") as stage:
-        if print_time:
-            stage("timing")
-            line = _time_line(executor, init_seconds, first_seconds, repeat, number, count)
-            click.echo(line)
-        if show_profile or trace is not None:
-            stage("profiling")
-            report = profile(loaded, arrays)
+    chosen = device.find()
+    if chosen is not None and (show_profile or trace is not None):
+        raise click.UsageError("--profile and --trace work on this machine, without --device.")
+    with contextlib.ExitStack() as scope:
+        started = time.perf_counter()
+        if chosen is None:
+            loaded, context = load_library(library), None
+        else:
+            session = scope.enter_context(open_session(chosen))
+            loaded, context = load_library(library, session.load), session.context
+        executor = loaded.executor(context)
+        init_seconds = time.perf_counter() - started
+        if inputs is None:
+            arrays = random_inputs(loaded.inputs)
+            click.echo("No --inputs: using random ones.", err=True)
+        else:
+            arrays = check_inputs(read_inputs(inputs), loaded.inputs)
+        set_inputs(executor, arrays)
+        started = time.perf_counter()
+        executor.run()
+        first_seconds = time.perf_counter() - started
+        results = [
+            executor.get_output(index).numpy() for index in range(executor.get_num_outputs())
+        ]
+        _write_outputs(loaded, results, outputs)
+        with Stages(f"running {library.name}") as stage:
+            if print_time:
+                stage("timing")
+                where = f"{count} threads" if chosen is None else f"on {chosen.name}"
+                line = _time_line(executor, context, init_seconds, first_seconds, repeat, number)
+                click.echo(f"{line} ({repeat} x {number} runs, {where})")
+            if show_profile or trace is not None:
+                stage("profiling")
+                report = profile(loaded, arrays)
     if show_profile:
         _print_profile(report)
     if trace is not None:
         with new_file(trace) as scratch:
             scratch.write_text(json.dumps(chrome_trace(report)), encoding="utf-8")
+
+
+def _write_outputs(loaded: Any, results: list[Any], outputs: Path | None) -> None:
+    """Write the results to the file, or say what distinguishes each."""
+    import numpy as np
+
+    from tvm_fusionx.output_file import new_file
+
+    if outputs is not None:
+        names = [spec.name for spec in loaded.outputs]
+        with new_file(outputs) as scratch, scratch.open("wb") as stream:
+            np.savez(stream, **dict(zip(names, results, strict=True)))
+        return
+    for spec, result in zip(loaded.outputs, results, strict=True):
+        click.echo(f"{spec}: {_describe(result)}")
 
 
 def _describe(value: Any) -> str:
@@ -126,7 +149,7 @@ def _describe(value: Any) -> str:
 
 
 def _time_line(
-    executor: Any, init: float, first: float, repeat: int, number: int, threads: int
+    executor: Any, context: Any, init: float, first: float, repeat: int, number: int
 ) -> str:
     """Return the line that TensorFlow's benchmark_model prints, with percentiles."""
     import numpy as np
@@ -140,8 +163,14 @@ def _time_line(
             executor.run()
         return (time.perf_counter() - started) / runs
 
-    warm_up = timed(WARM_UP_RUNS)
-    taken = [timed(number) for _ in range(repeat)]
+    if context is None:
+        warm_up = timed(WARM_UP_RUNS)
+        taken = [timed(number) for _ in range(repeat)]
+    else:
+        # Timed on the device itself: the way there and back is no part of a run.
+        evaluate = executor.module.time_evaluator
+        warm_up = evaluate("run", context, number=WARM_UP_RUNS)().mean
+        taken = list(evaluate("run", context, number=number, repeat=repeat)().results)
     parts = {
         "Init": init,
         "First": first,
@@ -152,7 +181,7 @@ def _time_line(
         f"p{HIGH_PERCENTILE}": float(np.percentile(taken, HIGH_PERCENTILE)),
     }
     times = ", ".join(f"{name}: {format_seconds(seconds)}" for name, seconds in parts.items())
-    return f"{times} ({repeat} x {number} runs, {threads} threads)"
+    return times
 
 
 def _print_profile(report: ProfileReport) -> None:
