@@ -196,41 +196,47 @@ def remembered_library_information() -> Iterator[None]:
 _original_libinfo = te_compiler.libinfo
 
 
-@contextlib.contextmanager
-def before_llvm(change: Callable[[Any], Any]) -> Iterator[None]:
-    """Pass every module that this thread builds with LLVM in this scope through `change`.
+class _BeforeCodeGenerator:
+    """Passes modules on their way to one of TVM's code generators through a function.
 
     TVM has no pass after the one that gives functions their calling convention. Scopes nest, from
     any thread; the innermost of a thread holds.
     """
-    global _before_llvm_depth
-    if not hasattr(_before_llvm, "changes"):
-        _before_llvm.changes = []
-    with _let_cure_lock:
-        if _before_llvm_depth == 0:
-            tvm.register_func(BUILD_LLVM, _build_changed, override=True)
-        _before_llvm_depth += 1
-    _before_llvm.changes.append(change)
-    try:
-        yield
-    finally:
-        _before_llvm.changes.pop()
+
+    def __init__(self, generator: str) -> None:
+        self.generator = generator
+        self._local = threading.local()
+        self._depth = 0
+        self._original: Any = None
+
+    @contextlib.contextmanager
+    def __call__(self, change: Callable[[Any], Any]) -> Iterator[None]:
+        """Pass every module that this thread builds in this scope through `change`."""
+        if not hasattr(self._local, "changes"):
+            self._local.changes = []
         with _let_cure_lock:
-            _before_llvm_depth -= 1
-            if _before_llvm_depth == 0:
-                tvm.register_func(BUILD_LLVM, _original_build_llvm, override=True)
+            if self._depth == 0:
+                # Looked up now: TVM's OpenCL runtime brings a generator of its own when it loads.
+                self._original = tvm.get_global_func(self.generator)
+                tvm.register_func(self.generator, self._build, override=True)
+            self._depth += 1
+        self._local.changes.append(change)
+        try:
+            yield
+        finally:
+            self._local.changes.pop()
+            with _let_cure_lock:
+                self._depth -= 1
+                if self._depth == 0:
+                    tvm.register_func(self.generator, self._original, override=True)
+
+    def _build(self, mod: Any, target: Any) -> Any:
+        changes = getattr(self._local, "changes", [])
+        return self._original(changes[-1](mod) if changes else mod, target)
 
 
-BUILD_LLVM = "target.build.llvm"
-
-_before_llvm = threading.local()
-_before_llvm_depth = 0
-_original_build_llvm = tvm.get_global_func(BUILD_LLVM)
-
-
-def _build_changed(mod: Any, target: Any) -> Any:
-    changes = getattr(_before_llvm, "changes", [])
-    return _original_build_llvm(changes[-1](mod) if changes else mod, target)
+before_llvm = _BeforeCodeGenerator("target.build.llvm")
+before_opencl = _BeforeCodeGenerator("target.build.opencl")
 
 
 # It drops the spans, which carry the names of the model's nodes, and serves only control flow,

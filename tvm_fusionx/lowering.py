@@ -25,6 +25,7 @@ from tvm_fusionx._tvm import (
     PASSES_THAT_UNDO_BLOCKS,
     TIR_CONVERTER_NAME,
     before_llvm,
+    before_opencl,
     build_config,
     concatenation_as_expression,
     direct_expressions,
@@ -34,9 +35,14 @@ from tvm_fusionx._tvm import (
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
 from tvm_fusionx.schedules.cpu import is_cpu
+from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
-from tvm_fusionx.schedules.sharing import share_kernels
+from tvm_fusionx.schedules.sharing import (
+    call_shared_kernels,
+    share_device_kernels,
+    share_kernels,
+)
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
 from tvm_fusionx.schedules.winograd_expression import register_winograd
 
@@ -105,6 +111,8 @@ class _Session:
         self.pending: tuple[Any, Scheduled] | None = None
         self.groups: dict[str, int] = {}
         """For each kernel's symbol, a number that kernels of equal blocks share."""
+        self.kernels: dict[str, str] = {}
+        """For the symbol of each device kernel left out, that of the equal one."""
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
 
     def schedule(self, func: Any) -> Scheduled:
@@ -120,6 +128,16 @@ class _Session:
             scheduled = schedule(func, self.target, record.knobs, record.template)
         self._done.setdefault(digest, []).append((func, scheduled))
         return scheduled
+
+    def device_kernels(self, mod: Any) -> Any:
+        """Return the device kernels that differ; TVM makes these before the host's functions."""
+        kept, names = share_device_kernels(mod)
+        self.kernels.update(names)
+        return kept
+
+    def host_functions(self, mod: Any) -> Any:
+        """Return the host's functions, those of equal blocks compiled once."""
+        return share_kernels(call_shared_kernels(mod, self.kernels), self.groups)
 
 
 _scopes = threading.local()
@@ -155,9 +173,10 @@ def _convert(args: Any, constants: Any) -> Any:
 
 
 def register() -> None:
-    """Register the TIR converter that our configuration asks for, and Winograd's operator."""
+    """Register our TIR converter, Winograd's operator, and OpenCL's names of functions."""
     tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
     register_winograd()
+    register_functions()
 
 
 @derived_object
@@ -264,7 +283,8 @@ def lowering(
         scope.enter_context(concatenation_as_expression())
         scope.enter_context(direct_expressions())
         scope.enter_context(remembered_library_information())
-        scope.enter_context(before_llvm(lambda mod: share_kernels(mod, session.groups)))
+        scope.enter_context(before_opencl(session.device_kernels))
+        scope.enter_context(before_llvm(session.host_functions))
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(_pass_context(resolved))
         _sessions().append(session)

@@ -61,6 +61,18 @@ def compile_with_fusionx(model: onnx.ModelProto, inputs: Mapping[str, Array]) ->
     return found
 
 
+def compile_for_opencl(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+    """Run a model through the package on the first OpenCL device; the runtime must be loaded."""
+    import tvm
+    from tvm.contrib.graph_executor import GraphModule
+
+    import tvm_fusionx as fx
+
+    mod, params = fx.from_onnx(model)
+    library = fx.build(mod, tvm.target.Target("opencl", host="llvm"), params=params)
+    return _run(GraphModule(library["default"](tvm.opencl(0))), inputs)
+
+
 def compile_with_relay(
     opt_level: int, model: onnx.ModelProto, inputs: Mapping[str, Array]
 ) -> list[Array]:

@@ -1,4 +1,4 @@
-"""Compile equal kernels once: a network repeats its layers, and LLVM need not."""
+"""Compile equal kernels once: a network repeats its layers, and compilers need not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import tvm
 from tvm import tir
+
+SYMBOL = "global_symbol"
 
 
 def share_kernels(mod: tvm.IRModule, groups: Mapping[str, object]) -> tvm.IRModule:
@@ -37,6 +39,62 @@ def share_kernels(mod: tvm.IRModule, groups: Mapping[str, object]) -> tvm.IRModu
             functions[variable] = _passing_on(func, original.name_hint)
         else:
             functions[variable] = func
+    return tvm.IRModule(functions, attrs=mod.attrs)
+
+
+def share_device_kernels(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, str]]:
+    """Leave out every device kernel that equals another.
+
+    Parameters
+    ----------
+    mod
+        Fully lowered device functions, as handed to a code generator.
+
+    Returns
+    -------
+    mod
+        The functions that differ.
+    names
+        For the symbol of each that was left out, that of the one to call instead.
+    """
+    known: dict[int, list[tuple[Any, Any]]] = {}
+    functions = {}
+    names: dict[str, str] = {}
+    for variable, func in mod.functions.items():
+        body = func.without_attr(SYMBOL)
+        same = known.setdefault(tvm.ir.structural_hash(body), [])
+        original = next((one for one, seen in same if tvm.ir.structural_equal(seen, body)), None)
+        if original is None:
+            functions[variable] = func
+            same.append((variable, body))
+        else:
+            names[variable.name_hint] = original.name_hint
+    return tvm.IRModule(functions, attrs=mod.attrs), names
+
+
+def call_shared_kernels(mod: tvm.IRModule, names: Mapping[str, str]) -> tvm.IRModule:
+    """Return host functions that call the kernels that were kept.
+
+    Parameters
+    ----------
+    mod
+        Fully lowered host functions.
+    names
+        From :func:`share_device_kernels`.
+    """
+    if not names:
+        return mod
+
+    def rename(node: Any) -> Any:
+        kept = names.get(node.value)
+        return None if kept is None else tir.StringImm(kept)
+
+    functions = {
+        variable: func.with_body(
+            tir.stmt_functor.ir_transform(func.body, None, rename, ["tir.StringImm"])
+        )
+        for variable, func in mod.functions.items()
+    }
     return tvm.IRModule(functions, attrs=mod.attrs)
 
 
