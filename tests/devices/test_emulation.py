@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,8 @@ from tvm_fusionx.devices import export_kernel, find_device, open_session
 from tvm_fusionx.devices.emulation import Emulation
 from tvm_fusionx.devices.tracker import summarise
 from tvm_fusionx.errors import DeviceError, DeviceLostError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def weights(*shape: int) -> Any:
@@ -114,6 +120,69 @@ def test_a_second_session_waits_for_the_first_and_gives_up(board: Emulation) -> 
         ):
             pass
     board.wait_until_free()
+
+
+@pytest.mark.slow
+def test_two_boards_of_a_key_serve_two_sessions_at_once(tmp_path: Path) -> None:
+    with emulated_boards(2) as boards:
+        path = library(boards.device, tmp_path)
+        # Each holds its board until the other has one too.
+        both = threading.Barrier(2, timeout=30)
+
+        def use(_: int) -> np.ndarray:
+            with open_session(boards.device) as session:
+                both.wait()
+                return run_add_one(session, path)
+
+        with ThreadPoolExecutor(2) as pool:
+            for found in pool.map(use, range(2)):
+                np.testing.assert_array_equal(found, EXPECTED)
+
+
+HANG = """
+import sys
+from tests.devices.small_kernels import run_add_one
+from tvm_fusionx.devices import find_device, open_session
+with open_session(find_device(sys.argv[1])) as session:
+    print("open", flush=True)
+    run_add_one(session, sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["local", "board"])
+def test_a_client_that_is_killed_in_a_hang_leaves_nothing_running(
+    board: Emulation, tmp_path: Path, where: str
+) -> None:
+    device = board.device if where == "board" else find_device("local")
+    device.save(tmp_path / "d.json")
+    path = library(device, tmp_path, calls="pause")
+    words = [sys.executable, "-c", HANG, str(tmp_path / "d.json"), str(path)]
+    client = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE)
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"open\n"
+    children = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
+    time.sleep(0.3)
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    if where == "board":
+        # Far less than the session's 60 s.
+        board.wait_until_free(seconds=20)
+        return
+    assert children
+    deadline = time.monotonic() + 20
+    while any(is_running(child) for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_running(child) for child in children)
+
+
+def is_running(pid: str) -> bool:
+    """Tell whether a process exists and has not ended; an orphan may stay a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_wrong_key_is_refused_at_once(board: Emulation) -> None:

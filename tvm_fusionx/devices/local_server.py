@@ -14,10 +14,12 @@ import ctypes
 import json
 import os
 import platform
+import select
 import socket
 import struct
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ LENGTH = struct.Struct("<i")
 LONGEST_KEY = 4096
 # What a shell reports for a command that `timeout` ended.
 EXIT_TIMEOUT = 124
+EXIT_LEFT_ALONE = 1
+SECONDS_AFTER_HANG_UP = 2.0
+MILLISECONDS = 1e3
 THERMAL_ZONES = Path("/sys/class/thermal")
 MILLIDEGREES = 1000.0
 
@@ -60,9 +65,7 @@ def main() -> None:
     if not _shake_hands(connection, base, options.key):
         sys.exit("the client's key differs")
     number = connection.detach()
-    watchdog = threading.Timer(options.timeout, _expire, (tvm, number, options.timeout))
-    watchdog.daemon = True
-    watchdog.start()
+    threading.Thread(target=_watch, args=(tvm, number, options.timeout), daemon=True).start()
     tvm.get_global_func("rpc.ServerLoop")(number)
 
 
@@ -82,8 +85,14 @@ def _shake_hands(connection: socket.socket, base: Any, key: str) -> bool:
     return True
 
 
-def _expire(tvm: Any, number: int, seconds: float) -> None:
-    """Tell the client that its time is over, and end, whatever a kernel is doing."""
+def _watch(tvm: Any, number: int, seconds: float) -> None:
+    """End this process when its time is over or its client is gone, whatever a kernel is doing."""
+    connection = select.poll()
+    connection.register(number, select.POLLRDHUP)
+    if connection.poll(seconds * MILLISECONDS):
+        # In between kernels, the loop ends by itself.
+        time.sleep(SECONDS_AFTER_HANG_UP)
+        os._exit(EXIT_LEFT_ALONE)
     message = f"RPCSessionTimeoutError: the session of {seconds:g} s has expired"
     with contextlib.suppress(Exception):
         tvm.get_global_func("rpc.ReturnException")(number, message)

@@ -130,7 +130,10 @@ class DeviceSession:
             if lost is not None:
                 raise lost from error
             return None
-        return function()
+        try:
+            return function()
+        except tvm.TVMError as error:
+            raise self.lost_because(error) or error from None
 
     def lost_because(self, error: BaseException) -> DeviceLostError | None:
         """Return the error to raise when `error` came of a lost connection, else None."""
