@@ -79,8 +79,8 @@ def test_a_built_server_says_how_to_start_it(
 ) -> None:
     folder = tmp_path / "server"
 
-    def build(arch: str, output: Path, *, from_sources: bool) -> Path:
-        assert (arch, output, from_sources) == ("aarch64-linux", folder, False)
+    def build(arch: str, output: Path, *, from_sources: bool, opencl: bool | None) -> Path:
+        assert (arch, output, from_sources, opencl) == ("aarch64-linux", folder, False, None)
         folder.mkdir()
         (folder / "fusionx_rpc_server").write_text("program")
         return folder / "fusionx_rpc_server"

@@ -47,12 +47,12 @@ def test_a_missing_compiler_says_what_to_install(
 
 @needs_compiler
 def test_android_gets_a_runtime_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, tuple[str, ...]]] = []
+    asked: list[tuple[str, tuple[str, ...], bool]] = []
 
     def build_runtime(
-        compiler: str, output: Path, folder: Path, libraries: tuple[str, ...]
+        compiler: str, output: Path, folder: Path, libraries: tuple[str, ...], opencl: bool
     ) -> None:
-        asked.append((compiler, libraries))
+        asked.append((compiler, libraries, opencl))
         shutil.copy(module.tvm_folder() / "libtvm_runtime.so", output)
 
     linked: list[list[str]] = []
@@ -61,5 +61,6 @@ def test_android_gets_a_runtime_of_its_own(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("TVM_NDK_CC", "g++")
     build_server("aarch64-android", tmp_path / "server")
     assert asked[0][0].endswith("g++")
+    assert asked[0][2]
     assert "-Wl,-z,max-page-size=16384" in linked[0]
     assert asked[0][1] == module.ARCHITECTURES["aarch64-android"].libraries

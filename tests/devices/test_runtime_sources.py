@@ -13,8 +13,12 @@ from tvm_fusionx.errors import LinkError, MissingDependencyError
 
 def test_every_pattern_finds_sources_in_the_installed_tvm() -> None:
     root = module.tvm_folder() / "src" / "runtime"
-    assert all(list(root.glob(pattern)) for pattern in module.SOURCES)
-    assert len({path.name for path in runtime_sources()}) == len(runtime_sources())
+    for opencl in (False, True):
+        patterns = module.SOURCES + module.OPENCL_SOURCES * opencl
+        assert all(list(root.glob(pattern)) for pattern in patterns)
+        sources = runtime_sources(opencl)
+        assert len(set(sources)) == len(sources)
+        assert any(path.name == "opencl_wrapper.cc" for path in sources) == opencl
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Debian's g++ is absent")
@@ -22,15 +26,15 @@ def test_sources_become_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # Two small files of the many: one needs a header that the wheel keeps elsewhere.
     monkeypatch.setattr(module, "SOURCES", ("builtin_fp16.cc", "nvtx.cc"))
     output = tmp_path / "lib.so"
-    build_runtime("g++", output, tmp_path, [])
+    build_runtime("g++", output, tmp_path, [], opencl=False)
     assert ctypes.CDLL(str(output)).__gnu_f2h_ieee
     with pytest.raises(LinkError):
-        build_runtime("g++", output, tmp_path, ["-lno_such_library"])
+        build_runtime("g++", output, tmp_path, ["-lno_such_library"], opencl=False)
 
 
 def test_a_tvm_without_sources_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "tvm_folder", lambda: tmp_path)
     with pytest.raises(MissingDependencyError, match="its sources"):
-        runtime_sources()
+        runtime_sources(opencl=False)
     with pytest.raises(MissingDependencyError, match="TVM's headers"):
         include_options()

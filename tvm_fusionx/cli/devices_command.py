@@ -143,8 +143,13 @@ def add(
 @click.option(
     "--from-sources", is_flag=True, help="Compile TVM's runtime too; takes minutes, no network."
 )
+@click.option(
+    "--opencl/--no-opencl",
+    default=None,
+    help="Whether the runtime has OpenCL, for which it is compiled; Android's has by default.",
+)
 @debug_option
-def build_server_command(arch: str, output: Path, from_sources: bool) -> None:
+def build_server_command(arch: str, output: Path, from_sources: bool, opencl: bool | None) -> None:
     """Build the RPC server for a device, with the runtime that it needs beside it."""
     from tvm_fusionx.relay_presence import require_relay
 
@@ -153,7 +158,7 @@ def build_server_command(arch: str, output: Path, from_sources: bool) -> None:
 
     with Stages(f"building for {arch}") as stage:
         stage("compiling")
-        program = build_server(arch, output, from_sources=from_sources)
+        program = build_server(arch, output, from_sources=from_sources, opencl=opencl)
     click.echo(f"built {program}")
     for path in sorted(output.iterdir()):
         click.echo(f"  {path.name}: {path.stat().st_size / (1 << 20):.1f} MiB")

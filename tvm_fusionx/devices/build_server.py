@@ -66,7 +66,9 @@ ARCHITECTURES = {
 }
 
 
-def build_server(arch: str, folder: str | Path, *, from_sources: bool = False) -> Path:
+def build_server(
+    arch: str, folder: str | Path, *, from_sources: bool = False, opencl: bool | None = None
+) -> Path:
     """Build the RPC server and the runtime that it needs into `folder`, replacing an older one.
 
     Parameters
@@ -77,6 +79,9 @@ def build_server(arch: str, folder: str | Path, *, from_sources: bool = False) -
         Gets the server and ``libtvm_runtime.so``; both go to the device, side by side.
     from_sources
         Whether to compile the runtime where a wheel has it too; takes minutes, and no network.
+    opencl
+        Whether the runtime has OpenCL; only one that is compiled can, and Android's does by
+        default.
 
     Returns
     -------
@@ -103,6 +108,9 @@ def build_server(arch: str, folder: str | Path, *, from_sources: bool = False) -
             next_step="Build on the device itself with --arch host.",
         )
     compiler = _compiler(row)
+    if opencl is None:
+        opencl = arch == "aarch64-android"
+    from_sources = from_sources or opencl
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(folder) as scratch:
@@ -113,7 +121,7 @@ def build_server(arch: str, folder: str | Path, *, from_sources: bool = False) -
             shutil.copy(runtime_from_wheel(row.platform_tag), runtime)
         else:
             with tempfile.TemporaryDirectory(prefix="fusionx-runtime-") as objects:
-                build_runtime(compiler, runtime, Path(objects), row.libraries)
+                build_runtime(compiler, runtime, Path(objects), row.libraries, opencl)
         words = [compiler, *OPTIONS, *include_options(), str(SOURCE), "-o", str(scratch / PROGRAM)]
         words += [f"-L{scratch}", "-ltvm_runtime", "-Wl,-rpath,$ORIGIN", *row.libraries]
         run_linker(words, "the device's server")

@@ -24,6 +24,14 @@ SOURCES = (
     "contrib/sort/sort.cc",
     "minrpc/minrpc_logger.cc",
 )
+# Its wrapper looks for the driver's library when a program first asks for OpenCL, so that one
+# runtime serves devices with and without.
+OPENCL_SOURCES = (
+    "opencl/opencl_device_api.cc",
+    "opencl/opencl_module.cc",
+    "opencl/texture_pool.cc",
+    "opencl/opencl_wrapper/opencl_wrapper.cc",
+)
 # Stands in for a header that the wheel lacks.
 STAND_INS = Path(__file__).resolve().parent / "opencl" / "include"
 
@@ -68,10 +76,11 @@ def include_options() -> list[str]:
     return [f"-I{folder}" for folder in folders]
 
 
-def runtime_sources() -> list[Path]:
+def runtime_sources(opencl: bool) -> list[Path]:
     """Return the files of the runtime; `MissingDependencyError` where the wheel has none."""
     root = tvm_folder() / "src" / "runtime"
-    found = [path for pattern in SOURCES for path in sorted(root.glob(pattern))]
+    patterns = SOURCES + (OPENCL_SOURCES if opencl else ())
+    found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     if not found:
         raise MissingDependencyError(
             "TVM's runtime",
@@ -82,7 +91,9 @@ def runtime_sources() -> list[Path]:
     return found
 
 
-def build_runtime(compiler: str, output: Path, folder: Path, libraries: Sequence[str]) -> None:
+def build_runtime(
+    compiler: str, output: Path, folder: Path, libraries: Sequence[str], opencl: bool
+) -> None:
     """Compile the runtime with `compiler` into the shared library `output`.
 
     Parameters
@@ -93,6 +104,8 @@ def build_runtime(compiler: str, output: Path, folder: Path, libraries: Sequence
         For the object files.
     libraries
         Options that link what the device's system offers.
+    opencl
+        Whether the runtime has OpenCL.
 
     Raises
     ------
@@ -101,9 +114,11 @@ def build_runtime(compiler: str, output: Path, folder: Path, libraries: Sequence
     LinkError
         The compiler fails; its first line is in the message.
     """
-    own = (STAND_INS, tvm_folder() / "src", tvm_folder() / "3rdparty" / "compiler-rt")
+    root = tvm_folder()
+    third_party = root / "3rdparty"
+    own = (STAND_INS, root / "src", third_party / "compiler-rt", third_party / "OpenCL-Headers")
     include = [*include_options(), *(f"-I{path}" for path in own)]
-    sources = runtime_sources()
+    sources = runtime_sources(opencl)
     objects = [str(folder / f"{number}-{path.stem}.o") for number, path in enumerate(sources)]
 
     def compile_one(source: Path, target: str) -> None:
