@@ -18,15 +18,18 @@ from tvm_fusionx.rewrite import NumericClass, Rule
 from tvm_fusionx.rewrite.cost import cost_of
 from tvm_fusionx.rewrite.engine import apply_rules
 from tvm_fusionx.rewrite.rule import Domain, Example, Kind
-from tvm_fusionx.rewrite.term import Term
+from tvm_fusionx.rewrite.term import LITERAL, VARIABLE, Term
 
 # Rounding of a half is 2^-11; the longest sums of the examples have some dozens of terms.
 REASSOCIATING_HALF = 1e-2
 FLOATS = ("float32", "float16")
 INTEGERS = ("int8", "int32", "int64")
 
-# Signs, zeros, and numbers that no product of the examples overflows.
-MODERATE = (0.0, -0.0, 1.0, -1.0, 50.0, -50.0, 1e-3, -1e-3)
+# Signs, zeros, and numbers of which no product in the examples overflows or loses bits.
+MODERATE = {
+    "float32": (0.0, -0.0, 1.0, -1.0, 50.0, -50.0, 1e-3, -1e-3),
+    "float16": (0.0, -0.0, 1.0, -1.0, 8.0, -8.0, 0.125, -0.125),
+}
 # Every kind of number there is.
 ALL_KINDS = (0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, -1e-38, 1.0, -1.0)
 
@@ -67,9 +70,9 @@ def prove(rule: Rule, *, draws: int = 3) -> int:
             raise BrokenRuleError(f"{rule.name} is not applied to {sides} in float32")
         proved += len(dtypes)
         generator = np.random.default_rng(len(rule.name))
-        for _ in range(draws):
+        for number in range(draws):
             examples = varied(rule.examples, generator)
-            proved += _holds(rule, sides, examples, dtypes[0])
+            proved += _holds(rule, sides, examples, dtypes[number % len(dtypes)])
     return proved
 
 
@@ -121,7 +124,7 @@ def _holds(rule: Rule, sides: Sequence[Term], examples: Mapping[str, Example], d
     compare(rule, before, after, draw(before))
     if "float" in dtype:
         is_exact = rule.numeric_class is NumericClass.EXACT
-        kinds = ALL_KINDS if is_exact and dtype == "float32" else MODERATE
+        kinds = ALL_KINDS if is_exact else MODERATE[dtype]
         compare(rule, before, after, _with(draw(before), kinds), is_special=True)
     return True
 
@@ -193,7 +196,7 @@ def outcome(rule: Rule, graph: Graph) -> Outcome:
     """Return what becomes of a rule on a graph, whatever it gains."""
     try:
         return Outcome.APPLIED if is_accepted(graph, rule) else Outcome.REFUSED
-    except (tvm.TVMError, AssertionError, ValueError):
+    except (tvm.TVMError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
         return Outcome.BROKEN
 
 
@@ -226,12 +229,24 @@ def perturbed(rule: Rule) -> Iterator[Graph]:
             for examples in [rule.examples, *_perturbed_examples(rule.examples)]:
                 with contextlib.suppress(tvm.TVMError):
                     yield build(other, sides, examples, dtype)
+    for sides in both_ends[:1]:
+        for inner in (term for side in sides for term in _inner_terms(side)):
+            with contextlib.suppress(tvm.TVMError):
+                yield build(rule, (*sides, inner), dtype=dtype)
     for name, example in rule.examples.items():
         kinds = {**rule.examples, name: replace(example, kind=Kind.PRODUCT)}
         if not example.shape:
             continue
         with contextlib.suppress(tvm.TVMError):
             yield build(rule, versions(rule)[0], kinds, dtype)
+
+
+def _inner_terms(term: Term) -> Iterator[Term]:
+    """Yield the calls below a term: returned too, they have a second reader."""
+    for operand in term.operands:
+        if operand.op not in (VARIABLE, LITERAL):
+            yield operand
+        yield from _inner_terms(operand)
 
 
 def _perturbed_examples(examples: Mapping[str, Example]) -> list[dict[str, Example]]:

@@ -35,6 +35,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "nn.avg_pool2d": {"pool_size": [2, 2], "strides": [2, 2], "dilation": [1, 1]},
     "nn.batch_matmul": {"transpose_b": True},
     "nn.dense": {"units": None},
+    "nn.matmul": {"units": None},
     "nn.max_pool2d": {"pool_size": [2, 2], "strides": [2, 2], "dilation": [1, 1]},
     "nn.pad": {"pad_width": [[1, 0], [0, 2]]},
     "nn.upsampling": {"scale_h": 2, "scale_w": 2},

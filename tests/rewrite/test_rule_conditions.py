@@ -153,6 +153,73 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         lambda: relay.nn.matmul(x, const(4, 6), transpose_a=True),
         None,
     ),
+    "product of another type": (
+        "product_with_shared_matrix",
+        lambda: relay.nn.batch_matmul(
+            var("bytes", 2, 4, 8, dtype="int8"),
+            relay.const(np.ones((1, 6, 8), "int8")),
+            out_dtype="int32",
+        ),
+        None,
+    ),
+    "softmax between other places": (
+        "softmax_without_transposes",
+        lambda: relay.transpose(
+            relay.nn.softmax(relay.transpose(cube, [1, 0, 2]), axis=0), [0, 2, 1]
+        ),
+        None,
+    ),
+    "sum of no transpose": (
+        "reduce_before_transpose",
+        lambda: relay.sum(relay.exp(cube), axis=1),
+        None,
+    ),
+    "transpose of no product": (
+        "transpose_of_product",
+        lambda: relay.transpose(relay.exp(cube), [0, 2, 1]),
+        None,
+    ),
+    "product to other places": (
+        "transpose_of_product",
+        lambda: relay.transpose(relay.nn.batch_matmul(batch, const(2, 6, 8)), [1, 0, 2]),
+        None,
+    ),
+    "columns of a dense": (
+        "slice_rows_before_dense",
+        lambda: relay.strided_slice(relay.nn.dense(x, const(6, 8)), [0, 1], [4, 3]),
+        None,
+    ),
+    "rows of a dense": (
+        "slice_weights_of_sliced_dense",
+        lambda: relay.strided_slice(relay.nn.dense(x, const(6, 8)), [1, 0], [3, 6]),
+        None,
+    ),
+    "rows of an image": (
+        "slice_kernels_of_sliced_convolution",
+        lambda: relay.strided_slice(
+            relay.nn.conv2d(image, kernel), [0, 0, 1, 0], [1, 6, 3, 6], [1, 1, 1, 1]
+        ),
+        None,
+    ),
+    "identity beside a dilated window": (
+        "add_identity_to_kernel",
+        lambda: relay.nn.conv2d(image, const(4, 4, 3, 3), padding=(2, 2), dilation=(2, 2)) + image,
+        None,
+    ),
+    "products one below the other": (
+        "stack_weights_of_joined_products",
+        lambda: relay.concatenate(
+            [relay.nn.dense(x, const(6, 8, seed=seed)) for seed in range(2)], axis=0
+        ),
+        None,
+    ),
+    "factor of each channel before groups": (
+        "fold_input_factor_into_kernel",
+        lambda: relay.nn.conv2d(
+            image * const(4, 1, 1), const(6, 2, 3, 3), groups=2, channels=6, kernel_size=(3, 3)
+        ),
+        "the factor differs between the groups' channels",
+    ),
     "one product": ("merge_products_of_one_input", lambda: _fan_out(const(6, 8)), None),
     "products of two inputs": (
         "merge_products_of_one_input",

@@ -8,13 +8,24 @@ from tvm_fusionx.ecg.construct import reshape, slice_axis, transpose, transpose_
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.rewrite.matching import is_filled_with
-from tvm_fusionx.rewrite.rule import NumericClass, Replacement, graph_rule
+from tvm_fusionx.rewrite.rule import (
+    NumericClass,
+    Replacement,
+    graph_rule,
+    non_negative,
+)
+from tvm_fusionx.rewrite.term import call, op
 
 # Reshapes by another name, whose result is the operand with another shape.
 _RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten")
 
 
-@graph_rule(roots=("transpose",))
+@graph_rule(
+    roots=("transpose",),
+    example=lambda a: op.transpose(call("transpose", a, tag="inner")),
+    attributes={"transpose": {"axes": [0, 2, 1]}, "inner": {"axes": [1, 2, 0]}},
+    a=(4, 4, 4),
+)
 def merge_transposes(graph: Graph, node: Node) -> list[Replacement] | None:
     """transpose(transpose(x, p), q) -> transpose(x, p o q); none if nothing changes place."""
     axes = transpose_axes(node)
@@ -28,7 +39,12 @@ def merge_transposes(graph: Graph, node: Node) -> list[Replacement] | None:
     return [(node[0], transpose(graph, source, axes, node.name))]
 
 
-@graph_rule(roots=_RESHAPES)
+@graph_rule(
+    roots=_RESHAPES,
+    example=lambda a: op.reshape(call("reshape", a, tag="inner")),
+    attributes={"reshape": {"newshape": [2, -1]}, "inner": {"newshape": [-1]}},
+    a=(4, 8),
+)
 def merge_reshapes(graph: Graph, node: Node) -> list[Replacement] | None:
     """reshape(reshape(x)) -> reshape(x), by any of their names; none if none is needed."""
     source = node.operands[0]
@@ -39,7 +55,12 @@ def merge_reshapes(graph: Graph, node: Node) -> list[Replacement] | None:
     return [(node[0], reshape(graph, source, node.outputs[0].shape, node.name))]
 
 
-@graph_rule(roots=("transpose",))
+@graph_rule(
+    roots=("transpose",),
+    example=lambda a: op.transpose(a),
+    attributes={"transpose": {"axes": [0, 2, 1]}},
+    a=(4, 1, 8),
+)
 def transpose_as_reshape(graph: Graph, node: Node) -> list[Replacement] | None:
     """transpose(x) -> reshape(x) where only axes of one element change place."""
     shape = node.operands[0].shape
@@ -50,12 +71,13 @@ def transpose_as_reshape(graph: Graph, node: Node) -> list[Replacement] | None:
 
 
 @graph_rule(
-    roots=("strided_slice", "broadcast_to", "cast", "nn.pad", "concatenate", "tile", "copy")
+    roots=("strided_slice", "broadcast_to", "cast", "nn.pad", "concatenate", "tile", "copy"),
+    example=lambda a: op.strided_slice(a),
+    attributes={"strided_slice": {"begin": [0], "end": [64], "strides": [1], "axes": [0]}},
+    a=(4, 8),
 )
 def drop_no_operation(graph: Graph, node: Node) -> list[Replacement] | None:
     """f(x) -> x where f is a slice of everything, a cast to the same type, a padding by nothing."""
-    if len(node.operands) > 1 and not _is_constant_padding(node):
-        return None
     source = node.operands[0]
     if source.type != node.outputs[0]:
         return None
@@ -64,11 +86,12 @@ def drop_no_operation(graph: Graph, node: Node) -> list[Replacement] | None:
     return [(node[0], source)]
 
 
-def _is_constant_padding(node: Node) -> bool:
-    return node.op == "nn.pad" and node.operands[1].is_constant
-
-
-@graph_rule(roots=("split",))
+@graph_rule(
+    roots=("split",),
+    example=lambda a: op.split(a),
+    attributes={"split": {"indices_or_sections": [1], "axis": 0}},
+    a=(4, 8),
+)
 def split_to_slices(graph: Graph, node: Node) -> list[Replacement] | None:
     """split(x) -> one slice for each part, which each part's reader can absorb."""
     source = node.operands[0]
@@ -82,7 +105,12 @@ def split_to_slices(graph: Graph, node: Node) -> list[Replacement] | None:
     return out
 
 
-@graph_rule(roots=("add", "subtract", "multiply", "divide"))
+@graph_rule(
+    roots=("add", "subtract", "multiply", "divide"),
+    example=lambda a, b: (a + 0.0, op.tanh(b - 0.0), op.exp(a * 1.0), op.sqrt(b / 1.0)),
+    a=(4, 8),
+    b=(4, 8),
+)
 def drop_neutral_operand(graph: Graph, node: Node) -> list[Replacement] | None:
     """x+0, x-0, x*1, x/1 -> x."""
     neutral = 0.0 if node.op in ("add", "subtract") else 1.0
@@ -94,7 +122,12 @@ def drop_neutral_operand(graph: Graph, node: Node) -> list[Replacement] | None:
     return None
 
 
-@graph_rule(roots=("divide",), numeric_class=NumericClass.REASSOCIATES)
+@graph_rule(
+    roots=("divide",),
+    numeric_class=NumericClass.REASSOCIATES,
+    example=lambda a: a / 4.0,
+    a=(4, 8),
+)
 def divide_by_constant(graph: Graph, node: Node) -> list[Replacement] | None:
     """x/c -> x*(1/c) for a constant c without zeros."""
     value, divisor = node.operands
@@ -107,7 +140,13 @@ def divide_by_constant(graph: Graph, node: Node) -> list[Replacement] | None:
     return [(node[0], graph.call("multiply", [value, graph.constant(inverse)], name=node.name))]
 
 
-@graph_rule(roots=("power",), numeric_class=NumericClass.REASSOCIATES)
+@graph_rule(
+    roots=("power",),
+    numeric_class=NumericClass.REASSOCIATES,
+    example=lambda a, b: (op.exp(a**1.0), a**2.0, a**3.0, b**0.5, b**-0.5, b**-1.0),
+    a=(4, 8),
+    b=non_negative(4, 8),
+)
 def small_powers(graph: Graph, node: Node) -> list[Replacement] | None:
     """x^1 -> x, x^2 -> x*x, x^3 -> x*x*x, x^0.5 -> sqrt(x), x^-0.5 -> rsqrt(x), x^-1 -> 1/x."""
     value, exponent = node.operands
@@ -124,6 +163,9 @@ def small_powers(graph: Graph, node: Node) -> list[Replacement] | None:
         return [(node[0], graph.call("sqrt", [value], name=node.name))]
     if is_filled_with(exponent, -_ROOT):
         return [(node[0], graph.call("rsqrt", [value], name=node.name))]
+    if is_filled_with(exponent, -1):
+        one = graph.constant(1, value.dtype)
+        return [(node[0], graph.call("divide", [one, value], name=node.name))]
     return None
 
 

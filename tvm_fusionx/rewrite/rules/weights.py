@@ -17,7 +17,12 @@ from tvm_fusionx.rewrite.rule import (
 from tvm_fusionx.rewrite.term import op
 
 
-@graph_rule(roots=("nn.batch_matmul",))
+@graph_rule(
+    roots=("nn.batch_matmul",),
+    example=lambda x, w: op.nn.batch_matmul(x, w),
+    x=(2, 4, 8),
+    w=constant(1, 6, 8),
+)
 def product_with_shared_matrix(graph: Graph, node: Node) -> list[Replacement] | None:
     """batch_matmul(x, W) -> dense(x as one matrix, W) for one constant W: one large product."""
     data, weight = node.operands
@@ -32,7 +37,12 @@ def product_with_shared_matrix(graph: Graph, node: Node) -> list[Replacement] | 
     return [(node[0], reshape(graph, product, node.outputs[0].shape, node.name))]
 
 
-@graph_rule(roots=("nn.matmul",))
+@graph_rule(
+    roots=("nn.matmul",),
+    example=lambda x, w: op.nn.matmul(x, w),
+    x=(4, 8),
+    w=constant(8, 6),
+)
 def matmul_as_dense(graph: Graph, node: Node) -> list[Replacement] | None:
     """matmul(x, W) -> dense(x, W^T) for a constant W, transposed at compile time."""
     data, weight = node.operands
