@@ -98,6 +98,12 @@ class DeviceLostError(DeviceError):
     """The device went away in the middle of a session; a new session may find it again."""
 
 
+class TuningError(FusionXError, RuntimeError):
+    """Tuning found nothing: no candidate could be measured."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
 class WrongResultError(FusionXError, ArithmeticError):
     """A compiled model's numbers differ from the reference beyond the tolerance."""
 

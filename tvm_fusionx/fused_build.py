@@ -17,6 +17,7 @@ from tvm_fusionx.kernels import BLOCK_ATTRIBUTE, KernelGraph
 from tvm_fusionx.library import KernelNote
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.pipeline import bind_parameters, pipeline
+from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
 
 
@@ -43,7 +44,7 @@ def build_fused(
     mod: tvm.IRModule,
     target: str | tvm.target.Target,
     params: Mapping[str, Any] | None = None,
-    records: str | Path | None = None,
+    records: str | Path | Mapping[str, Record] | None = None,
     **choices: Any,
 ) -> FusedBuild:
     """Fuse and build `mod` as ``fx.build`` does.

@@ -106,6 +106,7 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
     after = current.downstream(block.write)
     late: Late = []
     if after:
+        _refuse_partial_tiles(info, values)
         rows_at_root(block, values, late)
     else:
         tile_at_root(block, late)
@@ -115,6 +116,14 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
     _schedule_others(block, rest, late)
     finish(late)
     return block.sch.mod["main"]
+
+
+def _refuse_partial_tiles(info: BlockInfo, values: KnobValues) -> None:
+    """Refuse blocks of rows that end inside a tile: TVM takes minutes to peel those apart."""
+    assert info.anchor is not None
+    rows, block = values[ROWS_KNOB], values[ROW_BLOCK_KNOB]
+    if block % rows and block < plan_dot(info.anchor, info.cpu, values).m:
+        raise UnschedulableError(f"a block of {block} rows is no whole number of tiles of {rows}")
 
 
 def info_before(func: Any, info: BlockInfo) -> set[str]:

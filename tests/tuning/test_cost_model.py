@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from tests.tuning.small_tasks import made_up_task, slowness
+from tvm_fusionx.errors import MissingDependencyError
+from tvm_fusionx.tuning.cost_model import LEAST_SAMPLES, CostModel, TaskFeatures
+
+TASK = made_up_task()
+FEATURES = TaskFeatures.of(TASK)
+
+
+def _taught() -> CostModel:
+    model = CostModel()
+    for index in range(0, len(TASK.space), 3):
+        choice = TASK.space.choice(index)
+        model.add(FEATURES, choice, slowness(choice), slowness(TASK.space.default))
+    return model
+
+
+def test_nothing_is_known_of_few_samples() -> None:
+    model = CostModel()
+    for index in range(LEAST_SAMPLES - 1):
+        model.add(FEATURES, TASK.space.choice(index), 1.0, 1.0)
+    assert not model.knows("dot")
+    assert model.predict(FEATURES, [TASK.space.default]).tolist() == [0.0]
+
+
+def test_it_tells_the_fast_from_the_slow() -> None:
+    model = _taught()
+    assert model.knows("dot")
+    assert not model.knows("rows")
+    unseen = [TASK.space.choice(index) for index in range(1, len(TASK.space), 3)]
+    scores = model.predict(FEATURES, unseen)
+    taken = np.array([slowness(choice) for choice in unseen])
+    assert np.corrcoef(scores, -np.log(taken))[0, 1] > 0.9
+
+
+def test_failures_score_below_everything() -> None:
+    model = CostModel()
+    for index in range(40):
+        choice = TASK.space.choice(index)
+        seconds = math.inf if choice["knob_0"] > 4 else 1.0
+        model.add(FEATURES, choice, seconds, 1.0)
+    bad, good = model.predict(FEATURES, [{"knob_0": 8}, {"knob_0": 2}])
+    assert bad < good - 2
+
+
+def test_features_survive_json() -> None:
+    assert TaskFeatures.from_json(FEATURES.to_json() | {"event": "task"}) == FEATURES
+
+
+def test_xgboost_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _taught()
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(MissingDependencyError, match="tune"):
+        model.predict(FEATURES, [TASK.space.default])

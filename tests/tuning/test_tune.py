@@ -1,0 +1,125 @@
+"""Tuning end to end on this machine: both tuners, the records, and going on after a stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.relay_modules import REASSOCIATING, assert_close, inputs_of
+from tests.tuning.small_tasks import RESOLVED, small_model
+from tvm_fusionx.devices import Device
+from tvm_fusionx.errors import DeviceLostError, RecordError
+from tvm_fusionx.fused_build import build_fused
+from tvm_fusionx.records import own_file, read_records
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import target_key
+from tvm_fusionx.tuning import finals
+from tvm_fusionx.tuning.tune import device_fingerprint, journal_path, tune
+
+BRIEF: dict[str, Any] = {"workers": 0, "batch": 4, "rounds": 3, "finalists": 1, "trials": 6}
+
+
+def _rows(root: Path) -> list[dict[str, Any]]:
+    (file,) = (root / "journal").glob("*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuner", ["metaschedule", "autotvm"])
+def test_a_model_is_tuned_and_its_records_build_it(tmp_path: Path, tuner: str) -> None:
+    stages = []
+    mod = small_model()
+    report = tune(
+        mod,
+        "local",
+        records=tmp_path,
+        tuner=tuner,
+        watch=lambda stage, _: stages.append(stage),
+        **BRIEF,
+    )
+    assert report.trials == BRIEF["trials"]
+    assert len(report.tasks) == 2
+    assert report.peak is not None
+    assert "searching" in stages
+    records = read_records(own_file(tmp_path))
+    assert {record.hash for record in records} == {result.task.key for result in report.tasks}
+    assert all(record.target == target_key(RESOLVED) for record in records)
+    built = build_fused(mod, RESOLVED, records=tmp_path)
+    inputs = inputs_of(mod)
+    untuned = build_fused(mod, RESOLVED)
+    assert_close(run_once(built.library, inputs), run_once(untuned.library, inputs), REASSOCIATING)
+
+
+@pytest.mark.slow
+def test_winners_that_do_not_help_the_whole_model_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        finals, "compare_kernels", lambda *_: [(2.0,) * 3] + [(1.0,) * 3] * (len(_[2]) - 1)
+    )
+    outputs = [[np.ones(3, "float32")]] * 2
+    monkeypatch.setattr(finals, "compare_models", lambda *_: ([(1.0,) * 3, (1.5,) * 3], outputs))
+    monkeypatch.setattr(
+        "tvm_fusionx.tuning.session.Session.best_choices",
+        lambda self, task: [task.space.choice(0)],
+    )
+    report = tune(small_model(), "local", records=tmp_path, tuner="autotvm", **BRIEF)
+    assert not report.is_accepted
+    assert "slower than untuned" in report.verdict()
+    for record in read_records(own_file(tmp_path)):
+        (result,) = [each for each in report.tasks if each.task.key == record.hash]
+        assert record.knobs == result.task.space.default
+
+
+@pytest.mark.slow
+def test_a_stopped_session_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = BRIEF | {"records": tmp_path, "tuner": "autotvm", "algorithm": "random"}
+    trials = 0
+
+    def stop(stage: str, session: Any) -> None:
+        nonlocal trials
+        trials += bool(session and session.trials)
+        if trials == 3:
+            raise DeviceLostError("local", expected="an answer", found="none", next_step="x.")
+
+    with pytest.raises(DeviceLostError):
+        tune(small_model(), "local", watch=stop, **options)
+    before = [row for row in _rows(tmp_path) if row.get("event") == "end"]
+    report = tune(small_model(), "local", resume=True, **options)
+    rows = _rows(tmp_path)
+    ends = [row for row in rows if row.get("event") == "end"]
+    assert ends[: len(before)] == before
+    assert report.trials == BRIEF["trials"]
+    started = [json.dumps([r["task"], r["knobs"]]) for r in rows if r.get("event") == "start"]
+    assert len(started) == len(set(started))
+    assert rows[-1]["event"] == "finish"
+
+
+@pytest.mark.slow
+def test_a_dry_run_times_and_writes_no_records(tmp_path: Path) -> None:
+    report = tune(small_model(), "local", records=tmp_path, dry_run=True, **BRIEF)
+    assert report.trials == 0
+    assert all(result.default_seconds > 0 for result in report.tasks)
+    assert not own_file(tmp_path).exists()
+
+
+def test_records_must_be_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="folder"):
+        tune(small_model(), "local", records=tmp_path / "r.jsonl")
+
+
+def test_devices_are_told_apart() -> None:
+    phone = Device("phone", "llvm", tracker="127.0.0.1:1", key="k")
+    assert device_fingerprint(phone, {}) == "phone, key k"
+    facts = {"cpu": "", "arch": "aarch64", "cores": 8}
+    assert device_fingerprint(phone, facts) == "aarch64, 8 threads"
+    local = Device("local", "llvm")
+    assert device_fingerprint(local, facts).endswith(f"{tvm.runtime.num_threads()} threads")
+    assert journal_path(Path(), RESOLVED, "a") != journal_path(Path(), RESOLVED, "b")

@@ -1,0 +1,91 @@
+"""The end of a session: the best few in turns with the default, then the whole model."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm_fusionx.errors import DeviceError
+from tvm_fusionx.tuning.arguments import why_wrong
+from tvm_fusionx.tuning.build_candidates import last_line
+from tvm_fusionx.tuning.comparison import Comparison, compare_kernels, compare_models
+from tvm_fusionx.tuning.report import TaskResult
+from tvm_fusionx.tuning.session import Session
+from tvm_fusionx.tuning.task import Task
+
+logger = logging.getLogger(__name__)
+
+
+def decide_block(session: Session, task: Task) -> TaskResult:
+    """Return the result of one block: its best candidates measured in turns with its default."""
+    progress = session.progresses[task.key]
+    default = task.space.default
+
+    def kept(reason: str, comparison: Comparison | None = None) -> TaskResult:
+        seconds = progress.default_seconds
+        return TaskResult(task, seconds, progress.trials, default, comparison, reason)
+
+    if not math.isfinite(progress.default_seconds):
+        return kept("the default cannot be measured")
+    if not task.is_tunable:
+        return kept("nothing to choose")
+    if not progress.trials:
+        return kept("not tried")
+    finalists = session.best_choices(task)
+    if not finalists:
+        return kept("no candidate was faster than the default")
+    candidates = session.builder.build(task, [default, *finalists])
+    built = [each for each in candidates if each.failure is None]
+    if len(built) < 2 or built[0].choice != default:
+        return kept("its best candidates cannot be built again")
+    try:
+        times = compare_kernels(
+            session.benches[0], task, [each.path for each in built], session.settings.rounds
+        )
+    except (DeviceError, tvm.TVMError, OSError) as error:
+        session.benches[0].drop()
+        return kept(f"the comparison failed: {last_line(error)}")
+    finally:
+        for each in candidates:
+            each.path.unlink(missing_ok=True)
+    compared = [Comparison(times[0], other) for other in times[1:]]
+    best = max(range(len(compared)), key=lambda index: compared[index].ratio)
+    comparison = compared[best]
+    if not comparison.is_better:
+        return kept(f"{comparison.verdict} in turns with the default", comparison)
+    measured = float(np.median(comparison.default))
+    return TaskResult(task, measured, progress.trials, built[best + 1].choice, comparison)
+
+
+def decide_model(
+    session: Session, factories: Sequence[Any], inputs: dict[str, np.ndarray], folder: Path
+) -> tuple[Comparison | None, str]:
+    """Measure the untuned and the tuned model in turns.
+
+    Returns
+    -------
+    Comparison or None, str
+        The comparison, and why the winners are not kept: empty where they are.
+    """
+    try:
+        times, outputs = compare_models(
+            session.benches[0], factories, inputs, folder, session.settings.rounds
+        )
+    except (DeviceError, tvm.TVMError, OSError) as error:
+        session.benches[0].drop()
+        return None, f"the whole model cannot be compared ({last_line(error)}): the default stays"
+    comparison = Comparison(*times)
+    wrong = why_wrong(outputs[1], outputs[0])
+    if wrong is not None:
+        return comparison, f"the tuned model's {wrong}: the default stays"
+    if not comparison.is_better:
+        return comparison, f"{comparison.verdict} than untuned: the default stays".replace(
+            "difference than untuned", "difference to untuned"
+        )
+    return comparison, ""

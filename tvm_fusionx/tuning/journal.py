@@ -1,0 +1,393 @@
+"""The journal of a device: every trial, written down before it runs and after.
+
+One JSON object a line, each on the disk (fsync) before the work goes on. A process that is killed
+leaves a trial that began and never ended: it is tried once more, and never again when that trial is
+cut short too, or when the machine itself was started anew meanwhile. A last line without its end is
+taken off.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tvm_fusionx.errors import OutputFileError, RecordError
+from tvm_fusionx.tuning.task import Choice, choice_key
+
+FORMAT_VERSION = 1
+HEADER = "fusionx_journal"
+
+# A trial that was cut short this often is never tried again.
+MOST_INTERRUPTIONS = 2
+
+# Kinds of failure that take the device, or its server, with them.
+DEVICE_LOST = "device lost"
+TIMEOUT = "timeout"
+QUARANTINED_KINDS = (DEVICE_LOST, TIMEOUT)
+# What a trial that was cut short until it may not be tried again is reported as.
+INTERRUPTED = "interrupted"
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+TrialKey = tuple[str, str, tuple[tuple[str, int], ...]]
+"""Block, template and choice."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one trial."""
+
+    seconds: tuple[float, ...] = ()
+    """Time of one run, measured several times; none where it failed."""
+
+    failure: str | None = None
+    """Kind of failure."""
+
+    detail: str = ""
+    """What was said about it."""
+
+    @property
+    def is_quarantined(self) -> bool:
+        """Tell whether it took the device with it, and must never be tried again."""
+        return self.failure in (*QUARANTINED_KINDS, INTERRUPTED)
+
+    @property
+    def least_seconds(self) -> float:
+        """Return the least of its times, since what disturbs adds; infinity where it failed."""
+        return min(self.seconds, default=math.inf)
+
+
+@dataclass
+class _Trial:
+    key: TrialKey
+    session: int
+    boot: str
+    interruptions: int = 0
+
+
+@dataclass
+class _State:
+    """What the lines so far say."""
+
+    outcomes: dict[tuple[TrialKey, int], Outcome] = field(default_factory=dict)
+    running: dict[int, _Trial] = field(default_factory=dict)
+    interrupted: dict[TrialKey, _Trial] = field(default_factory=dict)
+    sessions: dict[int, dict[str, Any]] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    spent: dict[int, float] = field(default_factory=dict)
+    trials: int = 0
+    session: int = 0
+
+
+class Journal:
+    """The trials on one device for one target; open it in one process at a time.
+
+    Parameters
+    ----------
+    path
+        Its file; made where there is none.
+    target, device
+        Whose trials these are; a journal of others is refused.
+    open_file
+        Opens the file for appending; for tests.
+
+    Raises
+    ------
+    RecordError
+        The file is damaged, of another target, device or version, or another process has it open.
+    OutputFileError
+        It cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        target: str,
+        device: str,
+        open_file: Callable[[Path], IO[bytes]] = lambda path: path.open("ab", buffering=0),
+    ) -> None:
+        self.path = Path(path)
+        self.header = {HEADER: FORMAT_VERSION, "target": target, "device": device}
+        self.boot = BOOT_ID.read_text().strip() if BOOT_ID.is_file() else ""
+        self._state = _State()
+        self._size = 0
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open_file(self.path)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            self._lock()
+            self._read()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; another process may open it then."""
+        self._file.close()
+
+    # Writing.
+
+    def begin_session(self, description: Mapping[str, Any]) -> int:
+        """Begin a new session and return its number."""
+        number = max(self._state.sessions, default=0) + 1
+        self._write({"event": "session", "session": number, "boot": self.boot, **description})
+        return number
+
+    def resume_session(self, description: Mapping[str, Any]) -> int | None:
+        """Continue the newest session of that description that did not end; None if none is."""
+        for number in sorted(self._state.sessions, reverse=True):
+            known = self._state.sessions[number]
+            if number not in self._state.finished and all(
+                known.get(name) == value for name, value in description.items()
+            ):
+                self._write({"event": "resume", "session": number, "boot": self.boot})
+                return number
+        return None
+
+    def end_session(self) -> None:
+        """Say that the session did all of its work."""
+        self._write({"event": "finish", "session": self._state.session})
+
+    def add_task(self, key: str, description: Mapping[str, Any]) -> None:
+        """Write down what a block is, once."""
+        if key not in self._state.tasks:
+            self._write({"event": "task", "task": key, **description})
+
+    def start(self, task: str, template: str, choice: Choice) -> int:
+        """Write down that a trial begins, and return its number."""
+        number = self._state.trials + 1
+        self._write(
+            {
+                "event": "start",
+                "trial": number,
+                "task": task,
+                "template": template,
+                "knobs": dict(choice),
+            }
+        )
+        return number
+
+    def end(self, trial: int, outcome: Outcome, spent_seconds: float = 0.0) -> None:
+        """Write down what came of a trial, and the session's time until then."""
+        row: dict[str, Any] = {"event": "end", "trial": trial, "spent": round(spent_seconds, 3)}
+        if outcome.failure is None:
+            row["seconds"] = list(outcome.seconds)
+        else:
+            row["failure"] = outcome.failure
+        if outcome.detail:
+            row["detail"] = outcome.detail
+        self._write(row)
+
+    # Asking.
+
+    def outcome(self, task: str, template: str, choice: Choice) -> Outcome | None:
+        """Return what came of a trial in this session; of any session if it is quarantined."""
+        key = (task, template, choice_key(choice))
+        known = self._state.outcomes.get((key, self._state.session))
+        return known if known is not None else self._quarantined().get(key)
+
+    def outcomes(self, task: str) -> list[tuple[str, dict[str, int], Outcome]]:
+        """Return template, choice and outcome of every trial of a block in this session."""
+        return [
+            (key[1], dict(key[2]), outcome)
+            for (key, session), outcome in self._state.outcomes.items()
+            if session == self._state.session and key[0] == task
+        ]
+
+    def history(self) -> Iterator[tuple[dict[str, Any], str, dict[str, int], Outcome]]:
+        """Yield description of the block, template, choice and outcome of all trials ever."""
+        for (key, _), outcome in self._state.outcomes.items():
+            if key[0] in self._state.tasks:
+                yield self._state.tasks[key[0]], key[1], dict(key[2]), outcome
+
+    def cut_short(self, task: str) -> list[tuple[str, dict[str, int]]]:
+        """Return template and choice of the block's trials to be tried once more."""
+        quarantined = self._quarantined()
+        return [
+            (key[1], dict(key[2]))
+            for key, trial in self._state.interrupted.items()
+            if key[0] == task and key not in quarantined and trial.session == self._state.session
+        ]
+
+    @property
+    def spent_seconds(self) -> float:
+        """Return the time of this session when its last trial ended."""
+        return self._state.spent.get(self._state.session, 0.0)
+
+    def _quarantined(self) -> dict[TrialKey, Outcome]:
+        found = {
+            key: outcome
+            for (key, _), outcome in self._state.outcomes.items()
+            if outcome.is_quarantined
+        }
+        for key, trial in self._state.interrupted.items():
+            restarted = bool(trial.boot) and trial.boot != self.boot
+            if trial.interruptions >= MOST_INTERRUPTIONS or restarted:
+                detail = (
+                    "the machine was started anew while it ran"
+                    if restarted
+                    else f"it was cut short {trial.interruptions} times"
+                )
+                found.setdefault(key, Outcome(failure=INTERRUPTED, detail=detail))
+        return found
+
+    # The file.
+
+    def _write(self, row: Mapping[str, Any]) -> None:
+        """Write a line, all of it or nothing, and only then believe it."""
+        line = json.dumps(row).encode() + b"\n"
+        before = self._size
+        try:
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:])
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file.fileno(), before)
+            raise self._unwritable(error) from error
+        self._size = before + len(line)
+        self._believe(dict(row))
+
+    def _read(self) -> None:
+        content = self.path.read_bytes()
+        whole, newline, rest = content.rpartition(b"\n")
+        lines = (whole + newline).splitlines()
+        if rest and self._is_event(rest):
+            # Only the end of the line is missing: nothing is lost.
+            lines.append(rest)
+            self._size = len(content)
+            self._append(b"\n")
+        elif rest:
+            self._size = len(content) - len(rest)
+            os.truncate(self.path, self._size)
+        else:
+            self._size = len(content)
+        if not lines:
+            self._write(self.header)
+            return
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                if number == 1:
+                    self._check_header(row)
+                else:
+                    self._believe(row)
+            except RecordError:
+                raise
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise self._damaged(
+                    f"line {number}: {line[:60]!r} ({type(error).__name__})"
+                ) from error
+        # Whatever still ran when the file was left never ended.
+        for trial in self._state.running.values():
+            known = self._state.interrupted.setdefault(trial.key, trial)
+            known.interruptions += 1
+        self._state.running.clear()
+        self._state.session = 0
+
+    def _append(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._size += len(data)
+
+    @staticmethod
+    def _is_event(line: bytes) -> bool:
+        try:
+            return isinstance(json.loads(line), dict)
+        except ValueError:
+            return False
+
+    def _believe(self, row: dict[str, Any]) -> None:
+        state = self._state
+        event = row.pop("event", HEADER)
+        if event in ("session", "resume"):
+            # A process that ended left what it ran unfinished.
+            for trial in state.running.values():
+                known = state.interrupted.setdefault(trial.key, trial)
+                known.interruptions += 1
+            state.running.clear()
+            state.session = int(row["session"])
+            if event == "session":
+                state.sessions[state.session] = row
+                state.spent[state.session] = 0.0
+            self._boot_of_trials = str(row["boot"])
+        elif event == "finish":
+            state.finished.add(int(row["session"]))
+        elif event == "task":
+            state.tasks[str(row["task"])] = row
+        elif event == "start":
+            number = int(row["trial"])
+            state.trials = max(state.trials, number)
+            key = (str(row["task"]), str(row["template"]), choice_key(row["knobs"]))
+            state.running[number] = _Trial(key, state.session, self._boot_of_trials)
+        elif event == "end":
+            trial = state.running.pop(int(row["trial"]))
+            outcome = Outcome(
+                tuple(map(float, row.get("seconds", ()))),
+                row.get("failure"),
+                str(row.get("detail", "")),
+            )
+            state.outcomes[trial.key, trial.session] = outcome
+            state.spent[trial.session] = float(row.get("spent", 0.0))
+            state.interrupted.pop(trial.key, None)
+        elif event != HEADER:
+            raise ValueError(f"event {event!r}")
+
+    _boot_of_trials = ""
+
+    def _check_header(self, row: Mapping[str, Any]) -> None:
+        if dict(row) != self.header:
+            raise RecordError(
+                f"tuning journal {self.path}",
+                expected=f"the first line {json.dumps(self.header)}",
+                found=json.dumps(row),
+                next_step="Give another folder, or tune for the device the journal is of.",
+            )
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RecordError(
+                f"tuning journal {self.path}",
+                expected="one process that tunes",
+                found="another process that has it open",
+                next_step="Wait until it ends, or give another folder.",
+            ) from error
+
+    def _damaged(self, found: str) -> RecordError:
+        return RecordError(
+            f"tuning journal {self.path}",
+            expected="one JSON object a line",
+            found=found,
+            next_step="Remove the damaged line; what the other lines say is kept.",
+        )
+
+    def _unwritable(self, error: OSError) -> OutputFileError:
+        return OutputFileError(
+            f"tuning journal {self.path}",
+            expected="a file that can be written",
+            found=f"{error.strerror or error}",
+            next_step="Make room or give another folder; all trials before are kept: --resume.",
+        )

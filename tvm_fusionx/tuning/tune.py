@@ -1,0 +1,265 @@
+"""``fx.tune``: a model, a device and a budget; records come out."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm_fusionx.devices import Device, find_device
+from tvm_fusionx.errors import RecordError
+from tvm_fusionx.fused_build import FusedBuild, build_fused
+from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
+from tvm_fusionx.measuring.places import data_folder, versions
+from tvm_fusionx.records import Record, add_records, own_file
+from tvm_fusionx.schedules import resolve_target, target_key
+from tvm_fusionx.threads import threads
+from tvm_fusionx.tuning.bench import Bench
+from tvm_fusionx.tuning.build_candidates import CandidateBuilder
+from tvm_fusionx.tuning.finals import decide_block, decide_model
+from tvm_fusionx.tuning.journal import Journal
+from tvm_fusionx.tuning.peak import measure_peak
+from tvm_fusionx.tuning.report import TaskResult, TuningReport, record_of
+from tvm_fusionx.tuning.session import Session
+from tvm_fusionx.tuning.settings import Settings
+from tvm_fusionx.tuning.task import Task, collect_tasks, select_tasks
+
+logger = logging.getLogger(__name__)
+
+JOURNALS = "journal"
+RECORDS = "records"
+DIGITS = 16
+LOCAL = "local"
+
+Watch = Callable[[str, Session | None], None]
+"""Told the stage's name, or after a trial the session."""
+
+
+def tune(
+    mod: Any,
+    target_or_device: str | tvm.target.Target | Device = LOCAL,
+    params: Mapping[str, Any] | None = None,
+    *,
+    records: str | Path | None = None,
+    resume: bool = False,
+    only: Iterable[str] = (),
+    dry_run: bool = False,
+    parallel: int = 1,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    model: str = "",
+    workers: int | None = None,
+    watch: Watch = lambda stage, session: None,
+    **settings: Any,
+) -> TuningReport:
+    """Search the knobs of a model's blocks on a device, and keep what makes the model faster.
+
+    Parameters
+    ----------
+    mod
+        Relay module, as from :func:`tvm_fusionx.from_onnx`; not changed.
+    target_or_device
+        A device, the name of one, or a target that this machine runs.
+    params
+        Values of parameters that are not bound in the module yet.
+    records
+        Folder of the records and of the journal; the user's own by default.
+    resume
+        Continue the newest session of this model and these settings that did not end.
+    only
+        Blocks to search, by name, part of a name, or hash; all by default.
+    dry_run
+        Only time the blocks and say where the budget would go.
+    parallel
+        Devices of the same key to use at a time.
+    inputs
+        One array for each input, for the comparison of the whole model; seeded ones by default.
+    model
+        Name of the model in the journal.
+    workers
+        Processes that compile; one for each core by default.
+    watch
+        Told about the progress.
+    **settings
+        ``tuner``, ``algorithm``, ``trials``, ``budget_seconds``, ``seed``, ``batch``,
+        ``finalists``, ``rounds`` and ``transfer`` of
+        :class:`tvm_fusionx.tuning.settings.Settings`.
+
+    Returns
+    -------
+    TuningReport
+        Its records, if any were accepted, are for ``fx.build(records=...)``.
+
+    Raises
+    ------
+    DeviceError, DeviceLostError
+        The device cannot be reached, or went away for good; all trials so far are kept.
+    TuningError
+        No candidate could be measured.
+    RecordError, OutputFileError
+        Journal or records are damaged or cannot be written.
+    """
+    chosen = Settings(**settings)
+    device = _device(target_or_device)
+    target = device.tvm_target()
+    if device.is_local:
+        threads()
+    root = Path(records) if records is not None else data_folder() / RECORDS
+    if root.suffix == ".jsonl":
+        raise RecordError(
+            f"tuning records {root}",
+            expected="a folder: the journal is kept beside the records",
+            found="a file",
+            next_step=f"Give the folder {root.parent}.",
+        )
+    watch("building", None)
+    build = build_fused(mod, target, params)
+    tasks = select_tasks(collect_tasks(build, target), only)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fusionx-tune-")))
+        benches = [stack.enter_context(Bench(device)) for _ in range(max(1, parallel))]
+        watch("reaching the device", None)
+        fingerprint = device_fingerprint(device, benches[0].session().facts())
+        builder = CandidateBuilder(device, folder, workers)
+        stack.callback(builder.close)
+        peak = measure_peak(benches[0], folder)
+        journal = stack.enter_context(
+            Journal(journal_path(root, target, fingerprint), target_key(target), fingerprint)
+        )
+        description = _description(model, tasks, chosen)
+        if not resume or journal.resume_session(description) is None:
+            if resume:
+                logger.warning("no unfinished session of this model: a new one begins")
+            journal.begin_session(description)
+        session = Session(
+            tasks, benches, builder, journal, chosen, peak, lambda each: watch("", each)
+        )
+        watch("timing the blocks", session)
+        session.time_defaults()
+        if not dry_run:
+            watch("searching", session)
+            session.search()
+        return _finish(
+            session, build, mod, params, inputs, folder, root, fingerprint, dry_run, watch
+        )
+
+
+def _finish(
+    session: Session,
+    build: FusedBuild,
+    mod: Any,
+    params: Mapping[str, Any] | None,
+    inputs: Mapping[str, np.ndarray] | None,
+    folder: Path,
+    root: Path,
+    fingerprint: str,
+    dry_run: bool,
+    watch: Watch,
+) -> TuningReport:
+    target = session.builder.device.tvm_target()
+    watch("comparing the best candidates with the defaults", session)
+    results = tuple(
+        decide_block(session, progress.task) for progress in session.progresses.values()
+    )
+    report = TuningReport(
+        target_key(target),
+        fingerprint,
+        results,
+        failures=dict(session.failures),
+        trials=session.trials,
+        seconds=session.spent_seconds,
+        peak=session.peak,
+        reason="a dry run: nothing was tried" if dry_run else "no block became faster",
+    )
+    if dry_run:
+        return report
+    winners = [result for result in results if result.is_better]
+    comparison, reason = None, report.reason
+    if winners:
+        watch("comparing the whole model", session)
+        at = time.time()
+        tuned = build_fused(
+            mod,
+            target,
+            params,
+            {each.task.key: _record(each, session, fingerprint, at) for each in winners},
+        )
+        specs = inputs_of(mod, params)
+        arrays = random_inputs(specs) if inputs is None else check_inputs(inputs, specs)
+        comparison, reason = decide_model(session, [build.library, tuned.library], arrays, folder)
+    is_accepted = bool(winners) and not reason
+    kept = [result if is_accepted else _without_winner(result) for result in results]
+    at = time.time()
+    file = add_records(
+        own_file(root), [_record(result, session, fingerprint, at) for result in kept]
+    )
+    session.journal.end_session()
+    return replace(
+        report,
+        end_to_end=comparison,
+        is_accepted=is_accepted,
+        reason=reason,
+        records=file,
+        seconds=session.spent_seconds,
+    )
+
+
+def _without_winner(result: TaskResult) -> TaskResult:
+    return replace(result, choice=result.task.space.default, comparison=None)
+
+
+def _record(result: TaskResult, session: Session, fingerprint: str, at: float) -> Record:
+    return record_of(
+        result,
+        target=target_key(session.builder.device.tvm_target()),
+        device=fingerprint,
+        tuner=session.settings.tuner,
+        at=at,
+        versions=versions(),
+    )
+
+
+def _device(target_or_device: str | tvm.target.Target | Device) -> Device:
+    if isinstance(target_or_device, Device):
+        return target_or_device
+    text = str(target_or_device)
+    kind = text.split()[0] if text.split() else ""
+    if isinstance(target_or_device, tvm.target.Target) or kind in tvm.target.Target.list_kinds():
+        resolve_target(target_or_device)
+        return find_device(LOCAL, target=text)
+    return find_device(text)
+
+
+def device_fingerprint(device: Device, facts: Mapping[str, Any]) -> str:
+    """Return what tells a device from others of its kind: its processor and cores in use."""
+    if not facts:
+        return f"{device.name}, key {device.key}"
+    cores = tvm.runtime.num_threads() if device.is_local else facts.get("cores", 1)
+    return f"{facts.get('cpu') or facts.get('arch')}, {cores} threads"
+
+
+def journal_path(root: Path, target: tvm.target.Target, fingerprint: str) -> Path:
+    """Return the journal of all trials for one target on one kind of device."""
+    digest = hashlib.sha256(f"{target_key(target)}|{fingerprint}".encode()).hexdigest()
+    return root / JOURNALS / f"{digest[:DIGITS]}.jsonl"
+
+
+def _description(model: str, tasks: Sequence[Task], settings: Settings) -> dict[str, Any]:
+    """Return what two parts of one session share."""
+    keys = " ".join(sorted(task.key for task in tasks))
+    return {
+        "model": model,
+        "blocks": hashlib.sha256(keys.encode()).hexdigest()[:DIGITS],
+        "tuner": settings.tuner,
+        "algorithm": settings.algorithm,
+        "seed": settings.seed,
+        "versions": versions(),
+    }
