@@ -25,6 +25,7 @@ EXIT_CODES = {
     "LinkError": EXIT_ENVIRONMENT,
     "MissingDependencyError": EXIT_ENVIRONMENT,
     "OutputFileError": EXIT_ENVIRONMENT,
+    "TuningError": EXIT_ENVIRONMENT,
     "WrongResultError": EXIT_WRONG_RESULT,
 }
 
@@ -41,6 +42,7 @@ BUILT_IN = {
     "RecordError": ValueError,
     "ShapeError": ValueError,
     "TargetError": ValueError,
+    "TuningError": RuntimeError,
     "UnsupportedOperatorError": ValueError,
     "WrongResultError": ArithmeticError,
 }

@@ -388,22 +388,3 @@ def _lower_call_directly(call: Any, inputs: Any, target: Any, otype: Any = None)
         return te_compiler.lower_call(call, inputs, without_keys, otype)
     finally:
         strategies.disabled = was_disabled
-
-
-def knob_cost_model(task: Any) -> Any:
-    """Return AutoTVM's cost model over the values of knobs.
-
-    TVM's own extracts features in processes that it starts anew for each fit, two seconds each
-    time, though a knob's feature is its value; and its loss "rank" fails with today's xgboost.
-    """
-    import numpy as np
-    from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
-
-    class KnobTrees(XGBoostCostModel):
-        def _reset_pool(self, space: Any, target: Any, task: Any) -> None:
-            pass
-
-        def _get_feature(self, indexes: Any) -> Any:
-            return np.array([self.space.get(int(index)).get_flatten_feature() for index in indexes])
-
-    return KnobTrees(task, "knob", loss_type="reg", num_threads=1, log_interval=None)

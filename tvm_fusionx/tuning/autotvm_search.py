@@ -16,9 +16,9 @@ from tvm.autotvm.task.space import ConfigSpace
 from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
 from tvm.autotvm.tuner.sa_model_optimizer import SimulatedAnnealingOptimizer
 
-from tvm_fusionx._tvm import knob_cost_model
 from tvm_fusionx.tuning.cost_model import import_xgboost
 from tvm_fusionx.tuning.task import Choice, Space, Task
+from tvm_fusionx.tuning.tvm_tuners import knob_cost_model
 
 TASK_PREFIX = "fusionx."
 

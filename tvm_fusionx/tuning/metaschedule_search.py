@@ -22,6 +22,7 @@ from tvm.meta_schedule.utils import derived_object
 
 from tvm_fusionx.tuning.cost_model import CostModel, TaskFeatures, import_xgboost
 from tvm_fusionx.tuning.task import Choice, Space, Task, choice_key
+from tvm_fusionx.tuning.tvm_tuners import without_tensor_intrinsics
 
 ANNOTATION = "fusionx."
 SAMPLE = "SampleCategorical"
@@ -165,16 +166,17 @@ class MetaScheduleSearch:
             eps_greedy=RANDOM_SHARE,
         )
         # One thread: our mutator and cost model are Python.
-        self._context = ms.TuneContext(
-            mod=tvm.IRModule({"main": task.func}),
-            target=target,
-            space_generator=generator,
-            search_strategy=search,
-            task_name=task.symbol,
-            rand_state=seed + 1,
-            num_threads=1,
-            logger=_QUIET,
-        )
+        with without_tensor_intrinsics():
+            self._context = ms.TuneContext(
+                mod=tvm.IRModule({"main": task.func}),
+                target=target,
+                space_generator=generator,
+                search_strategy=search,
+                task_name=task.symbol,
+                rand_state=seed + 1,
+                num_threads=1,
+                logger=_QUIET,
+            )
         self._database = MemoryDatabase()
         self._workload = self._database.commit_workload(self._context.mod)
         self._context.pre_tuning(
