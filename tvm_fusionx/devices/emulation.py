@@ -143,12 +143,12 @@ class Emulation:
         return (self._folder / "server.log").read_text(encoding="utf-8", errors="replace")
 
     def close(self) -> None:
-        """End everything."""
+        """End everything; the tracker first, which complains of boards that vanish."""
+        self.stop_tracker()
         for server in self.servers:
             if server.poll() is None:
                 server.kill()
             server.wait()
-        self.stop_tracker()
         self._said.close()
 
 
