@@ -8,7 +8,8 @@ from tvm import relay
 from tests.depthwise_pairs import bias, blocked_image, depthwise, hard_swish, pointwise
 from tests.fusion.planned import blocks
 from tests.relay_modules import const, graph, var
-from tvm_fusionx.fusion.gathering import MOST_OPERATORS, are_gathered
+from tvm_fusionx.fusion import Limits, PlannerOptions
+from tvm_fusionx.fusion.gathering import MOST_OPERATORS, are_gathered, is_channel_pool, moves_by_one
 from tvm_fusionx.fusion.partition import Partition
 
 CHANNELS, ROWS = 16, 24
@@ -74,6 +75,37 @@ def test_other_work_before_a_convolution_stays_outside(kind: str) -> None:
     assert len(blocks(APART[kind]())) == 2
 
 
+def _pool(value: relay.Expr, *, step: int = 1) -> relay.Expr:
+    return relay.nn.max_pool3d(value, (3, 3, 3), strides=(step,) * 3, padding=(1,) * 6)
+
+
+def _volumes(axis: int = 1) -> relay.Expr:
+    return _joined(*(var(name, 1, 16, 8, 16, 16) for name in "ab"), axis=axis)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_pieces_before_a_pool_are_put_together_channel_by_channel(step: int) -> None:
+    assert blocks(_pool(_volumes(), step=step)) == [("concatenate", "nn.max_pool3d")]
+    assert len(blocks(_pool(_volumes(axis=2), step=step))) == 2
+
+
+def test_work_before_a_pool_stays_outside() -> None:
+    assert len(blocks(_pool(relay.nn.relu(_volumes())))) == 2
+
+
+def test_pieces_before_a_pool_may_be_a_result_as_well() -> None:
+    joined = _volumes()
+    assert len(blocks(joined, _pool(joined))) == 1
+    apart = PlannerOptions(Limits(results_before_pools=False))
+    assert len(blocks(joined, _pool(joined), options=apart)) == 2
+
+
+def test_pieces_of_which_a_pool_leaves_some_out_are_a_kernel_of_their_own() -> None:
+    joined = _volumes()
+    skipped = relay.nn.max_pool3d(joined, (1, 1, 1), strides=(2, 1, 1), padding=(4, 0, 0, 4, 0, 0))
+    assert len(blocks(joined, skipped)) == 2
+
+
 def test_a_gate_with_another_reader_stays_outside() -> None:
     gated = image * scale
     assert len(blocks(_convolution(gated), relay.nn.relu(gated))) == 2
@@ -110,3 +142,11 @@ def test_an_epilogue_stays_with_its_convolution_when_its_result_is_a_piece() -> 
     joined = pointwise(_joined(*pieces), CHANNELS * 2, CHANNELS)
     epilogue = ("nn.contrib_conv2d_NCHWc", "add", "nn.leaky_relu")
     assert blocks(joined) == [epilogue, epilogue, ("concatenate", "nn.contrib_conv2d_NCHWc")]
+
+
+def test_a_pool_over_blocked_channels_is_no_channel_pool() -> None:
+    *_, plain = Partition(graph(_pool(_volumes()))).calls
+    *_, blocked = Partition(graph(relay.nn.max_pool2d(image, (2, 2), layout="NCHW8c"))).calls
+    assert is_channel_pool(plain)
+    assert moves_by_one(plain)
+    assert not is_channel_pool(blocked)

@@ -137,5 +137,6 @@ def test_a_gpu_has_limits_of_its_own() -> None:
     options = FuseByMapping("opencl -max_function_args=31").planner_options()
     assert options.limits.arguments == 31
     assert not options.limits.rows_after_contraction
+    assert not options.limits.results_before_pools
     assert options.limits.attention is None
     assert FuseByMapping("llvm").planner_options().limits.rows_after_contraction

@@ -9,6 +9,7 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.attention import AttentionLimits, are_attention, why_not_attention
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise, mapping_type
+from tvm_fusionx.fusion.gathering import is_channel_pool, moves_by_one
 from tvm_fusionx.fusion.geometry import (
     MATRIX_PRODUCTS,
     Rows,
@@ -47,6 +48,9 @@ class Limits:
 
     small_chains: bool = True
     """Whether the loop nests of small operators may follow each other in one kernel."""
+
+    results_before_pools: bool = True
+    """Whether a pool's kernel may store what it computes of a channel before it pools it."""
 
     pairs: PairLimits | None = None
     """What the target offers to a depthwise and a pointwise convolution in one block."""
@@ -130,7 +134,11 @@ def _why_not_whole(_: Partition, candidate: Candidate, limits: Limits) -> Refusa
         return Refusal(Reason.TOO_MANY_OUTPUTS, names)
     if len({value.type.elements for value in outputs}) > 1:
         return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names} of different extents")
-    windows = [node.op for node in candidate.many_to_many if not _works_by_rows(node)]
+    windows = [
+        node.op
+        for node in candidate.many_to_many
+        if not _works_by_rows(node) and not (limits.results_before_pools and _pools_all_of(node))
+    ]
     if windows:
         return Refusal(Reason.TOO_MANY_OUTPUTS, f"{names} of {windows[0]}")
     if not candidate.stored:
@@ -154,7 +162,13 @@ def _reads_everything(node: Node) -> bool:
         or node.op in REORGANIZE
         or node.op in _PERMUTATIONS
         or _works_by_rows(node)
+        or _pools_all_of(node)
     )
+
+
+def _pools_all_of(node: Node) -> bool:
+    """Tell whether a call pools channel by channel, and reads every element of each."""
+    return is_channel_pool(node) and moves_by_one(node)
 
 
 # Movements that put every element of their operand in one place.

@@ -98,6 +98,7 @@ def gpu_limits(target: Any, limits: Limits) -> Limits:
         arguments=min(limits.arguments, describe_gpu(resolved).arguments),
         rows_after_contraction=False,
         small_chains=False,
+        results_before_pools=False,
     )
 
 

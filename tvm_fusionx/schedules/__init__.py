@@ -15,6 +15,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.attention import ATTENTION
+from tvm_fusionx.schedules.channel_pool import CHANNEL_POOL
 from tvm_fusionx.schedules.conv2d import CONV2D
 from tvm_fusionx.schedules.conv_image import CONV_IMAGE
 from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, resolve_target, target_key
@@ -61,6 +62,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     CONV2D,
     DEPTHWISE,
     POOL,
+    CHANNEL_POOL,
     ATTENTION,
     DOT,
     ROWS,

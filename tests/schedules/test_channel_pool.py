@@ -1,0 +1,78 @@
+"""Pooling over unblocked channels: the template serves it, and the numbers are right."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import EXACT, var
+from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import assert_scheduled, describe
+from tvm_fusionx.schedules.channel_pool import CHANNEL_POOL
+
+
+def _volume(value: relay.Expr, **window: object) -> relay.Expr:
+    return relay.nn.max_pool3d(value, **{"pool_size": (3, 3, 3), "padding": (1,) * 6, **window})
+
+
+def _pieces() -> relay.Expr:
+    sizes = (2, 3, 1)
+    return relay.concatenate(
+        [var(f"p{place}", 1, size, 4, 7, 18) for place, size in enumerate(sizes)], axis=1
+    )
+
+
+def _kept() -> relay.Expr:
+    joined = _pieces()
+    return relay.Tuple([joined, _volume(joined)])
+
+
+BLOCKS = {
+    "volume": _volume(var("x", 2, 3, 4, 5, 14)),
+    "volume without padding": _volume(var("x", 1, 3, 4, 5, 16), padding=(0,) * 6),
+    "rows apart": _volume(var("x", 1, 3, 5, 7, 19), strides=(2, 2, 1)),
+    "a large window": _volume(var("x", 1, 2, 6, 6, 18), pool_size=(3, 3, 5), padding=(1, 1, 2) * 2),
+    "image": relay.nn.max_pool2d(var("x", 1, 5, 9, 24), (3, 3), padding=(1,) * 4),
+    "after work on each element": _volume(relay.abs(var("x", 1, 3, 4, 5, 14))),
+    "pieces": _volume(_pieces()),
+    "pieces that are a result": _kept(),
+}
+
+
+@pytest.mark.parametrize("case", few_fast(BLOCKS))
+def test_a_block_around_a_pooling_is_one_right_kernel(case: str) -> None:
+    assert_scheduled(BLOCKS[case], "channel_pool", EXACT)
+
+
+def test_pieces_that_are_a_result_are_one_right_kernel() -> None:
+    assert_scheduled(_kept(), "channel_pool", EXACT)
+
+
+REFUSED = {
+    "a sum of products": (
+        relay.nn.conv2d(var("x", 1, 4, 6, 6), var("w", 4, 4, 3, 3)),
+        "its reduction sums products",
+    ),
+    "work after the window": (
+        relay.nn.relu(_volume(var("x", 1, 3, 4, 5, 14))),
+        "work follows the window",
+    ),
+    "a row of which windows skip elements": (
+        _volume(var("x", 1, 3, 4, 5, 14), strides=(1, 1, 2)),
+        "its window moves by more than one element",
+    ),
+    "channels that are summed": (
+        relay.sum(var("x", 1, 3, 4), axis=1),
+        "its window does not move over all axes but image and channel",
+    ),
+    "chunks of channels": (
+        relay.nn.max_pool2d(var("x", 1, 2, 6, 6, 8), (2, 2), layout="NCHW8c"),
+        "its window does not move over all axes but image and channel",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_it_says_why_it_does_not_serve(case: str) -> None:
+    body, reason = REFUSED[case]
+    assert CHANNEL_POOL.why_not(describe(body)) == reason
