@@ -76,6 +76,7 @@ class Count:
     bytes_ours: int
     planning_seconds: float
     passes_seconds: float
+    commit: str
 
 
 def count_kernels(func: relay.Function) -> tuple[int, int]:
@@ -174,6 +175,7 @@ def count(name: str, folder: Path) -> Count:
         bytes_ours=written,
         planning_seconds=round(planning, 2),
         passes_seconds=round(passes, 2),
+        commit=commit(),
     )
 
 
@@ -193,34 +195,47 @@ def table(counts: list[Count]) -> str:
     return "\n".join(lines)
 
 
+def commit() -> str:
+    """Return the commit that is counted."""
+    described = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(described, cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def read(path: Path | None) -> dict[str, Count]:
+    """Return the counts of a file that an earlier run wrote, by model."""
+    if path is None or not path.is_file():
+        return {}
+    rows = json.loads(path.read_text(encoding="utf-8"))["counts"]
+    return {row["model"]: Count(**row) for row in rows}
+
+
+def write(path: Path, counts: list[Count]) -> None:
+    """Write counts with what is needed to repeat them."""
+    found = {
+        "command": "python benchmarks/kernel_counts.py",
+        "device": describe_device(),
+        "versions": build_versions(),
+        "counts": [asdict(each) for each in counts],
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Count every model named, or all; return how many are over their limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("names", nargs="*", default=[], help=f"of {', '.join(LIMITS)}")
     parser.add_argument("--models", type=Path, default=ROOT / "out" / "zoo")
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("--json", type=Path, help="the numbers; other models in it are kept")
     options = parser.parse_args()
-    counts = []
+    known = read(options.json)
     for name in options.names or LIMITS:
-        counts.append(count(name, options.models))
-        print(table(counts[-1:]).splitlines()[-1], flush=True)
+        known[name] = count(name, options.models)
+        print(table([known[name]]).splitlines()[-1], flush=True)
+        if options.json:
+            write(options.json, [known[each] for each in LIMITS if each in known])
+    counts = [known[each] for each in LIMITS if each in known]
     print(table(counts))
-    if options.json:
-        commit = subprocess.run(
-            ["git", "describe", "--always", "--dirty"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout.strip()
-        found = {
-            "command": "python benchmarks/kernel_counts.py",
-            "commit": commit,
-            "device": describe_device(),
-            "versions": build_versions(),
-            "counts": [asdict(each) for each in counts],
-        }
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return sum(each.ours > each.limit for each in counts)
 
 
