@@ -29,6 +29,7 @@ __all__ = [
     "pipeline",
     "profile",
     "threads",
+    "tune",
     "verify",
 ]
 
@@ -46,6 +47,7 @@ if not is_the_command():
     from tvm_fusionx.report.profile import profile
     from tvm_fusionx.report.verify import verify
     from tvm_fusionx.threads import threads
+    from tvm_fusionx.tuning.tune import tune
 
 # Reading ONNX needs the package of that name, which a user of the passes alone may not have.
 _NEEDS_ONNX = {"bench": "tvm_fusionx.report.bench", "from_onnx": "tvm_fusionx.frontend"}

@@ -134,7 +134,8 @@ def build(
     params
         Values of parameters that are not bound in the module yet.
     records
-        Tuning records: a file or directory; templates' defaults when None.
+        Tuning records: a file or directory; templates' defaults when None. How many blocks they
+        cover, and what share of the time, is logged in one line.
     **choices
         ``rules`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of
         :func:`planner_options`.

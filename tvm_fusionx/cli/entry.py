@@ -23,6 +23,8 @@ COMMANDS = (
     "explain",
     "calibrate",
     "profile-db",
+    "tune",
+    "records",
     "zoo",
     "devices",
     "opencl",

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm_fusionx.records import Record
 from tvm_fusionx.report.profile import format_seconds
+from tvm_fusionx.tuning.allocation import Progress, least_seconds
 from tvm_fusionx.tuning.comparison import Comparison
 from tvm_fusionx.tuning.peak import Peak
 from tvm_fusionx.tuning.task import Task
@@ -116,6 +117,15 @@ class TuningReport:
         if self.peak is None or not math.isfinite(result.seconds):
             return None
         return self.peak.least_seconds(result.task.flops, result.task.moved_bytes) / result.seconds
+
+    def expected_gains(self) -> list[tuple[TaskResult, float]]:
+        """Return the part of the model's time that tuning each block may save, largest first."""
+        rows = []
+        for result in self.tasks:
+            progress = Progress(result.task, result.seconds, least_seconds(result.task, self.peak))
+            saved = progress.expected_seconds if result.task.is_tunable else 0.0
+            rows.append((result, saved / self.total_seconds if self.total_seconds else 0.0))
+        return sorted(rows, key=lambda row: -row[1])
 
     def text(self, most: int | None = None) -> str:
         """Return the report for a terminal, the blocks that take longest first.

@@ -13,8 +13,8 @@ from tvm_fusionx.tuning.task import Choice, Task
 
 AUTOTVM = "autotvm"
 METASCHEDULE = "metaschedule"
-TUNERS = (METASCHEDULE, AUTOTVM)
-ALGORITHMS = ("xgb", "ga", "random", "grid")
+TUNERS: tuple[str, ...] = (METASCHEDULE, AUTOTVM)
+ALGORITHMS: tuple[str, ...] = ("xgb", "ga", "random", "grid")
 
 FAILED = math.inf
 """What a candidate that failed is told to have taken."""
