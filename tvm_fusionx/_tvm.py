@@ -348,7 +348,15 @@ LOWER_CALL = "relay.backend.lower_call"
 
 # Operators whose expressions TVM chooses for its own schedules: on GPUs Winograd with the weights
 # transformed on every run, products cut for a small batch, and four channels to a texture's pixel.
-OPERATORS_WITH_MANY_EXPRESSIONS = ("nn.conv", "nn.dense", "nn.matmul", "nn.batch_matmul")
+# Each with the keys under which TVM has the definition; blocked ones it has for CPUs only.
+KEYS_OF_DEFINITIONS = {
+    "nn.conv": "generic",
+    "nn.dense": "generic",
+    "nn.matmul": "generic",
+    "nn.batch_matmul": "generic",
+    "nn.contrib_conv2d_NCHWc": "cpu",
+    "nn.contrib_depthwise_conv2d_NCHWc": "cpu",
+}
 
 _direct_depth = 0
 
@@ -358,7 +366,7 @@ def direct_expressions() -> Iterator[None]:
     """Let convolutions and products for OpenCL be their definitions in this scope.
 
     TVM chooses an operator's expressions by the keys of the target, together with a schedule for
-    them. Our schedules want the definition, which is what a target without keys gets. Scopes nest,
+    them. Our schedules want the definition, which targets of other keys get. Scopes nest,
     from any thread; only what is lowered for OpenCL is touched.
     """
     global _direct_depth
@@ -376,15 +384,16 @@ def direct_expressions() -> Iterator[None]:
 
 
 def _lower_call_directly(call: Any, inputs: Any, target: Any, otype: Any = None) -> Any:
-    is_chosen = call.op.name.startswith(OPERATORS_WITH_MANY_EXPRESSIONS)
-    if target.kind.name != "opencl" or not is_chosen:
+    name = str(call.op.name)
+    keys = [key for start, key in KEYS_OF_DEFINITIONS.items() if name.startswith(start)]
+    if target.kind.name != "opencl" or not keys:
         return te_compiler.lower_call(call, inputs, target, otype)
     strategies = logging.getLogger("strategy")
     was_disabled = strategies.disabled
     # It warns that the definition is not optimized for this platform.
     strategies.disabled = True
     try:
-        without_keys = tvm.target.Target({"kind": "opencl", "keys": ["generic"]})
-        return te_compiler.lower_call(call, inputs, without_keys, otype)
+        definition = tvm.target.Target({"kind": "opencl", "keys": keys})
+        return te_compiler.lower_call(call, inputs, definition, otype)
     finally:
         strategies.disabled = was_disabled

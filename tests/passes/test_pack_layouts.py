@@ -37,9 +37,21 @@ def test_packing_again_changes_nothing() -> None:
     assert_unchanged(PackLayouts(TARGET), found, because="it is packed already")
 
 
-def test_a_target_that_is_no_cpu_keeps_the_layouts_it_has() -> None:
+def test_a_target_without_templates_keeps_the_layouts_it_has() -> None:
     assert_unchanged(
-        PackLayouts("opencl"),
+        PackLayouts("c"),
         module(relay.nn.conv2d(image, kernel)),
-        because="the packed layouts are those of CPU templates",
+        because="nothing is known of what it runs fastest on",
     )
+
+
+def test_a_gpu_takes_chunks_of_four_channels_and_weights_by_row() -> None:
+    x = relay.nn.dense(relay.nn.batch_flatten(relay.nn.conv2d(image, kernel)), const(8, 1024))
+    before = module(x)
+    found = PackLayouts("opencl")(before)
+    assert_numbers_agree(before, found)
+    names = operator_names(found["main"])
+    assert "nn.contrib_conv2d_NCHWc" in names
+    assert "nn.matmul" in names
+    assert "NCHW4c" in str(found)
+    assert_unchanged(PackLayouts("opencl"), found, because="it is packed already")

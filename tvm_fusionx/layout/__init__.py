@@ -1,7 +1,7 @@
 """Layouts: chosen once on the graph, constants packed at compile time."""
 
 from tvm_fusionx.layout.convolution import pack_convolutions
-from tvm_fusionx.layout.dense import pack_dense
+from tvm_fusionx.layout.dense import pack_dense, transpose_weights
 from tvm_fusionx.layout.winograd import pack_winograd
 
-__all__ = ["pack_convolutions", "pack_dense", "pack_winograd"]
+__all__ = ["pack_convolutions", "pack_dense", "pack_winograd", "transpose_weights"]

@@ -28,8 +28,8 @@ MOST_PADDING = 0.25
 DATA_RANK = 2
 
 
-def why_not_pack(node: Node, cpu: Cpu) -> str | None:
-    """Return why a matrix product keeps its weights as they are, or None."""
+def why_not_constant(node: Node) -> str | None:
+    """Return why a matrix product's weights cannot be arranged when it is compiled, or None."""
     if node.op not in (DENSE, MATMUL, BATCH_MATMUL):
         return f"{node.op} is no matrix product"
     data, weights = node.operands
@@ -43,6 +43,14 @@ def why_not_pack(node: Node, cpu: Cpu) -> str | None:
         return "its data is transposed"
     if node.op == BATCH_MATMUL and weights.shape[0] != 1:
         return "each matrix of its batch has its own weights"
+    return None
+
+
+def why_not_pack(node: Node, cpu: Cpu) -> str | None:
+    """Return why a matrix product keeps its weights as they are, or None."""
+    reason = why_not_constant(node)
+    if reason is not None:
+        return reason
     columns = node.outputs[0].shape[-1]
     width = panel_width(columns, _rows(node), cpu)
     if -columns % width > MOST_PADDING * columns:
@@ -58,6 +66,37 @@ def pack_dense(graph: Graph, cpu: Cpu) -> int:
             graph.replace(node[0], _packed(graph, node, cpu))
             packed += 1
     return packed
+
+
+def transpose_weights(graph: Graph) -> int:
+    """Turn the constant weights of every product to ``[K, N]``; return how many were turned.
+
+    Work-items of a GPU that compute neighbouring columns then read neighbouring weights.
+    """
+    turned = 0
+    for node in graph.calls():
+        is_by_row = node.op == MATMUL and not node.attrs.get("transpose_b", False)
+        if not is_by_row and why_not_constant(node) is None:
+            graph.replace(node[0], _by_row(graph, node))
+            turned += 1
+    return turned
+
+
+def _by_row(graph: Graph, node: Node) -> Value:
+    data = node.operands[0]
+    shape = node.outputs[0].shape
+    weights = graph.constant(np.ascontiguousarray(_by_column(node).T))
+    columns, rows = shape[-1], _rows(node)
+    attrs = default_attributes(
+        MATMUL,
+        units=columns,
+        out_dtype=node.outputs[0].dtype,
+        transpose_a=False,
+        transpose_b=False,
+    )
+    matrix = reshape(graph, data, (rows, data.shape[-1]))
+    result = graph.call(MATMUL, [matrix, weights], attrs, name=node.name)
+    return reshape(graph, result, shape)
 
 
 def _rows(node: Node) -> int:

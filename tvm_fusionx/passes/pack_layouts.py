@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,11 @@ import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.ecg.fold import fold_constants
-from tvm_fusionx.layout import pack_convolutions, pack_dense, pack_winograd
+from tvm_fusionx.layout import pack_convolutions, pack_dense, pack_winograd, transpose_weights
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
+from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, is_cpu
+from tvm_fusionx.schedules.gpu.gpu import Gpu, describe_gpu, is_gpu
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.PackLayouts")
@@ -35,7 +37,7 @@ class PackLayouts:
     """
 
     target: Any
-    """What the layouts are for; a target that is no CPU keeps the layouts it has."""
+    """What the layouts are for; another target than a CPU or OpenCL keeps what it has."""
 
     winograd: bool = True
     """Whether 3x3 convolutions may be computed by Winograd's minimal filtering, which is faster but
@@ -44,17 +46,34 @@ class PackLayouts:
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with layouts chosen."""
         target = resolve_target(self.target)
-        if not is_cpu(target):
+        if is_cpu(target):
+            choose = self._choose_for_cpu(describe_cpu(target))
+        elif is_gpu(target):
+            choose = self._choose_for_gpu(describe_gpu(target))
+        else:
             return mod
-        cpu = describe_cpu(target)
 
         def pack(_: str, graph: Graph) -> Any:
-            pack_convolutions(graph, cpu)
-            if self.winograd:
-                pack_winograd(graph, cpu)
-            pack_dense(graph, cpu)
+            choose(graph)
             fold_constants(graph)
             graph.prune()
             return to_relay(graph)
 
         return transform_graphs(mod, pack)
+
+    def _choose_for_cpu(self, cpu: Cpu) -> Callable[[Graph], None]:
+        def choose(graph: Graph) -> None:
+            pack_convolutions(graph, cpu)
+            if self.winograd:
+                pack_winograd(graph, cpu)
+            pack_dense(graph, cpu)
+
+        return choose
+
+    def _choose_for_gpu(self, gpu: Gpu) -> Callable[[Graph], None]:
+        def choose(graph: Graph) -> None:
+            # Chunks of four channels: what one vector load brings, and one pixel of a texture.
+            pack_convolutions(graph, gpu)
+            transpose_weights(graph)
+
+        return choose

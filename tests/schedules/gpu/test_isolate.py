@@ -36,3 +36,12 @@ def test_conditions_are_seen() -> None:
     assert not has_guard(x + 1)
     assert has_guard(tir.Select(x > 0, x, -x))
     assert has_guard(tir.if_then_else(x > 0, x, -x))
+
+
+def test_branches_that_all_lanes_take_together_are_none() -> None:
+    x, lane = tir.Var("x", "int32"), tir.Var("lane", "int32")
+    same = tir.if_then_else(x > 0, x + lane, tir.const(0))
+    assert not has_guard(same, lane)
+    assert has_guard(same, x)
+    assert has_guard(same)
+    assert has_guard(tir.Select(x > 0, x, lane), lane)

@@ -49,4 +49,45 @@ def test_a_row_of_a_product_is_a_vector_where_columns_are_neighbours() -> None:
 
     assert is_vector(relay.nn.matmul(var("x", 8, 8), var("w", 8, 8)))
     assert not is_vector(relay.nn.dense(var("x", 8, 8), var("w", 8, 8)))
-    assert not is_vector(relay.sum(var("x", 8, 8), axis=0))
+    assert is_vector(relay.sum(var("x", 8, 8), axis=0))
+    assert not is_vector(relay.sum(var("x", 8, 8), axis=1))
+
+
+def _chunks(pad: int, stride: int) -> relay.Expr:
+    x = relay.nn.contrib_conv2d_nchwc(
+        var("x", 1, 3, 10, 10, 4),
+        var("w", 2, 3, 3, 3, 4, 4),
+        channels=8,
+        kernel_size=(3, 3),
+        strides=(stride, stride),
+        padding=(pad, pad),
+        data_layout="NCHW4c",
+        kernel_layout="OIHW4i4o",
+        out_layout="NCHW4c",
+    )
+    return relay.nn.relu(x + var("b", 1, 2, 1, 1, 4))
+
+
+@pytest.mark.parametrize(("pad", "stride"), [(0, 1), (1, 1), (1, 2)])
+@pytest.mark.parametrize("tile_y", [1, 4])
+def test_chunks_of_channels_are_vectors(pad: int, stride: int, tile_y: int) -> None:
+    entry = assert_runs(
+        _chunks(pad, stride), "gpu_tile", knobs={"tile_x": 4, "tile_y": tile_y, "items_y": 16}
+    )
+    assert "float32x4" in str(entry.func.script()) or "vectorized" in str(entry.func.script())
+
+
+def test_channels_apart_in_chunks() -> None:
+    body = relay.nn.contrib_depthwise_conv2d_nchwc(
+        var("x", 1, 3, 9, 9, 4),
+        var("w", 3, 1, 3, 3, 1, 4),
+        channels=12,
+        kernel_size=(3, 3),
+        strides=(2, 2),
+        padding=(1, 1),
+        groups=12,
+        data_layout="NCHW4c",
+        kernel_layout="OIHW1i4o",
+        out_layout="NCHW4c",
+    )
+    assert_runs(body, "gpu_tile", knobs={"tile_x": 4, "tile_y": 2})

@@ -79,15 +79,51 @@ def schedule_of(func: Any) -> Any:
     return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
 
 
-def has_guard(expr: Any) -> bool:
-    """Tell whether a body has conditions, which OpenCL's vectors do not take."""
+def has_guard(expr: Any, var: Any = None) -> bool:
+    """Tell whether a body has conditions that OpenCL's vectors do not take.
+
+    With `var`, along which vectors would run, a branch that all lanes take together is none.
+    """
     found = False
 
     def visit(node: Any) -> None:
         nonlocal found
-        is_guard = isinstance(node, tir.Call) and node.op.name == "tir.if_then_else"
-        if is_guard or isinstance(node, tir.Select) or getattr(node, "dtype", "") == "bool":
+        if isinstance(node, tir.Call) and node.op.name == "tir.if_then_else":
+            condition = node.args[0]
+            found |= var is None or any(
+                var.same_as(each) for each in tir.analysis.undefined_vars(condition)
+            )
+        elif isinstance(node, tir.Select):
             found = True
+
+    tir.stmt_functor.post_order_visit(expr, visit)
+    return found or (var is None and _has_truth(expr)) or _stores_truth(expr)
+
+
+def _has_truth(expr: Any) -> bool:
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        found |= getattr(node, "dtype", "") == "bool"
+
+    tir.stmt_functor.post_order_visit(expr, visit)
+    return found
+
+
+def _stores_truth(body: Any) -> bool:
+    return isinstance(body, tir.BufferStore) and (
+        body.buffer.dtype == "bool" or _casts_truth(body.value)
+    )
+
+
+def _casts_truth(expr: Any) -> bool:
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        found |= isinstance(node, tir.Cast) and node.value.dtype == "bool"
+        found |= isinstance(node, tir.BufferLoad) and node.dtype == "bool"
 
     tir.stmt_functor.post_order_visit(expr, visit)
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.access import is_contiguous_along
+from tvm_fusionx.schedules.access import is_contiguous_along, loads_of
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.gpu.gpu import Gpu
 from tvm_fusionx.schedules.gpu.isolate import REGISTERS, Isolated, has_guard, isolate_reduction, schedule_of
@@ -96,20 +96,19 @@ def _tile(func: Any, block: Isolated, axes: Axes, values: KnobValues, gpu: Gpu) 
     outer_x, inner_x = sch.split(loops[axes.x], [None, values[TILE_X]])
     outer_y, inner_y = sch.split(y, [None, values[TILE_Y]])
     columns = [*(loops[axis] for axis in axes.between), outer_x]
-    around = [loops[axis] for axis in axes.before]
-    group_y, item_y = sch.split(outer_y, [None, values[ITEMS_Y]])
+    rows = [*(loops[axis] for axis in axes.before), outer_y]
+    sch.reorder(*rows, *columns, inner_y, inner_x)
+    group_y, item_y = split_shares(sch, rows, values[ITEMS_Y])
     group_x, item_x = split_shares(sch, columns, values[ITEMS_X])
-    sch.reorder(*around, group_y, group_x, item_y, item_x, inner_y, inner_x)
-    if around:
-        sch.bind(sch.fuse(*around) if len(around) > 1 else around[0], GROUPS[2])
+    sch.reorder(group_y, group_x, item_y, item_x, inner_y, inner_x)
     sch.bind(group_y, GROUPS[1])
     sch.bind(group_x, GROUPS[0])
     sch.bind(item_y, ITEM_AXES[1])
     sch.bind(item_x, ITEM_AXES[0])
     sch.compute_at(reduce, item_x, preserve_unit_loops=True)
-    values = {**values, ITEMS_X: extent(sch, item_x)}
+    values = {**values, ITEMS_X: extent(sch, item_x), ITEMS_Y: extent(sch, item_y)}
     is_vector = _accumulate(sch, reduce, block, axes, values, gpu)
-    _write(sch, inner_y, inner_x, block.write, is_vector)
+    _write(sch, inner_y, inner_x, block, axes, is_vector)
     return sch.mod["main"]
 
 
@@ -129,10 +128,14 @@ def _accumulate(
         position = [loop.same_as(wide[0]) for loop in reduced].index(True)
         stage_at, inside = sch.split(wide[0], [None, min(extent(sch, wide[0]), 16)])
         reduced[position : position + 1] = [stage_at, inside]
-    reduced, unrolled = _unroll_steps(sch, reduced, results, gpu)
+    chunk = _split_chunk(sch, block.reduce, reduced, gpu) if is_vector else []
+    reduced, unrolled = _unroll_steps(sch, reduced, results * (gpu.lanes if chunk else 1), gpu)
+    unrolled += chunk
     sch.reorder(*rest, *reduced, *unrolled, *tile)
     for name in block.reads:
-        _read_into_registers(sch, name, (reduced + unrolled)[-1])
+        _read_into_registers(sch, name, block, (reduced or unrolled)[-1], gpu)
+    if chunk and reduced and not block.reads:
+        _load_chunks(sch, reduce, block.reduce, reduced[-1], gpu)
     for loop in [*unrolled, *tile[:-1]]:
         sch.unroll(loop)
     if is_vector:
@@ -152,14 +155,60 @@ def _accumulate(
     return is_vector
 
 
-def _read_into_registers(sch: Any, name: str, at: Any) -> None:
+def _split_chunk(sch: Any, stage: Stage, reduced: list[Any], gpu: Gpu) -> list[Any]:
+    """Take the channels of a chunk out of the loops of a summation, to be written out last.
+
+    `reduced` keeps the loop over chunks. The channels of one are neighbours in memory.
+    """
+    loops = [it for it in stage.iters if it.is_reduction]
+    for place, it in enumerate(loops):
+        if it.extent > gpu.lanes and it.extent % gpu.lanes == 0 and _is_chunked(stage, it.var, gpu):
+            reduced[place], inside = sch.split(reduced[place], [None, gpu.lanes])
+            return [inside]
+    return []
+
+
+def _is_chunked(stage: Stage, var: Any, gpu: Gpu) -> bool:
+    """Tell whether a load's last index is the place of `var` in a chunk of one vector."""
+    found = False
+    for load in loads_in(stage.block.body):
+        last = load.indices[-1] if load.indices else None
+        if isinstance(last, tir.FloorMod) and isinstance(last.b, tir.IntImm):
+            is_var = any(var.same_as(each) for each in tir.analysis.undefined_vars(last.a))
+            found |= is_var and int(last.b) == gpu.lanes
+    return found
+
+
+def _read_into_registers(sch: Any, name: str, block: Isolated, at: Any, gpu: Gpu) -> None:
     """Compute the part of an operand that one step of the summation multiplies, once."""
     operand = sch.get_block(name)
     sch.set_scope(operand, 0, REGISTERS)
     sch.compute_at(operand, at, preserve_unit_loops=True)
     spatial, _ = own_loops(sch, operand)
-    for loop in spatial:
+    stage = block.info.stages[name]
+    for loop in spatial[:-1]:
         sch.unroll(loop)
+    is_chunk = extent(sch, spatial[-1]) == gpu.lanes
+    if is_chunk and not has_guard(stage.block.body, stage.iters[-1].var):
+        sch.vectorize(spatial[-1])
+    else:
+        sch.unroll(spatial[-1])
+
+
+def _load_chunks(sch: Any, reduce: Any, stage: Stage, at: Any, gpu: Gpu) -> None:
+    """Load the operand whose channels are chunks into registers, a vector at a time."""
+    for place, region in enumerate(sch.get(reduce).reads):
+        loads = loads_of(stage, region.buffer.data)
+        if not any(isinstance(load.indices[-1], tir.FloorMod) for load in loads):
+            continue
+        copy = sch.cache_read(reduce, place, REGISTERS)
+        sch.compute_at(copy, at, preserve_unit_loops=True)
+        spatial, _ = own_loops(sch, copy)
+        for loop in spatial[:-1]:
+            sch.unroll(loop)
+        if extent(sch, spatial[-1]) == gpu.lanes:
+            sch.vectorize(spatial[-1])
+        return
 
 
 def _unroll_steps(
@@ -182,22 +231,34 @@ def _unroll_steps(
 
 
 def is_vector_of(stage: Stage, axes: Axes, tile: int, gpu: Gpu) -> bool:
-    """Tell whether a tile's row is one vector: of one operand, with the other the same for all."""
-    if not stage.is_dot or tile not in (2, gpu.lanes) or has_guard(stage.block.body):
-        return False
+    """Tell whether a tile's row is one vector: of neighbours in memory, or the same for all."""
     var = [it.var for it in stage.iters if not it.is_reduction][axes.x]
-    for side in operands_of(stage):
-        if not isinstance(side, tir.BufferLoad):
-            return False
-        uses = any(var.same_as(each) for each in tir.analysis.undefined_vars(side))
-        if uses and not is_contiguous_along(side, var):
-            return False
-    return True
+    if tile not in (2, gpu.lanes) or has_guard(stage.block.body, var):
+        return False
+    own = stage.writes[0].data
+    return all(
+        load.buffer.data.same_as(own)
+        or not any(var.same_as(each) for each in tir.analysis.undefined_vars(load))
+        or is_contiguous_along(load, var)
+        for load in loads_in(stage.block.body)
+    )
 
 
-def _write(sch: Any, inner_y: Any, inner_x: Any, write: Stage, is_vector: bool) -> None:
+def loads_in(body: Any) -> list[Any]:
+    """Return the loads that a body makes."""
+    found: list[Any] = []
+    tir.stmt_functor.post_order_visit(
+        body, lambda node: found.append(node) if isinstance(node, tir.BufferLoad) else None
+    )
+    return found
+
+
+def _write(
+    sch: Any, inner_y: Any, inner_x: Any, block: Isolated, axes: Axes, is_vector: bool
+) -> None:
     sch.unroll(inner_y)
-    if is_vector and not has_guard(write.block.body):
+    var = block.write.iters[axes.x].var
+    if is_vector and not has_guard(block.write.block.body, var):
         sch.vectorize(inner_x)
     else:
         sch.unroll(inner_x)

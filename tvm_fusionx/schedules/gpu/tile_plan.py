@@ -17,7 +17,7 @@ from tvm import tir
 from tvm_fusionx.schedules.access import variables_of
 from tvm_fusionx.schedules.analysis import Stage
 from tvm_fusionx.schedules.gpu.gpu import Gpu
-from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, power_up_to, shares_of
+from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, shares_of
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues
 
 TILE_X, TILE_Y, ITEMS_X, ITEMS_Y, STAGED = "tile_x", "tile_y", "items_x", "items_y", "staged"
@@ -27,7 +27,7 @@ ITEMS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 # Tiles tried from the largest; the first that leaves the device busy is the default. Squarer tiles
 # load less for each result: 4 x 4 loads 8 values for 16.
-DEFAULT_TILES = ((4, 4), (2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 2), (2, 1), (1, 1))
+DEFAULT_TILES = ((4, 4), (2, 4), (4, 2), (1, 4), (2, 2), (4, 1), (1, 2), (2, 1), (1, 1))
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Axes:
     x: int
     y: int | None
     before: tuple[int, ...]
-    """Axes outside of y."""
+    """Axes outside of y, run through by the items of y."""
     between: tuple[int, ...]
     """Axes between y and x, run through by the items of x."""
     extents: tuple[int, ...]
@@ -63,11 +63,12 @@ def _other_axis(stage: Stage, spatial: list[Any], wide: list[int], x: int) -> in
     if not stage.is_dot:
         return None
     left, right = (_variables(side) for side in operands_of(stage))
-    if spatial[x].var in left:
-        left, right = right, left
+    var = spatial[x].var
+    # Of an axis x that both operands vary along (channels of a depthwise convolution), any other.
+    sought = left ^ right if var in left & right else (right if var in left else left)
     for position in reversed(wide):
-        var = spatial[position].var
-        if var in left and var not in right:
+        other = spatial[position].var
+        if other in sought and other not in left & right:
             return position
     return None
 
@@ -93,9 +94,9 @@ def tile_knobs(stage: Stage, gpu: Gpu) -> Knobs:
     y, x = _default_tile(stage, axes, gpu)
     width, height = axes.extents[axes.x], axes.extent_of(axes.y)
     columns = [*(axes.extents[axis] for axis in axes.between), -(-width // x)]
-    rows = -(-height // y)
+    rows = [*(axes.extents[axis] for axis in axes.before), -(-height // y)]
     items_x = math.prod(shares_of(columns, min(DEFAULT_ITEMS, gpu.items)))
-    items_y = power_up_to(rows, min(DEFAULT_ITEMS, gpu.items) // items_x)
+    items_y = math.prod(shares_of(rows, min(DEFAULT_ITEMS, gpu.items) // items_x))
     return {
         TILE_X: Knob(x, _choices(width)),
         TILE_Y: Knob(y, _choices(height)),
@@ -109,7 +110,8 @@ def _default_tile(stage: Stage, axes: Axes, gpu: Gpu) -> tuple[int, int]:
     width, height = axes.extents[axes.x], axes.extent_of(axes.y)
     results = math.prod(axes.extents)
     if not stage.is_dot:
-        return 1, 1
+        # Chunks of channels, which a vector holds.
+        return 1, gpu.lanes if width == gpu.lanes else 1
     for y, x in DEFAULT_TILES:
         if y > height or x > width or y * x > gpu.accumulators:
             continue
