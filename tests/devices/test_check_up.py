@@ -9,9 +9,10 @@ import pytest
 
 from tests.devices.fake_tracker import fake_tracker
 from tvm_fusionx.devices import check_up as module
-from tvm_fusionx.devices import find_device
+from tvm_fusionx.devices import find_device, open_session
 from tvm_fusionx.devices.check_up import Step, check_up
 from tvm_fusionx.devices.emulation import Emulation
+from tvm_fusionx.devices.opencl_plugin import why_no_opencl
 from tvm_fusionx.devices.session import DeviceSession
 
 LOCAL = find_device("local")
@@ -94,3 +95,35 @@ def test_another_runtime_is_only_said(monkeypatch: pytest.MonkeyPatch) -> None:
     (runtime,) = [step for step in check_up(LOCAL) if step.subject == "runtime"]
     assert "0.11.0" in runtime.found
     assert runtime.advice
+
+
+@pytest.mark.parametrize(
+    ("drivers", "found"),
+    [
+        ([], "no driver is found"),
+        ([{"device": "Adreno 740"}], "a driver for Adreno 740, but the server has no OpenCL"),
+    ],
+)
+def test_what_is_missing_for_opencl_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, drivers: list[dict[str, str]], found: str
+) -> None:
+    monkeypatch.setattr(DeviceSession, "opencl", lambda self: drivers)
+    steps = module._Steps()
+    # A server with the runtime alone, asked for OpenCL.
+    device = dataclasses.replace(LOCAL, target="opencl", host=LOCAL.target)
+    with open_session(LOCAL) as session:
+        session.device = device
+        with pytest.raises(module._FailedError):
+            module._check_opencl(steps, session)
+    assert found in steps.taken[-1].found
+
+
+def test_pocl_tells_its_platform_and_extensions() -> None:
+    problem = why_no_opencl()
+    if problem is not None:
+        pytest.skip(problem)
+    steps = check_up(find_device("pocl"))
+    assert not any(step.problem for step in steps), steps
+    told = {step.subject: step.found for step in steps}
+    assert "Portable Computing Language" in told["platform"]
+    assert "cl_khr_" in told["extensions"]

@@ -6,7 +6,7 @@ Each step needs the ones before it, so the first that fails is the one to mend.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -193,21 +193,28 @@ def _check_facts(steps: _Steps, session: DeviceSession, linked_for: str) -> None
 
 
 def _check_opencl(steps: _Steps, session: DeviceSession) -> None:
+    drivers = steps.attempt("OpenCL", session.opencl)
     context = session.context
-    if not steps.attempt("OpenCL", lambda: context.exist):
-        steps.failed(
-            "OpenCL",
-            "the server has no OpenCL runtime, or the runtime no device",
-            "Start it with --load-library=PLUGIN (`fusionx opencl build`), and check the driver.",
-        )
-    steps.passed("OpenCL", ", ".join(_opencl_words(context)))
-
-
-def _opencl_words(context: Any) -> Iterator[str]:
-    yield str(context.device_name)
-    yield f"OpenCL {context.compute_version}"
-    yield f"{context.multi_processor_count} compute units"
-    yield f"work groups up to {context.max_threads_per_block}"
+    try:
+        exists = bool(context.exist)
+    except tvm.TVMError:
+        exists = False
+    if not exists and drivers:
+        names = ", ".join(driver["device"] for driver in drivers)
+        advice = "Build the server with --opencl, or give it the plug-in of `fusionx opencl build`."
+        steps.failed("OpenCL", f"a driver for {names}, but the server has no OpenCL", advice)
+    if not exists:
+        advice = "Install the driver of the device's GPU; libOpenCL.so must be found there."
+        steps.failed("OpenCL", "no device: no driver is found", advice)
+    name = str(context.device_name)
+    words = [f"{context.multi_processor_count} compute units"]
+    words.append(f"work groups up to {context.max_threads_per_block}")
+    steps.passed("OpenCL", f"{name}, {', '.join(words)}")
+    for driver in drivers:
+        if driver["device"] == name:
+            steps.passed("platform", f"{driver['platform']}, {driver['version']}")
+            steps.passed("extensions", " ".join(driver["extensions"].split()) or "none")
+            return
 
 
 def _check_kernel(steps: _Steps, session: DeviceSession, path: Path) -> None:

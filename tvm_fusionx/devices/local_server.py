@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import platform
+import runpy
 import select
 import socket
 import struct
@@ -31,6 +32,7 @@ EXIT_TIMEOUT = 124
 EXIT_LEFT_ALONE = 1
 SECONDS_AFTER_HANG_UP = 2.0
 MILLISECONDS = 1e3
+OPENCL_FACTS = Path(__file__).with_name("opencl_facts.py")
 THERMAL_ZONES = Path("/sys/class/thermal")
 MILLIDEGREES = 1000.0
 
@@ -46,6 +48,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--cores", required=True)
     options = parser.parse_args()
+    # This folder comes first for a program started by path: its modules must hide no others.
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != OPENCL_FACTS.parent]
     listening = socket.create_server(("127.0.0.1", 0))
     with contextlib.redirect_stdout(sys.stderr):
         import tvm
@@ -133,6 +137,10 @@ def register(tvm: Any) -> None:
                 "runtime": tvm.__version__,
             }
         )
+
+    @tvm.register_func("fusionx.device.opencl", override=True)
+    def opencl() -> str:
+        return json.dumps(runpy.run_path(str(OPENCL_FACTS))["opencl_facts"]())
 
     @tvm.register_func("fusionx.device.temperature", override=True)
     def hottest() -> float:

@@ -42,6 +42,7 @@ KEEPALIVE_PROBES = 4
 
 FACTS = "fusionx.device.facts"
 TEMPERATURE = "fusionx.device.temperature"
+OPENCL = "fusionx.device.opencl"
 LAST_PROBLEM = "fusionx.device.last_problem"
 RECONNECT_ADVICE = "Open a new session; `fusionx doctor --device {name}` says whether it is back."
 
@@ -115,6 +116,18 @@ class DeviceSession:
         """
         answer = self._ask(FACTS)
         return dict(json.loads(str(answer))) if answer is not None else {}
+
+    def opencl(self) -> list[dict[str, str]]:
+        """Return what the device's OpenCL drivers say of themselves.
+
+        Returns
+        -------
+        list of dict
+            ``platform``, ``device``, ``version`` and ``extensions`` of each OpenCL device; empty
+            where there is none, or where the server is not one of ours.
+        """
+        answer = self._ask(OPENCL)
+        return list(json.loads(str(answer))) if answer is not None else []
 
     def temperature(self) -> float | None:
         """Return degrees Celsius of the processor, or None where the device does not tell."""

@@ -20,6 +20,7 @@
 
 #include "connection.h"
 #include "facts.h"
+#include "opencl_facts.h"
 
 namespace fusionx {
 
@@ -69,6 +70,10 @@ inline int DeviceTemperature(TVMValue*, int*, int, TVMRetValueHandle result, voi
   return TVMCFuncSetReturn(result, &value, &type, 1);
 }
 
+inline int DeviceOpenCL(TVMValue*, int*, int, TVMRetValueHandle result, void*) {
+  return ReturnText(result, OpenCLDriver().Facts());
+}
+
 // Registers what a client asks of a server; the rest is in TVM's runtime.
 inline bool RegisterFunctions() {
   const struct {
@@ -77,7 +82,8 @@ inline bool RegisterFunctions() {
   } table[] = {{"tvm.rpc.server.workpath", WorkPath},
                {"tvm.rpc.server.load_module", LoadModule},
                {"fusionx.device.facts", DeviceFacts},
-               {"fusionx.device.temperature", DeviceTemperature}};
+               {"fusionx.device.temperature", DeviceTemperature},
+               {"fusionx.device.opencl", DeviceOpenCL}};
   for (const auto& row : table) {
     TVMFunctionHandle handle = nullptr;
     if (TVMFuncCreateFromCFunc(row.function, nullptr, nullptr, &handle) ||
