@@ -36,6 +36,8 @@ SOURCES = Path(__file__).resolve().parent / "opencl"
 RUNTIME_SOURCES = ("opencl_device_api.cc", "opencl_module.cc", "texture_pool.cc")
 HEADER = Path("3rdparty") / "OpenCL-Headers" / "CL" / "cl.h"
 DIGITS = 12
+# How the files of compiled programs begin, which lie beside the library.
+PROGRAMS = "programs-"
 # One call of the compiler takes 20 s; a machine that swaps gets ten minutes.
 BUILD_SECONDS = 600
 
@@ -277,14 +279,15 @@ def why_no_opencl() -> str | None:
 
 
 def remove_opencl() -> Path | None:
-    """Delete the built library; return its path, or None when there was none.
+    """Delete the built library and kept programs; return its path, or None when there was none.
 
     A process that has it loaded keeps it until it ends.
     """
     path = opencl_library_path()
     if not path.is_file():
         return None
-    path.unlink()
+    for file in (path, *path.parent.glob(f"{PROGRAMS}*")):
+        file.unlink(missing_ok=True)
     if not any(path.parent.iterdir()):
         path.parent.rmdir()
     return path

@@ -7,6 +7,8 @@
 #include <tvm/runtime/module.h>
 #include <tvm/runtime/registry.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
 namespace {
@@ -28,8 +30,33 @@ Module Executable(Module source) {
   return (*load)(static_cast<void*>(static_cast<dmlc::Stream*>(&stream)));
 }
 
+// The programs of a module as the driver compiled them. Their bytes hold zeros, which no string that
+// passes TVM's interface to Python survives: they go to a file and come from one here.
+void SavePrograms(Module module, std::string path) {
+  PackedFunc get = module->GetFunction("opencl.GetPreCompiledPrograms", false);
+  ICHECK(get != nullptr) << "not an OpenCL module: " << module->type_key();
+  std::string programs = get();
+  std::ofstream file(path, std::ios::binary);
+  file.write(programs.data(), static_cast<std::streamsize>(programs.size()));
+  file.close();
+  ICHECK(!file.fail()) << "cannot write " << path;
+}
+
+void LoadPrograms(Module module, std::string path) {
+  PackedFunc set = module->GetFunction("opencl.SetPreCompiledPrograms", false);
+  ICHECK(set != nullptr) << "not an OpenCL module: " << module->type_key();
+  std::ifstream file(path, std::ios::binary);
+  std::string programs((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ICHECK(!file.fail() && !programs.empty()) << "cannot read " << path;
+  set(TVMByteArray{programs.data(), programs.size()});
+}
+
 struct Install {
   Install() {
+    Registry::Register("fusionx.opencl.save_programs", /*can_override=*/true)
+        .set_body_typed(SavePrograms);
+    Registry::Register("fusionx.opencl.load_programs", /*can_override=*/true)
+        .set_body_typed(LoadPrograms);
     const PackedFunc* found = Registry::Get("target.build.opencl");
     if (found == nullptr) return;  // a TVM that only runs models generates no source
     PackedFunc generate = *found;
