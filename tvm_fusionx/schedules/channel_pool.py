@@ -18,7 +18,7 @@ from tvm_fusionx.schedules.access import single_access, variables_of
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
-from tvm_fusionx.schedules.nest import extent, info_of, own_loops
+from tvm_fusionx.schedules.nest import MIN_FILLED_SHARE, extent, info_of, own_loops
 from tvm_fusionx.schedules.outputs import lend_outputs, return_outputs
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.rows import MustBeAloneError, refuse_recomputation
@@ -26,6 +26,9 @@ from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, Unschedu
 
 # Axes before those that the window moves over: image and channel.
 OUTER_AXES = 2
+
+# A row of prime length is one vector of several registers, as long as it is not too long.
+MAX_VECTORS_A_ROW = 4
 
 # Windows of at most this many elements are written out; 3 x 3 x 3 is 27.
 MAX_UNROLLED_WINDOW = 32
@@ -111,8 +114,10 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
 def _vector(sch: Any, row: Any, lanes: int) -> Any:
     """Return the loop over equal parts of a row, each one vector, filled or not."""
     length = extent(sch, row)
-    longest = max(each for each in range(1, lanes + 1) if length % each == 0)
-    return row if longest == length else sch.split(row, [None, longest])[1]
+    width = max(each for each in range(1, lanes + 1) if length % each == 0)
+    if width * MIN_FILLED_SHARE < lanes and length <= MAX_VECTORS_A_ROW * lanes:
+        width = length
+    return row if width == length else sch.split(row, [None, width])[1]
 
 
 def _accumulate(sch: Any, block: Any) -> None:
