@@ -37,16 +37,13 @@ def dense_model() -> Any:
 
 
 def convolution_model() -> Any:
-    x = relay.var("x", shape=(1, 3, 18, 18))
-    first = relay.nn.relu(
-        relay.nn.conv2d(x, weights(16, 3, 3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
-    )
-    pointwise = relay.nn.relu(relay.nn.conv2d(first, weights(32, 16, 1, 1)))
-    depthwise = relay.nn.conv2d(
-        pointwise, weights(32, 1, 3, 3), groups=32, channels=32, padding=(1, 1, 1, 1)
-    )
-    second = relay.nn.conv2d(depthwise, weights(16, 32, 3, 3), padding=(1, 1, 1, 1))
-    return relay.nn.global_avg_pool2d(relay.nn.max_pool2d(second, pool_size=(2, 2)))
+    around = (1, 1, 1, 1)
+    x = relay.var("x", shape=(1, 16, 28, 28))
+    y = relay.nn.relu(relay.nn.conv2d(x, weights(32, 16, 3, 3), padding=around))
+    y = relay.nn.conv2d(y, weights(32, 1, 3, 3), groups=32, channels=32, padding=around)
+    y = relay.nn.relu(relay.nn.conv2d(y, weights(32, 32, 1, 1)))
+    y = relay.nn.conv2d(y, weights(64, 32, 3, 3), padding=around, strides=(2, 2))
+    return relay.nn.global_avg_pool2d(y)
 
 
 def answer(session: Any, path: Path, x: np.ndarray) -> np.ndarray:
@@ -57,18 +54,30 @@ def answer(session: Any, path: Path, x: np.ndarray) -> np.ndarray:
     return np.asarray(executor.get_output(0).numpy())
 
 
+CONVOLUTIONS = {"winograd", "conv2d", "depthwise_pointwise", "pool"}
+
+
 @pytest.mark.parametrize(
-    "model", [dense_model, pytest.param(convolution_model, marks=pytest.mark.slow)]
+    ("model", "templates"),
+    [
+        (dense_model, {"dot", "rows"}),
+        pytest.param(convolution_model, CONVOLUTIONS, marks=pytest.mark.slow),
+    ],
 )
 def test_a_model_answers_on_the_board_as_on_the_host(
-    board: Emulation, tmp_path: Path, model: Any
+    board: Emulation, tmp_path: Path, model: Any, templates: set[str]
 ) -> None:
     mod = tvm.relay.transform.InferType()(tvm.IRModule.from_expr(model()))
     shape = [int(extent) for extent in mod["main"].params[0].type_annotation.shape]
     x = np.random.default_rng(6).standard_normal(shape).astype("float32")
     answers = []
     for device in (board.device, find_device("local")):
-        factory = fx.build(mod, device.tvm_target())
+        target = device.tvm_target()
+        with fx.lowering(target) as log:
+            factory = relay.build(fx.pipeline(target)(mod), target)
+        if device is board.device:
+            assert {entry.template for entry in log.entries} >= templates
+            assert not [entry for entry in log.entries if entry.fallback_reason]
         path = export_kernel(factory, tmp_path / f"{device.name}.so", device)
         with open_session(device) as session:
             answers.append(answer(session, path, x))

@@ -39,3 +39,19 @@ def test_records_belong_to_a_cpu_not_to_a_core_count() -> None:
     one, two = (tvm.target.Target(f"llvm -mcpu=znver3 -num-cores={n}") for n in (1, 2))
     assert target_key(one) == target_key(two) == "llvm znver3"
     assert target_key(one) != target_key(tvm.target.Target("llvm -mcpu=znver4"))
+
+
+@pytest.mark.parametrize("options", ["", " -device=arm_cpu", " -keys=cpu", " -keys=arm_cpu"])
+def test_operators_are_defined_on_arm_as_on_x86(options: str) -> None:
+    target = resolve_target(f"llvm{options} -mtriple=aarch64-linux-android -num-cores=4")
+    assert target.keys[0] == "cpu"
+    assert "arm_cpu" in target.keys
+    assert target.attrs["num-cores"] == 4
+    # What is printed, and what is resolved already, is the same target.
+    assert str(resolve_target(str(target))) == str(resolve_target(target)) == str(target)
+
+
+def test_the_host_of_a_target_stays() -> None:
+    host = tvm.target.Target("llvm -mcpu=cortex-a72 -mtriple=aarch64-linux-gnu")
+    target = tvm.target.Target("llvm -mtriple=aarch64-linux-gnu", host=host)
+    assert str(resolve_target(target).host) == str(host)

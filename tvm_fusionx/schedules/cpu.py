@@ -18,6 +18,9 @@ from tvm_fusionx.errors import TargetError
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
 NATIVE_CPU = "native"
 
+CPU_KEY = "cpu"
+ARM_KEY = "arm_cpu"
+
 FLOAT32_BITS = 32
 VECTOR_BITS_AVX512 = 512
 VECTOR_BITS_AVX = 256
@@ -54,7 +57,10 @@ class Cpu:
 
 
 def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
-    """Return `target` as TVM understands it: ``-mcpu=native`` becomes the host CPU's LLVM name.
+    """Return `target` as TVM understands it, for our templates.
+
+    ``-mcpu=native`` becomes the host CPU's LLVM name, and operators are defined on every CPU as on
+    x86.
 
     Raises
     ------
@@ -63,14 +69,14 @@ def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
     """
     if isinstance(target, tvm.target.Target):
         if str(target.attrs.get("mcpu", "")) != NATIVE_CPU:
-            return target
+            return _with_plain_definitions(target)
         target = str(target)
     words = [
         f"-mcpu={codegen.llvm_get_system_cpu()}" if word == f"-mcpu={NATIVE_CPU}" else word
         for word in target.split()
     ]
     try:
-        return tvm.target.Target(" ".join(words))
+        return _with_plain_definitions(tvm.target.Target(" ".join(words)))
     except (ValueError, tvm.TVMError) as error:
         raise TargetError(
             "target",
@@ -78,6 +84,19 @@ def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
             found=repr(target),
             next_step="Correct it; `tvm.target.Target.list_kinds()` lists the kinds.",
         ) from error
+
+
+def _with_plain_definitions(target: tvm.target.Target) -> tvm.target.Target:
+    """Put the key "cpu" before "arm_cpu", which TVM gives to every target for Arm.
+
+    The first key decides how operators are defined. Arm's definitions pack weights inside the
+    kernel and know none of our layouts, so that no template would serve them.
+    """
+    keys = [str(key) for key in target.keys]
+    if ARM_KEY not in keys or keys[0] == CPU_KEY:
+        return target
+    changed = {**target.export(), "keys": [CPU_KEY, *(key for key in keys if key != CPU_KEY)]}
+    return tvm.target.Target(changed, host=target.host)
 
 
 def is_cpu(target: tvm.target.Target) -> bool:
