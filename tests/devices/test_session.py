@@ -43,6 +43,13 @@ def test_a_kernel_that_hangs_ends_with_the_session(tmp_path: Path) -> None:
         run_add_one(session, hanging)
 
 
+def test_threads_are_kept_apart(tmp_path: Path) -> None:
+    path = library(LOCAL, tmp_path)
+    with open_session(LOCAL) as session:
+        assert session.keep_threads_apart()
+        np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+
+
 def test_an_error_of_the_callers_own_is_left_alone(tmp_path: Path) -> None:
     with (
         pytest.raises(tvm.TVMError, match="Error caught from RPC call"),

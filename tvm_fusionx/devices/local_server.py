@@ -33,6 +33,8 @@ EXIT_LEFT_ALONE = 1
 SECONDS_AFTER_HANG_UP = 2.0
 MILLISECONDS = 1e3
 OPENCL_FACTS = Path(__file__).with_name("opencl_facts.py")
+# kSpecifyOneCorePerThread of TVM's ThreadGroup::AffinityMode.
+ONE_CORE_EACH = -2
 THERMAL_ZONES = Path("/sys/class/thermal")
 MILLIDEGREES = 1000.0
 
@@ -61,6 +63,7 @@ def main() -> None:
         configure = tvm.get_global_func("runtime.config_threadpool")
         configure(options.affinity, options.threads, options.cores.split(","))
         register(tvm)
+        register_pinning(tvm, options.threads, options.cores.split(","))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
     listening.settimeout(CONNECT_SECONDS)
@@ -101,6 +104,25 @@ def _watch(tvm: Any, number: int, seconds: float) -> None:
     with contextlib.suppress(Exception):
         tvm.get_global_func("rpc.ReturnException")(number, message)
     os._exit(EXIT_TIMEOUT)
+
+
+def register_pinning(tvm: Any, threads: int, cores: list[str]) -> None:
+    """Register what a client that measures asks for: each thread on a core of its own.
+
+    Left to itself Linux at times keeps a caller and its spinning worker on one core and another
+    core idle, for seconds: a kernel then takes twice as long.
+    """
+    distinct = sorted({int(core) for core in cores})
+
+    @tvm.register_func("fusionx.device.threads_apart", override=True)
+    def threads_apart() -> bool:
+        if len(distinct) < threads or not hasattr(os, "sched_setaffinity"):
+            return False
+        configure = tvm.get_global_func("runtime.config_threadpool")
+        configure(ONE_CORE_EACH, threads, [str(core) for core in distinct])
+        # The pool gives its caller every core; this is the calling thread.
+        os.sched_setaffinity(0, {distinct[0]})
+        return True
 
 
 def register(tvm: Any) -> None:

@@ -42,6 +42,7 @@ KEEPALIVE_PROBES = 4
 
 FACTS = "fusionx.device.facts"
 TEMPERATURE = "fusionx.device.temperature"
+THREADS_APART = "fusionx.device.threads_apart"
 OPENCL = "fusionx.device.opencl"
 LAST_PROBLEM = "fusionx.device.last_problem"
 RECONNECT_ADVICE = "Open a new session; `fusionx doctor --device {name}` says whether it is back."
@@ -133,6 +134,14 @@ class DeviceSession:
         """Return degrees Celsius of the processor, or None where the device does not tell."""
         answer = self._ask(TEMPERATURE)
         return None if answer is None or math.isnan(answer) else float(answer)
+
+    def keep_threads_apart(self) -> bool:
+        """Give each thread of the device's pool a core of its own, and tell whether it has one.
+
+        For measuring: Linux at times leaves two of them on one core. Servers that are not this
+        machine's do nothing.
+        """
+        return bool(self._ask(THREADS_APART))
 
     def _ask(self, name: str) -> Any:
         """Call a function that only our servers have; None where there is none."""

@@ -115,6 +115,7 @@ class Bench:
                 problem = error
                 continue
             self._session, self._opened = session, time.monotonic()
+            session.keep_threads_apart()
             self._cool_down(session)
             return session
         raise DeviceLostError(
