@@ -86,7 +86,7 @@ class Stage:
         product = _strip_cast(term)
         if not isinstance(product, tir.Mul):
             return False
-        left, right = _loads(product.a), _loads(product.b)
+        left, right = loads_of(product.a), loads_of(product.b)
         if not left or not right:
             return False
         if {load.buffer.data for load in left}.isdisjoint(load.buffer.data for load in right):
@@ -106,7 +106,8 @@ def _is_load_of(expr: Any, buffer: Any) -> bool:
     return isinstance(expr, tir.BufferLoad) and expr.buffer.data.same_as(buffer.data)
 
 
-def _loads(expr: Any) -> list[Any]:
+def loads_of(expr: Any) -> list[Any]:
+    """Return the loads of an expression, operands before what reads them."""
     found: list[Any] = []
 
     def visit(node: Any) -> None:

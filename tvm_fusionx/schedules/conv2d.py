@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_isolate import isolate_window
-from tvm_fusionx.schedules.conv_loops import LoopNest, open_schedule, schedule_others
+from tvm_fusionx.schedules.conv_loops import open_nest, schedule_others
 from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.conv_tiling import best_tasks, divisors, register_tiles
 from tvm_fusionx.schedules.cpu import Cpu
@@ -62,15 +62,8 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     window = _dense_window(info)
     assert isinstance(window, Window)
     stages = isolate_window(sch, info, window)
-    sch, columns = open_schedule(sch, stages, window, values["tile_columns"])
-    nest = LoopNest.tile(
-        sch,
-        stages,
-        chunks=values["tile_chunks"],
-        columns=columns,
-        rows=values["task_rows"],
-        channel_tasks=values["channel_tasks"],
-    )
+    nest = open_nest(sch, stages, window, values)
+    sch = nest.sch
     channel, row, column = nest.reductions
     chunk_of_channels, channel = sch.split(channel, [None, window.in_block])
     channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_isolate import isolate_window
-from tvm_fusionx.schedules.conv_loops import LoopNest, open_schedule, schedule_others
+from tvm_fusionx.schedules.conv_loops import open_nest, schedule_others
 from tvm_fusionx.schedules.conv_structure import Window
 from tvm_fusionx.schedules.conv_tiling import (
     MAX_TILE_CHUNKS,
@@ -16,7 +17,7 @@ from tvm_fusionx.schedules.conv_tiling import (
 )
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 
 # A tile's sums share the registers with the columns of input under them.
 REGISTERS_A_SUM = 3
@@ -55,15 +56,8 @@ def _waste(width: int, columns: int) -> float:
 def schedule_channelwise(sch: Any, info: BlockInfo, window: Window, values: KnobValues) -> Any:
     """Return the scheduled function of a block around `window`, which keeps channels apart."""
     stages = isolate_window(sch, info, window)
-    sch, columns = open_schedule(sch, stages, window, values["tile_columns"])
-    nest = LoopNest.tile(
-        sch,
-        stages,
-        chunks=values["tile_chunks"],
-        columns=columns,
-        rows=values["task_rows"],
-        channel_tasks=values["channel_tasks"],
-    )
+    nest = open_nest(sch, stages, window, values)
+    sch = nest.sch
     row, column = nest.reductions
     sch.reorder(row, column, nest.sum_columns, nest.sum_chunks, nest.sum_lanes)
     if window.kernel[1] <= MAX_UNROLLED_WINDOW:
@@ -71,3 +65,32 @@ def schedule_channelwise(sch: Any, info: BlockInfo, window: Window, values: Knob
     nest.finish(row, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
     schedule_others(sch, stages, info.cpu)
     return sch.mod["main"]
+
+
+def channelwise_template(name: str, find: Callable[[BlockInfo], Window | str]) -> Template:
+    """Return the template of blocks around a window that keeps channels apart.
+
+    Parameters
+    ----------
+    name
+        Name of the template.
+    find
+        Returns the window of a block, or why the template does not serve it.
+    """
+
+    def window_of(info: BlockInfo) -> Window:
+        window = find(info)
+        assert isinstance(window, Window)
+        return window
+
+    def why_not(info: BlockInfo) -> str | None:
+        window = find(info)
+        return window if isinstance(window, str) else None
+
+    def knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+        return channelwise_knobs(info, window_of(info), cpu)
+
+    def apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+        return schedule_channelwise(sch, info, window_of(info), values)
+
+    return Template(name, why_not, knobs, apply)

@@ -16,6 +16,7 @@ from tvm_fusionx.schedules.conv_tiling import divisors
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.default import schedule_alone
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.template import KnobValues
 
 
 def open_schedule(sch: Any, stages: Isolated, window: Window, columns: int) -> tuple[Any, int]:
@@ -107,3 +108,16 @@ def schedule_others(sch: Any, stages: Isolated, cpu: Cpu) -> None:
     described = describe_block(sch.mod["main"], cpu).stages
     for name in stages.others:
         schedule_alone(sch, name, described[name], cpu)
+
+
+def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) -> LoopNest:
+    """Return the loops of a window in a fresh schedule, tiled as the knobs say."""
+    fresh, columns = open_schedule(sch, stages, window, values["tile_columns"])
+    return LoopNest.tile(
+        fresh,
+        stages,
+        chunks=values["tile_chunks"],
+        columns=columns,
+        rows=values["task_rows"],
+        channel_tasks=values["channel_tasks"],
+    )

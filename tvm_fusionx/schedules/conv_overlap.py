@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.root_block import nests_of, with_root, written_buffer
 # Position of the columns among the axes of NCHWc data.
 COLUMN_AXIS = 3
 
@@ -33,7 +34,7 @@ def overlap_columns(func: Any, reduce: str, write: str, columns: int) -> Any:
         ``min(j // columns * columns, width - columns) + j % columns``.
     """
     root = func.body.block
-    narrow = _written_buffer(root, reduce)
+    narrow = written_buffer(func, reduce)
     width = int(narrow.shape[COLUMN_AXIS])
     widened = -(-width // columns) * columns
     shape = list(narrow.shape)
@@ -82,31 +83,8 @@ def overlap_columns(func: Any, reduce: str, write: str, columns: int) -> Any:
             result = tir.For(loop.loop_var, loop.min, extent, loop.kind, result)
         return result
 
-    nests = list(root.body) if isinstance(root.body, tir.SeqStmt) else [root.body]
     allocated = [wide if buffer.same_as(narrow) else buffer for buffer in root.alloc_buffers]
-    new_root = tir.Block(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        tir.SeqStmt([rewrite_nest(nest) for nest in nests]),
-        root.init,
-        allocated,
-        root.match_buffers,
-        root.annotations,
-    )
-    return func.with_body(tir.BlockRealize([], func.body.predicate, new_root))
-
-
-def _written_buffer(root: Any, name: str) -> Any:
-    found: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if node.name_hint == name:
-            found.append(node.writes[0].buffer)
-
-    tir.stmt_functor.ir_transform(root.body, visit, None, ["tir.Block"])
-    return found[0]
+    return with_root(func, tir.SeqStmt([rewrite_nest(nest) for nest in nests_of(func)]), allocated)
 
 
 def _widen(it: Any, extent: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage, loads_of
 
 # Axes of every NCHWc tensor: batch, channel chunk, row, column, channel within the chunk.
 BLOCKED_AXES = 5
@@ -97,7 +97,7 @@ def window_of(stage: Stage) -> Window | str:
     store = stage.block.body
     if not isinstance(store, tir.BufferStore) or not _is_identity(store.indices, spatial):
         return "its reduction does not write its axes in order"
-    loads = [load for load in _loads(store.value) if not load.buffer.same_as(store.buffer)]
+    loads = [load for load in loads_of(store.value) if not load.buffer.same_as(store.buffer)]
     data = [load for load in loads if len(load.indices) == BLOCKED_AXES]
     if len(data) != 1 or any(
         len(load.indices) != WEIGHT_AXES for load in loads if load not in data
@@ -129,17 +129,6 @@ def _is_identity(indices: Any, iters: list[Any]) -> bool:
         index.same_as(it.var) or (it.extent == 1 and isinstance(index, tir.IntImm))
         for index, it in zip(indices, iters, strict=True)
     )
-
-
-def _loads(expr: Any) -> list[Any]:
-    found: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tir.BufferLoad):
-            found.append(node)
-
-    tir.stmt_functor.post_order_visit(expr, visit)
-    return found
 
 
 def coefficients(index: Any, *variables: Any) -> tuple[int, ...] | None:

@@ -13,8 +13,9 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules.root_block import nests_of, with_root
 from tvm_fusionx.schedules.access import variables_of
-from tvm_fusionx.schedules.analysis import Stage, collect_blocks, describe_stage
+from tvm_fusionx.schedules.analysis import Stage, collect_blocks, describe_stage, loads_of
 
 # A row must hold this many lane groups for the final combination of the lanes to pay.
 MIN_GROUPS = 2
@@ -34,10 +35,9 @@ def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozense
     if not chosen:
         return func
     root = func.body.block
-    statements = list(root.body.seq) if isinstance(root.body, tir.SeqStmt) else [root.body]
     buffers = list(root.alloc_buffers)
     rewritten = []
-    for statement in statements:
+    for statement in nests_of(func):
         name = _block_name(statement)
         if name in chosen:
             partial, final, buffer = _split(chosen[name], lanes)
@@ -45,19 +45,7 @@ def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozense
             rewritten += [partial, final]
         else:
             rewritten.append(statement)
-    body = tir.SeqStmt(rewritten)
-    block = tir.Block(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        body,
-        root.init,
-        buffers,
-        root.match_buffers,
-        root.annotations,
-    )
-    return func.with_body(tir.BlockRealize(func.body.iter_values, func.body.predicate, block))
+    return with_root(func, tir.SeqStmt(rewritten), buffers)
 
 
 def _block_name(statement: Any) -> str:
@@ -84,7 +72,7 @@ def why_not_split(stage: Stage, lanes: int) -> str | None:
     if math.prod(stage.reduced) < MIN_GROUPS * lanes:
         return "the row is too short"
     last = next(it.var for it in reversed(stage.iters) if it.is_reduction and it.extent > 1)
-    loads = _loads(value.b)
+    loads = loads_of(value.b)
     if not any(last in variables_of(load.indices[-1]) for load in loads):
         return "nothing is read contiguously along the reduced axis"
     spatial = {it.var for it in stage.iters if not it.is_reduction and it.extent > 1}
@@ -95,12 +83,6 @@ def why_not_split(stage: Stage, lanes: int) -> str | None:
 
 def _is_zero(expr: Any) -> bool:
     return isinstance(expr, tir.IntImm) and expr.value == 0
-
-
-def _loads(expr: Any) -> list[Any]:
-    found: list[Any] = []
-    tir.stmt_functor.ir_transform(tir.Evaluate(expr), found.append, None, ["tir.BufferLoad"])
-    return found
 
 
 def _split(stage: Stage, lanes: int) -> tuple[Any, Any, Any]:

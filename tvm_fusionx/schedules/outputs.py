@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules.root_block import with_root
 from tvm_fusionx.schedules.analysis import BlockInfo
 
 LENT_SUFFIX = "_lent"
@@ -39,7 +40,7 @@ def lend_outputs(func: Any, info: BlockInfo) -> Any:
         return func
     root = func.body.block
     allocated = [*root.alloc_buffers, *stand_ins.values()]
-    return _with_root(func, _replace(root.body, stand_ins), allocated)
+    return with_root(func, _replace(root.body, stand_ins), allocated)
 
 
 def return_outputs(func: Any) -> Any:
@@ -66,23 +67,7 @@ def return_outputs(func: Any) -> Any:
     body = _replace(root.body, same)
     if copies:
         body = tir.SeqStmt([body, *copies])
-    return _with_root(func, body, allocated)
-
-
-def _with_root(func: Any, body: Any, allocated: list[Any]) -> Any:
-    root = func.body.block
-    block = tir.Block(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        body,
-        root.init,
-        allocated,
-        root.match_buffers,
-        root.annotations,
-    )
-    return func.with_body(tir.BlockRealize(func.body.iter_values, func.body.predicate, block))
+    return with_root(func, body, allocated)
 
 
 def _replace(body: Any, buffers: Mapping[Any, Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules.root_block import with_root
 from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.analysis import BlockInfo
 
@@ -129,18 +130,8 @@ def replace_stages(
         body = tir.AllocateConst(
             each.buffer_var, each.dtype, each.extents, each.data, body, each.annotations
         )
-    new_root = tir.Block(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        body,
-        root.init,
-        [buffer for buffer in root.alloc_buffers if buffer.data not in internal],
-        root.match_buffers,
-        root.annotations,
-    )
-    return func.with_body(tir.BlockRealize([], func.body.predicate, new_root))
+    kept = [buffer for buffer in root.alloc_buffers if buffer.data not in internal]
+    return with_root(func, body, kept)
 
 
 def _innermost(nest: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.root_block import nests_of, with_root, written_buffer
 from tvm_fusionx.schedules.template import UnschedulableError
 
 OVERLAP = "overlap"
@@ -50,14 +51,14 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
         reshape is part of the stage. In either, when a stage already tests the axis.
     """
     root = func.body.block
-    local = _written_buffer(root, reduce)
+    local = written_buffer(func, reduce)
     extent = int(local.shape[axis])
     wide_extent = -(-extent // tile) * tile
     if wide_extent == extent:
         return func
     replaced = {local.data: _widened(local, axis, wide_extent)}
     if mode == PAD:
-        target = _written_buffer(root, write)
+        target = written_buffer(func, write)
         replaced[target.data] = _widened(target, _written_axis(root, write, axis), wide_extent)
 
     def place(column: Any) -> Any:
@@ -67,42 +68,19 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
         return tir.Min(start, tir.const(extent - tile, column.dtype)) + tir.floormod(column, tile)
 
     widened = {reduce, write}
-    nests = list(root.body.seq) if isinstance(root.body, tir.SeqStmt) else [root.body]
     buffers = {buffer.data: buffer for buffer in [*func.buffer_map.values(), *root.alloc_buffers]}
     buffers |= {buffer.data: buffer for buffer in replaced.values()}
     rewritten = [
-        _rewrite_nest(nest, widened, axis, wide_extent, place, replaced, buffers) for nest in nests
+        _rewrite_nest(nest, widened, axis, wide_extent, place, replaced, buffers) for nest in nests_of(func)
     ]
     allocated = [replaced.get(buffer.data, buffer) for buffer in root.alloc_buffers]
-    new_root = tir.Block(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        tir.SeqStmt(rewritten),
-        root.init,
-        allocated,
-        root.match_buffers,
-        root.annotations,
-    )
-    return func.with_body(tir.BlockRealize([], func.body.predicate, new_root))
+    return with_root(func, tir.SeqStmt(rewritten), allocated)
 
 
 def _widened(buffer: Any, axis: int, extent: int) -> Any:
     shape = list(buffer.shape)
     shape[axis] = tir.const(extent, shape[axis].dtype)
     return tir.decl_buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope())
-
-
-def _written_buffer(root: Any, name: str) -> Any:
-    found: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if node.name_hint == name:
-            found.append(node.writes[0].buffer)
-
-    tir.stmt_functor.ir_transform(root.body, visit, None, ["tir.Block"])
-    return found[0]
 
 
 def _written_axis(root: Any, name: str, axis: int) -> int:
