@@ -48,10 +48,10 @@ class Record:
     shapes: tuple[str, ...] = ()
     """Parameters of the block as ``float32[1, 64]``, the outputs last."""
 
-    seconds: float = math.nan
-    """Median time of one run; NaN where unknown."""
+    seconds: float = math.inf
+    """Median time of one run; infinite where unknown."""
 
-    default_seconds: float = math.nan
+    default_seconds: float = math.inf
     """The same with the template's default values, measured in turns with it."""
 
     flops: float = 0.0
@@ -85,7 +85,7 @@ class Record:
     @property
     def gain(self) -> float:
         """Return how many times faster than the default it is; 1 where that is unknown."""
-        ratio = self.default_seconds / self.seconds if self.seconds else math.nan
+        ratio = self.default_seconds / self.seconds if self.seconds else math.inf
         return ratio if math.isfinite(ratio) else 1.0
 
     def line(self) -> str:
@@ -134,7 +134,7 @@ def _typed(row: dict[str, Any], extra: dict[str, Any]) -> Record:
     row["shapes"] = tuple(map(str, row.get("shapes", ())))
     for name in ("seconds", "default_seconds"):
         value = row.get(name)
-        row[name] = math.nan if value is None else float(value)
+        row[name] = math.inf if value is None else float(value)
     for name in ("flops", "measured_at"):
         row[name] = float(row.get(name, 0.0))
     row["trials"] = int(row.get("trials", 0))

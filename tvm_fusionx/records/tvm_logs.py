@@ -199,7 +199,7 @@ def _read_metaschedule(folder: Path) -> list[Record]:
                     for name, value in annotations.items()
                     if str(name).startswith(PREFIX)
                 },
-                seconds=sum(runs) / len(runs) if runs else math.nan,
+                seconds=sum(runs) / len(runs) if runs else math.inf,
                 trials=1,
                 tuner=METASCHEDULE,
                 measured_at=time.time(),

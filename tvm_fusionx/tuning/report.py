@@ -243,9 +243,9 @@ def record_of(
         device=device,
         name=task.names[0] if task.names else "",
         shapes=task.shapes,
-        seconds=result.seconds if math.isfinite(result.seconds) else math.nan,
+        seconds=result.seconds if math.isfinite(result.seconds) else math.inf,
         default_seconds=(
-            result.default_seconds if math.isfinite(result.default_seconds) else math.nan
+            result.default_seconds if math.isfinite(result.default_seconds) else math.inf
         ),
         flops=task.flops,
         trials=result.trials,
