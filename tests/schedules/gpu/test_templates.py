@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import tvm
 from tvm import relay
 
 from tests.relay_modules import var
@@ -114,3 +115,10 @@ def test_the_last_template_serves_everything() -> None:
     assert GPU_TEMPLATES[-1].name == "gpu_default"
     for make, _ in list(KINDS.values())[:3]:
         assert make() is not None
+
+
+def test_an_adreno_reads_no_further_than_three_channels() -> None:
+    # TVM's own convolution for Adreno reads past the weights of an image's three channels.
+    adreno = tvm.target.Target("opencl -device=adreno", host="llvm")
+    body = relay.nn.conv2d(_image(3, 16), var("w", 8, 3, 3, 3), padding=(1, 1))
+    assert_runs(relay.nn.relu(body), "gpu_tile", target=adreno)
