@@ -101,7 +101,8 @@ class Bench:
             The device stays away.
         """
         limit = self.device.session_timeout_seconds * LEAST_TIME_LEFT
-        if self._session is not None and time.monotonic() - self._opened < limit:
+        age = time.monotonic() - self._opened
+        if self._session is not None and age < limit and self._session.is_alive():
             return self._session
         self.drop()
         problem: Exception | None = None
