@@ -4,6 +4,8 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.gpu.gpu_blocks import describe
+from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.schedules.gpu.staging import fits
 from tvm_fusionx.schedules.gpu.tile import GPU_TILE
 from tvm_fusionx.schedules.gpu.isolate import schedule_of
 
@@ -18,3 +20,9 @@ def test_both_operands_are_read_into_local_memory() -> None:
         if buffer.scope() == "shared"
     ]
     assert len(shared) == 2
+
+
+def test_groups_too_large_for_local_memory_read_global_memory() -> None:
+    (stage,) = describe(relay.nn.matmul(var("x", 64, 32), var("w", 32, 64))).reductions
+    assert fits(stage, 64, 64, Gpu())
+    assert not fits(stage, 256, 256, Gpu())

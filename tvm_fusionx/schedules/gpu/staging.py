@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm
+
+from tvm_fusionx.schedules.analysis import Stage
 from tvm_fusionx.schedules.gpu.gpu import Gpu
 from tvm_fusionx.schedules.gpu.threads import ITEMS
 from tvm_fusionx.schedules.nest import iters_of
-from tvm_fusionx.schedules.template import UnschedulableError
 
 LOCAL_MEMORY = "shared"
 
+# Steps of the summation for which operands are staged at a time: two barriers for so many.
+DEPTH = 16
 
-def stage_operands(sch: Any, reduce: Any, at: Any, items_x: int, items_y: int, gpu: Gpu) -> None:
+
+def fits(stage: Stage, rows: int, columns: int, gpu: Gpu) -> bool:
+    """Tell whether the operands of a group's `rows` x `columns` results fit its local memory."""
+    element = tvm.DataType(stage.reads[0].dtype).bits // 8
+    return DEPTH * (rows + columns) * element <= gpu.local_bytes
+
+
+def stage_operands(sch: Any, reduce: Any, at: Any, items_x: int, items_y: int) -> None:
     """Copy both operands of `reduce` to local memory for each step of loop `at`."""
     for operand in range(len(sch.get(reduce).reads)):
         copy = sch.cache_read(reduce, operand, LOCAL_MEMORY)
@@ -22,6 +33,3 @@ def stage_operands(sch: Any, reduce: Any, at: Any, items_x: int, items_y: int, g
         _, item_y, item_x = sch.split(fused, [None, items_y, items_x])
         sch.bind(item_y, ITEMS[1])
         sch.bind(item_x, ITEMS[0])
-
-
-__all__ = ["stage_operands", "UnschedulableError"]

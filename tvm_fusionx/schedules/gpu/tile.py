@@ -15,7 +15,7 @@ from tvm_fusionx.schedules.access import is_contiguous_along, loads_of
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.gpu.gpu import Gpu
 from tvm_fusionx.schedules.gpu.isolate import REGISTERS, Isolated, has_guard, isolate_reduction, schedule_of
-from tvm_fusionx.schedules.gpu.staging import stage_operands
+from tvm_fusionx.schedules.gpu.staging import DEPTH, fits, stage_operands
 from tvm_fusionx.schedules.gpu.threads import GROUPS, split_shares
 from tvm_fusionx.schedules.gpu.threads import ITEMS as ITEM_AXES
 from tvm_fusionx.schedules.gpu.tile_plan import (
@@ -123,10 +123,12 @@ def _accumulate(
     is_vector = is_vector_of(block.reduce, axes, extent(sch, x), gpu)
     results = math.prod(extent(sch, loop) for loop in tile)
     stage_at = None
-    if values[STAGED] and can_stage(block.reduce, axes):
+    rows, columns = values[TILE_Y] * values[ITEMS_Y], values[TILE_X] * values[ITEMS_X]
+    is_staged = values[STAGED] and can_stage(block.reduce, axes)
+    if is_staged and fits(block.reduce, rows, columns, gpu):
         wide = [loop for loop in reduced if extent(sch, loop) > 1]
         position = [loop.same_as(wide[0]) for loop in reduced].index(True)
-        stage_at, inside = sch.split(wide[0], [None, min(extent(sch, wide[0]), 16)])
+        stage_at, inside = sch.split(wide[0], [None, min(extent(sch, wide[0]), DEPTH)])
         reduced[position : position + 1] = [stage_at, inside]
     chunk = _split_chunk(sch, block.reduce, reduced, gpu) if is_vector else []
     reduced, unrolled = _unroll_steps(sch, reduced, results * (gpu.lanes if chunk else 1), gpu)
@@ -143,7 +145,7 @@ def _accumulate(
     else:
         sch.unroll(x)
     if stage_at is not None:
-        stage_operands(sch, reduce, stage_at, values[ITEMS_X], values[ITEMS_Y], gpu)
+        stage_operands(sch, reduce, stage_at, values[ITEMS_X], values[ITEMS_Y])
     start = sch.decompose_reduction(reduce, (reduced or unrolled)[0])
     for loop in sch.get_loops(start)[-len(tile) :][:-1]:
         sch.unroll(loop)
