@@ -7,6 +7,7 @@ each, in registers.
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,13 @@ from tvm import tir
 from tvm_fusionx.schedules.access import index_path, loads_of, variables_of
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.schedules.gpu.isolate import schedule_of
 from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, GROUPS, ITEMS, bind_shares
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.nest import extent, own_loops
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+
+logger = logging.getLogger(__name__)
 
 ROW_ITEMS = "row_items"
 ROW_ITEM_CHOICES = (1, 8, 16, 32, 64, 128, 256)
@@ -106,13 +110,27 @@ class _Nest:
     """Positions of the leader's axes that tell one row from another."""
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> None:
-    info = inline_spatial(sch, info, keep_operands=False)
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    try:
+        return _scheduled(schedule_of(info.func), info, values, recompute=False)
+    except _TooLongError as error:
+        # What the row's stages read again is computed again instead of kept.
+        logger.debug("%s", error)
+        return _scheduled(schedule_of(info.func), info, values, recompute=True)
+
+
+class _TooLongError(UnschedulableError):
+    """A row does not fit local memory."""
+
+
+def _scheduled(sch: Any, info: BlockInfo, values: KnobValues, recompute: bool) -> Any:
+    info = inline_spatial(sch, info, keep_operands=False, recompute=recompute)
     nest = _nest_of(info)
     if values[ROW_ITEMS] == 1:
         _row_by_item(sch, info, nest)
     else:
         _row_by_group(sch, info, nest, values[ROW_ITEMS])
+    return sch.mod["main"]
 
 
 def _nest_of(info: BlockInfo) -> _Nest:
@@ -186,7 +204,7 @@ def _row_by_group(sch: Any, info: BlockInfo, nest: _Nest, items: int) -> None:
             _bytes(sch, spatial, buffer) for buffer in info.stages[name].writes
         )
         if kept > info.gpu.local_bytes:
-            raise UnschedulableError(f"a row takes {kept} bytes of local memory")
+            raise _TooLongError(f"a row takes {kept} bytes of local memory")
         _share(sch, reduced or spatial, items)
     _share(sch, inside, items)
 
