@@ -220,6 +220,18 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         ),
         "the factor differs between the groups' channels",
     ),
+    "inputs larger than their matrix": (
+        "stack_skinny_products",
+        lambda: relay.Tuple([relay.nn.dense(item, const(6, 8)) for item in (x, y)]),
+        "the inputs and results are larger than the matrix that is read once less",
+    ),
+    "one of two products needs the other": (
+        "stack_skinny_products",
+        lambda: relay.nn.dense(
+            relay.tanh(relay.nn.dense(var("row", 1, 32), const(32, 32))), const(32, 32)
+        ),
+        "one of the products may need the other",
+    ),
     "one product": ("merge_products_of_one_input", lambda: _fan_out(const(6, 8)), None),
     "products of two inputs": (
         "merge_products_of_one_input",

@@ -126,6 +126,20 @@ REWRITTEN: dict[str, list[tuple[Callable[[], relay.Expr], list[str]]]] = {
     "matmul_as_dense": [
         (lambda: relay.nn.matmul(x, const(8, 6)), ["nn.dense"]),
     ],
+    "stack_skinny_products": [
+        (
+            lambda: relay.Tuple(
+                [relay.nn.dense(var(name, 1, 32), const(32, 32)) for name in ("first", "second")]
+            ),
+            ["concatenate", "nn.dense", "strided_slice", "strided_slice"],
+        ),
+        (
+            lambda: relay.Tuple(
+                [relay.nn.dense(var(name, 1, 32), const(32, 32)) for name in ("1", "2", "3")]
+            ),
+            ["concatenate", "concatenate", "nn.dense", *["strided_slice"] * 4],
+        ),
+    ],
     "merge_products_of_one_input": [
         (
             lambda: _fan_out(const(6, 8, seed=1), const(3, 8, seed=2)),

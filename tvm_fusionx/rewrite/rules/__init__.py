@@ -16,6 +16,7 @@ from tvm_fusionx.rewrite.rules import (
     products,
     reductions,
     scales,
+    siblings,
     structural,
     sums,
     totals,
@@ -40,5 +41,6 @@ ALL_RULES: tuple[Rule, ...] = (
     *kernels.RULES,
     *weights.RULES,
     *scales.RULES,
+    *siblings.RULES,
     *preceding.RULES,
 )
