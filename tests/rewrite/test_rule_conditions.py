@@ -232,6 +232,28 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         ),
         "one of the products may need the other",
     ),
+    "convolutions whose readers compute": (
+        "merge_convolutions_of_one_image",
+        lambda: relay.Tuple(
+            [relay.nn.avg_pool2d(relay.nn.conv2d(image, const(6, 4, 3, 3, seed=s))) for s in (1, 2)]
+        ),
+        "a part of the result would be copied for a reader that computes",
+    ),
+    "one convolution": (
+        "merge_convolutions_of_one_image",
+        lambda: relay.transpose(relay.nn.conv2d(image, kernel)),
+        None,
+    ),
+    "convolutions of other steps": (
+        "merge_convolutions_of_one_image",
+        lambda: relay.Tuple(
+            [
+                relay.transpose(relay.nn.conv2d(image, kernel, strides=(step, step)))
+                for step in (1, 2)
+            ]
+        ),
+        None,
+    ),
     "one product": ("merge_products_of_one_input", lambda: _fan_out(const(6, 8)), None),
     "products of two inputs": (
         "merge_products_of_one_input",
