@@ -14,8 +14,7 @@ from tvm import tir
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.fused_build import FusedBuild
 from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.schedules import Knob, describe_block, describe_cpu, template_named
-from tvm_fusionx.schedules.cpu import is_cpu
+from tvm_fusionx.schedules import Knob, describe_block, describe_processor, template_named
 from tvm_fusionx.schedules.template import Knobs
 
 # Templates that are none: TVM's own schedule, or no schedule at all.
@@ -157,10 +156,10 @@ def make_task(
 
 def knobs_of(func: Any, template: str, target: tvm.target.Target) -> Knobs:
     """Return the knobs of a template for an unscheduled block; none for TVM's own schedules."""
-    if template in WITHOUT_KNOBS or not is_cpu(target):
+    if template in WITHOUT_KNOBS:
         return {}
-    cpu = describe_cpu(target)
-    return dict(template_named(template).knobs(describe_block(func, cpu), cpu))
+    processor = describe_processor(target)
+    return dict(template_named(template).knobs(describe_block(func, processor), processor))
 
 
 def written_parameters(func: Any) -> tuple[int, ...]:
