@@ -89,7 +89,6 @@ def compare_kernels(
     DeviceError, DeviceLostError, tvm.TVMError
         The device does not run them.
     """
-    bench.drop()
     session = bench.session()
     modules = [session.load(path) for path in paths]
     arrays = bench.arguments(session, task)
@@ -138,6 +137,7 @@ def compare_models(
     DeviceError, DeviceLostError, tvm.TVMError
         The device does not run them.
     """
+    # Whole models are slow to send: they get a session's whole time.
     bench.drop()
     session = bench.session()
     executors = []
