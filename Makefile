@@ -14,7 +14,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 
 # Debian packages that device tests need; a test whose package is missing skips and says so.
-DEBIAN_PACKAGES := qemu-user g++-aarch64-linux-gnu lld llvm \
+DEBIAN_PACKAGES := qemu-user g++-aarch64-linux-gnu lld \
   pocl-opencl-icd ocl-icd-libopencl1 ocl-icd-opencl-dev
 
 # Processes that share the tests; each test's TVM threads are its own affair.

@@ -19,7 +19,7 @@ import tvm_fusionx as fx
 from tests.devices.emulated_board import emulated_boards
 from tests.devices.small_kernels import EXPECTED, library, run_add_one
 from tvm_fusionx.devices import export_kernel, find_device, open_session
-from tvm_fusionx.devices.emulation import Emulation
+from tvm_fusionx.devices.emulation import Emulation, emulate
 from tvm_fusionx.devices.tracker import summarise
 from tvm_fusionx.errors import DeviceError, DeviceLostError
 
@@ -158,6 +158,36 @@ with open_session(find_device(sys.argv[1])) as session:
 """
 
 
+EMULATE = """
+import time
+from tvm_fusionx.devices.emulation import emulate
+with emulate() as emulation:
+    print(emulation.servers[0].pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_port_that_is_taken_is_said_so(board: Emulation) -> None:
+    with pytest.raises(DeviceError, match="a port that is free"), emulate(port=board.port):
+        pass
+
+
+@pytest.mark.slow
+def test_boards_end_with_the_process_that_started_them(board: Emulation) -> None:
+    words = [sys.executable, "-c", EMULATE]
+    owner = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    pid = owner.stdout.readline().decode().strip()
+    assert is_running(pid)
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    deadline = time.monotonic() + 20
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(pid)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["local", "board"])
 def test_a_client_that_is_killed_in_a_hang_leaves_nothing_running(
@@ -222,6 +252,40 @@ def test_a_plug_pulled_is_a_lost_device_and_another_takes_over(tmp_path: Path) -
         boards.wait_until_free()
         with open_session(device) as session:
             np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "found"),
+    [
+        ("--load-library=/no/such/plug-in.so", "plug-in"),
+        ("--work-folder=/no/such/folder", "no folder can be made in /no/such/folder"),
+    ],
+)
+def test_a_board_that_cannot_serve_says_why(option: str, found: str) -> None:
+    with emulated_boards() as boards:
+        boards.servers[0].kill()
+        boards.servers[0].wait()
+        boards.start_server(option)
+        boards.wait_until_free()
+        with pytest.raises(DeviceError, match=found), open_session(boards.device):
+            pass
+        # It goes on serving, and failing, instead of ending.
+        boards.wait_until_free()
+        assert boards.servers[1].poll() is None
+
+
+@pytest.mark.slow
+def test_a_board_may_limit_its_sessions_itself(tmp_path: Path) -> None:
+    with emulated_boards() as boards:
+        boards.servers[0].kill()
+        boards.servers[0].wait()
+        boards.start_server("--session-limit=1")
+        boards.wait_until_free()
+        path = library(boards.device, tmp_path, calls="pause")
+        expired = pytest.raises(DeviceLostError, match="none within the session's")
+        with expired, open_session(boards.device) as session:
+            run_add_one(session, path)
 
 
 @pytest.mark.slow

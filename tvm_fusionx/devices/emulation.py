@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import shutil
+import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
 
-from tvm_fusionx.devices import tracker
+from tvm_fusionx.devices import tracker, tracker_process
 from tvm_fusionx.devices.build_server import PROGRAM, SOURCE, build_server
 from tvm_fusionx.devices.description import Device, find_device
+from tvm_fusionx.devices.local_process import RUNTIME_ONLY
 from tvm_fusionx.devices.runtime_wheel import cache_folder, wheel_version
 from tvm_fusionx.errors import DeviceError, MissingDependencyError
 
@@ -37,8 +40,7 @@ NEEDS = (
     ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
 )
 LOCALHOST = "127.0.0.1"
-# Away from the usual ones, 9190 and 9090, which may be somebody's.
-TRACKER_PORTS = (19190, 19990)
+# Away from the usual ones, from 9090 on, which may be somebody's.
 SERVER_PORTS = (29090, 29990)
 START_SECONDS = 60.0
 POLL_SECONDS = 0.05
@@ -88,8 +90,8 @@ class Emulation:
     def __init__(self, program: Path, folder: Path, port: int | None) -> None:
         self._program = program
         self._folder = folder
-        self._tracker: Any = None
-        self._said: IO[bytes] = (folder / "server.log").open("w+b")
+        self._tracker: subprocess.Popen[bytes] | None = None
+        self._log = folder / "server.log"
         self.servers: list[subprocess.Popen[bytes]] = []
         self.start_tracker(port)
 
@@ -100,27 +102,44 @@ class Emulation:
 
     def start_tracker(self, port: int | None = None) -> None:
         """Start the tracker, at the port it had before if it had one."""
-        from tvm.rpc.tracker import Tracker
-
-        wanted = port or getattr(self, "port", None)
-        first, end = (wanted, wanted + 1) if wanted else TRACKER_PORTS
-        self._tracker = Tracker(host=LOCALHOST, port=first, port_end=end, silent=True)
-        self.port = int(self._tracker.port)
+        self.port = port or getattr(self, "port", None) or _free_port()
+        words = [sys.executable, tracker_process.__file__, LOCALHOST, str(self.port)]
+        self._tracker = subprocess.Popen(
+            words,
+            env={**os.environ, RUNTIME_ONLY: "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._tracker.stdout is not None
+        if not self._tracker.stdout.readline().strip():
+            self.stop_tracker()
+            raise DeviceError(
+                f"tracker {LOCALHOST}:{self.port}",
+                expected="a port that is free",
+                found="one that cannot be listened at",
+                next_step="Give another port, or end what listens there.",
+            )
 
     def stop_tracker(self) -> None:
         """End the tracker; its port stays free for it."""
         if self._tracker is not None:
-            self._tracker.terminate()
+            self._tracker.kill()
+            # Closes both pipes.
+            self._tracker.communicate()
             self._tracker = None
 
-    def start_server(self) -> subprocess.Popen[bytes]:
-        """Start one more board; it registers on its own."""
+    def start_server(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start one more board, with further options; it registers on its own."""
         device = self.device
         first, end = SERVER_PORTS
         words = [EMULATOR, "-L", str(SYSROOT), str(self._program), f"--host={LOCALHOST}"]
         words += [f"--port={first}", f"--port-end={end}", f"--work-folder={self._folder}"]
         words += [f"--tracker={device.tracker}", f"--key={device.key}"]
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=self._said)
+        # Its input ends with this process, however that ends.
+        words += ["--end-with-input", *options]
+        with self._log.open("ab") as said:
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=said)
         self.servers.append(process)
         return process
 
@@ -140,7 +159,7 @@ class Emulation:
 
     def log(self) -> str:
         """Return what the servers said so far."""
-        return (self._folder / "server.log").read_text(encoding="utf-8", errors="replace")
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
     def close(self) -> None:
         """End everything; the tracker first, which complains of boards that vanish."""
@@ -149,7 +168,14 @@ class Emulation:
             if server.poll() is None:
                 server.kill()
             server.wait()
-        self._said.close()
+            if server.stdin is not None:
+                server.stdin.close()
+
+
+def _free_port() -> int:
+    """Return a port that nobody used lately: an old server may look for its tracker at one."""
+    with socket.create_server((LOCALHOST, 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 @contextlib.contextmanager

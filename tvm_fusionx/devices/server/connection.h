@@ -19,6 +19,8 @@ namespace fusionx {
 constexpr int32_t kLargestMessage = 1 << 20;
 // A peer that is there answers a handshake at once.
 constexpr int kHandshakeSeconds = 10;
+// A peer that is told of an error hangs up.
+constexpr int kFinishSeconds = 1;
 
 class Connection {
  public:
@@ -57,6 +59,15 @@ class Connection {
   void Close() {
     if (number_ >= 0) close(number_);
     number_ = -1;
+  }
+
+  // Says that nothing more comes, and reads what the peer still sends: closing over unread bytes
+  // would take back the last message, which tells the peer why.
+  void Finish() {
+    if (!IsOpen() || shutdown(number_, SHUT_WR)) return;
+    SetTimeout(kFinishSeconds);
+    char unread[4096];
+    while (recv(number_, unread, sizeof unread, 0) > 0) continue;
   }
 
   // Makes sends and receives fail after so long; 0 waits for ever, as TVM's loop expects.

@@ -38,13 +38,14 @@ struct Options {
   std::string custom_addr;
   std::string work_folder;
   double session_limit_seconds = 0;
+  bool ends_with_input = false;
   std::vector<std::string> libraries;
 };
 
 constexpr char kUsage[] =
     "fusionx_rpc_server [--tracker=HOST:PORT] [--key=KEY] [--host=ADDRESS] [--port=N]\n"
     "  [--port-end=N] [--custom-addr=ADDRESS] [--work-folder=PATH]\n"
-    "  [--session-limit=SECONDS] [--load-library=PATH]...\n";
+    "  [--session-limit=SECONDS] [--load-library=PATH]... [--end-with-input]\n";
 
 // Reads the command line; the names are those of `python -m tvm.exec.rpc_server`.
 bool ReadOptions(int count, char** words, Options* options) {
@@ -69,6 +70,8 @@ bool ReadOptions(int count, char** words, Options* options) {
       options->work_folder = value;
     } else if (name == "--session-limit") {
       options->session_limit_seconds = atof(value.c_str());
+    } else if (word == "--end-with-input") {
+      options->ends_with_input = true;
     } else if (name == "--load-library") {
       options->libraries.push_back(value);
     } else {
@@ -109,6 +112,15 @@ Connection Listen(Options* options) {
   return {};
 }
 
+// Ends this program when its input does: whoever started it and held the other end has ended.
+void EndWithInput(const Options& options) {
+  pollfd watched{STDIN_FILENO, POLLIN, 0};
+  char ignored[64];
+  while (options.ends_with_input && poll(&watched, 1, 0) > 0) {
+    if (read(STDIN_FILENO, ignored, sizeof ignored) <= 0) exit(0);
+  }
+}
+
 // Answers whoever connects; true for a client that knows the key, with its session's timeout.
 bool ShakeHands(Connection* client, const std::string& key, const std::string& match_key,
                 double* timeout_seconds) {
@@ -138,8 +150,10 @@ Connection NextClient(const Options& options, const Connection& listening, Track
   int periods_taken = 0;
   for (;;) {
     pollfd watched{listening.number(), POLLIN, 0};
-    const int ready = poll(&watched, 1, tracker ? kPeriodMilliseconds : -1);
-    if (ready < 0) continue;
+    const bool looks_up = tracker || options.ends_with_input;
+    const int ready = poll(&watched, 1, looks_up ? kPeriodMilliseconds : -1);
+    EndWithInput(options);
+    if (ready < 0 || (ready == 0 && !tracker)) continue;
     if (ready == 0) {
       bool taken = false;
       if (!tracker->Check(&taken)) return {};
@@ -193,6 +207,7 @@ int Run(int count, char** words) {
       }
       if (!known) {
         tracker->Disconnect();
+        EndWithInput(options);
         usleep(kRetryMilliseconds * 1000);
         continue;
       }
@@ -208,6 +223,7 @@ int Run(int count, char** words) {
     std::vector<int> others = {listening.number()};
     if (tracker) others.push_back(tracker->number());
     ServeSession(client, others, options.work_folder, timeout, options.libraries);
+    client.Finish();
   }
 }
 
