@@ -311,6 +311,7 @@ def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:
     tvm.runtime.Module
         Not linked; its function `name` takes the parameters of `func`.
     """
+    register_functions()
     with let_cure(), _pass_context(target):
         return tvm.build(func, target=target, name=name)
 
