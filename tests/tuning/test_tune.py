@@ -110,6 +110,13 @@ def test_a_dry_run_times_and_writes_no_records(tmp_path: Path) -> None:
     assert not own_file(tmp_path).exists()
 
 
+@pytest.mark.slow
+def test_a_budget_too_small_is_said_to_be(tmp_path: Path) -> None:
+    options = BRIEF | {"trials": None, "budget_seconds": 0.001}
+    report = tune(small_model(), "local", records=tmp_path, **options)
+    assert "the budget was spent" in report.verdict()
+
+
 def test_records_must_be_a_folder(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="folder"):
         tune(small_model(), "local", records=tmp_path / "r.jsonl")

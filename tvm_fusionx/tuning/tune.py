@@ -177,7 +177,7 @@ def _finish(
         trials=session.trials,
         seconds=session.spent_seconds,
         peak=session.peak,
-        reason="a dry run: nothing was tried" if dry_run else "no block became faster",
+        reason=_why_nothing(session, dry_run),
     )
     if dry_run:
         return report
@@ -210,6 +210,17 @@ def _finish(
         records=file,
         seconds=session.spent_seconds,
     )
+
+
+def _why_nothing(session: Session, dry_run: bool) -> str:
+    """Return what to say where no block won."""
+    if dry_run:
+        return "a dry run: nothing was tried"
+    if not any(progress.task.is_tunable for progress in session.progresses.values()):
+        return "no block leaves anything to choose"
+    if not session.trials:
+        return "the budget was spent before a candidate was measured: give more"
+    return "no block became faster"
 
 
 def _without_winner(result: TaskResult) -> TaskResult:
