@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,9 +31,10 @@ from tvm_fusionx._tvm import let_cure, simplification_passes
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.fold import fold_constants
+from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.fusion import Plan
 from tvm_fusionx.library import build_versions
-from tvm_fusionx.operators import CONTRACTIONS
+from tvm_fusionx.operators import CONTRACTIONS, MOVEMENTS
 from tvm_fusionx.passes import FuseByMapping, PackLayouts
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
 from tvm_fusionx.passes.rewrite_graph import TVM_OPT_LEVEL, rewrite_module
@@ -70,6 +71,9 @@ class Row:
         Planned kernels, and those of them that compute a contraction.
     estimated
         Kernels by the estimate that rewriting chooses by: a bound from below.
+    shared_inputs, shared_weights, chained
+        Products that read the input, or the constant weights, of an earlier one; and products of a
+        product, with nothing but moves between: no others could be merged by a law.
     seconds
         Processor time that rewriting took; None before it.
     rules
@@ -82,6 +86,9 @@ class Row:
     kernels: int
     with_product: int
     estimated: int
+    shared_inputs: int
+    shared_weights: int
+    chained: int
     seconds: float | None = None
     rules: dict[str, int] = field(default_factory=dict)
 
@@ -97,6 +104,15 @@ class Row:
             f"{model:<22} {self.form:<10} {self.operations / 1e6:>10.2f} {self.operators:>9} "
             f"{self.kernels:>7} {self.with_product:>8} {self.estimated:>8} {seconds}"
         ).rstrip()
+
+    def bound(self) -> str:
+        """Return what rewriting could remove at most, and the products it could merge."""
+        others = self.kernels - self.with_product
+        return (
+            f"{others} of {self.kernels} kernels ({others / self.kernels:.1%}) hold no product; "
+            f"of the products, {self.shared_inputs} share an input, {self.shared_weights} share "
+            f"weights, {self.chained} follow another"
+        )
 
 
 def import_model(model: str) -> tuple[Any, Mapping[str, np.ndarray], Path]:
@@ -130,6 +146,7 @@ def measure(form: str, mod: Any, plan: Plan) -> Row:
     graph = from_relay(tvm.relay.transform.InferType()(mod)["main"])
     fold_constants(graph)
     calls = graph.calls()
+    products = [call for call in calls if call.op in CONTRACTIONS]
     return Row(
         form=form,
         operations=sum(map(flops, calls)),
@@ -137,7 +154,25 @@ def measure(form: str, mod: Any, plan: Plan) -> Row:
         kernels=plan.kernels,
         with_product=sum(not CONTRACTIONS.isdisjoint(block.ops) for block in plan.blocks),
         estimated=cost_of(calls).kernels,
+        shared_inputs=_repeated(call.operands[0] for call in products),
+        shared_weights=_repeated(call.operands[1] for call in products if _has_weights(call)),
+        chained=sum(any(_moved_from(v).op in CONTRACTIONS for v in c.operands) for c in products),
     )
+
+
+def _has_weights(call: Node) -> bool:
+    return call.operands[1].is_constant
+
+
+def _repeated(values: Iterable[Value]) -> int:
+    counts = Counter(values)
+    return counts.total() - len(counts)
+
+
+def _moved_from(value: Value) -> Node:
+    while value.op in MOVEMENTS:
+        value = value.node.operands[0]
+    return value.node
 
 
 def forms(mod: Any, strategies: Sequence[Strategy]) -> Iterator[tuple[Row, Plan]]:
@@ -217,6 +252,7 @@ def main() -> None:
             if row.rules:
                 print("   " + ", ".join(f"{name} {count}" for name, count in row.rules.items()))
             if options.remaining:
+                print(f"   {row.bound()}")
                 print("\n".join(f"   {line}" for line in remaining(plan)))
         if options.verify:
             result["deviations"] = []

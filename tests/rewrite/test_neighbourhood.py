@@ -126,3 +126,29 @@ def test_a_cut_is_small_and_holds_no_weights() -> None:
         assert len(cut.calls()) < 40
         constants = [node for node in cut.topological() if node.op == "constant"]
         assert all(np.size(node.payload) < WIDE * WIDE for node in constants)
+
+
+def test_layers_that_are_alike_are_planned_once() -> None:
+    def planned(layers: int) -> int:
+        counted: list[Graph] = []
+
+        def count(found: Graph) -> int:
+            counted.append(found)
+            return _count(found)
+
+        results = [
+            relay.nn.softmax(
+                relay.nn.batch_matmul(
+                    *(
+                        _heads(_product(var(f"x{layer}", WIDE, WIDE), seed + 2 * layer))
+                        for seed in (1, 2)
+                    )
+                )
+            )
+            for layer in range(layers)
+        ]
+        expr = graph(*results)
+        assert len(apply_rules(expr, ALL_RULES, count_kernels=count)) >= layers
+        return len(counted)
+
+    assert planned(3) == planned(1)

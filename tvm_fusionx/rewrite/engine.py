@@ -14,7 +14,7 @@ from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.rewrite.cost import NOTHING, Cost, cost_of, freed_by
-from tvm_fusionx.rewrite.neighbourhood import Change, CountKernels
+from tvm_fusionx.rewrite.neighbourhood import Change, CountKernels, remembering
 from tvm_fusionx.rewrite.rule import Attempt, NumericClass, Refused, Replacement, Rule
 
 logger = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ def apply_rules(
     applications
         What was done, in order.
     """
+    count = None if count_kernels is None else remembering(count_kernels)
     by_root: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         if not exact or rule.numeric_class is NumericClass.EXACT:
@@ -97,7 +98,7 @@ def apply_rules(
         mark = graph.mark()
         fold_constants(graph)
         graph.prune()
-        applied, touched = _apply_round(graph, by_root, where, count_kernels)
+        applied, touched = _apply_round(graph, by_root, where, count)
         if not applied and where is None:
             break
         done.extend(applied)
