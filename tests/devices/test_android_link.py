@@ -11,6 +11,7 @@ import tvm_fusionx as fx
 from tests.devices.small_kernels import library
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.android_link import bionic_symbols, check_for_android, link_with_lld
+from tvm_fusionx.devices.check_up import probe
 from tvm_fusionx.devices.elf import read_elf
 from tvm_fusionx.errors import LinkError, MissingDependencyError
 
@@ -34,6 +35,14 @@ def test_a_model_needs_only_what_bionic_offers(tmp_path: Path, phone: Device) ->
     assert {"sin", "pow", "exp"} & found.undefined
     assert "libm.so" in found.needed
     assert found.undefined <= {name for names in bionic_symbols().values() for name in names}
+
+
+@needs_lld
+def test_kernels_of_a_gpu_are_linked_for_its_host(tmp_path: Path, phone: Device) -> None:
+    gpu = find_device("android-adreno")
+    found = read_elf(export_kernel(probe(gpu), tmp_path / "gpu.so", gpu))
+    assert found.machine == "aarch64"
+    assert "__tvm_dev_mblob" in found.defined
 
 
 @needs_lld

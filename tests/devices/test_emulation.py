@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ import tvm_fusionx as fx
 from tests.devices.emulated_board import emulated_boards
 from tests.devices.small_kernels import EXPECTED, library, run_add_one
 from tvm_fusionx.devices import export_kernel, find_device, open_session
+from tvm_fusionx.devices import session as session_module
 from tvm_fusionx.devices.emulation import Emulation, emulate
 from tvm_fusionx.devices.tracker import summarise
 from tvm_fusionx.errors import DeviceError, DeviceLostError
@@ -156,6 +159,29 @@ with open_session(find_device(sys.argv[1])) as session:
     print("open", flush=True)
     run_add_one(session, sys.argv[2])
 """
+
+
+@pytest.mark.slow
+def test_a_device_that_falls_silent_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "GRACE_SECONDS", 0.5)
+    with emulated_boards() as boards:
+        device = dataclasses.replace(boards.device, session_timeout_seconds=2.0)
+        path = library(device, tmp_path)
+        server = boards.servers[0].pid
+        expired = pytest.raises(DeviceLostError, match="none within the session's 2 s")
+        with expired, open_session(device) as session:
+            # A phone whose battery is out sends nothing, not even the end of its connections.
+            children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+            frozen = [server, *map(int, children)]
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                run_add_one(session, path)
+            finally:
+                for pid in reversed(frozen):
+                    os.kill(pid, signal.SIGKILL)
 
 
 EMULATE = """
