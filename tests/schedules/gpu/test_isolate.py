@@ -45,3 +45,14 @@ def test_branches_that_all_lanes_take_together_are_none() -> None:
     assert has_guard(same, x)
     assert has_guard(same)
     assert has_guard(tir.Select(x > 0, x, lane), lane)
+
+
+def test_a_small_gate_is_computed_for_each_product() -> None:
+    x = var("x", 1, 8)
+    small = relay.nn.dense(x * relay.sigmoid(x), var("w", 16, 8))
+    info = describe(small)
+    isolate_reduction(schedule_of(info.func), info)
+
+    y = var("x", 512, 512)
+    info = describe(relay.nn.dense(y * relay.sigmoid(y), var("w", 512, 512)))
+    assert len(isolate_reduction(schedule_of(info.func), info).others) == 1

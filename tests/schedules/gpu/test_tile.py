@@ -92,3 +92,9 @@ def test_channels_apart_in_chunks() -> None:
         out_layout="NCHW4c",
     )
     assert_runs(body, "gpu_tile", knobs={"tile_x": 4, "tile_y": 2})
+
+
+def test_an_expensive_operand_is_computed_once_by_a_kernel_before() -> None:
+    x = var("x", 128, 96)
+    body = relay.nn.matmul(x * relay.sigmoid(x), var("w", 96, 128))
+    assert_runs(body, "gpu_tile", kernels=2)

@@ -15,6 +15,10 @@ from tvm_fusionx.schedules.template import UnschedulableError
 
 REGISTERS = "local"
 
+# Transcendental functions that a GPU of a phone evaluates while it starts a kernel: 20 us at some
+# 500 GFLOP/s and ten operations each.
+MOST_EVALUATIONS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Isolated:
@@ -28,6 +32,8 @@ class Isolated:
     """Applies what follows to the registers and stores the block's result."""
     reads: tuple[str, ...]
     """Stages that compute an operand behind conditions (padding), each for a tile at a time."""
+    others: tuple[str, ...] = ()
+    """Stages that compute an operand too expensive to compute again: kernels of their own."""
 
 
 def isolate_reduction(sch: Any, info: BlockInfo) -> Isolated:
@@ -40,7 +46,9 @@ def isolate_reduction(sch: Any, info: BlockInfo) -> Isolated:
         the axes of the reduction.
     """
     guarded = _guarded_operands(info)
-    info = inline_spatial(sch, info, keep_operands=False, keep=guarded)
+    info = inline_spatial(
+        sch, info, keep_operands=False, keep=guarded, recompute=_is_cheap_again(info)
+    )
     if len(info.reductions) != 1:
         raise UnschedulableError("it has not exactly one reduction")
     name = info.reductions[0].name
@@ -51,10 +59,22 @@ def isolate_reduction(sch: Any, info: BlockInfo) -> Isolated:
             raise UnschedulableError(f"{each} cannot be written in the reduction's axes")
     current = describe_block(sch.mod["main"], info.processor)
     rest = sorted(set(current.stages) - {name, write} - guarded)
-    if rest:
+    if not set(rest) <= current.upstream(name):
         raise UnschedulableError(f"it keeps other stages: {', '.join(rest)}")
     reads = tuple(each for each in current.stages if each in guarded)
-    return Isolated(sch.mod["main"], current, current.stages[name], current.stages[write], reads)
+    stages = current.stages
+    return Isolated(
+        sch.mod["main"], current, stages[name], stages[write], reads, others=tuple(rest)
+    )
+
+
+def _is_cheap_again(info: BlockInfo) -> bool:
+    """Tell whether operands may be computed for each product: cheaper than a kernel of their own."""
+    return all(
+        stage.points * sum(info.stages[name].transcendentals for name in info.upstream(stage.name))
+        <= MOST_EVALUATIONS
+        for stage in info.reductions
+    )
 
 
 def _guarded_operands(info: BlockInfo) -> frozenset[str]:

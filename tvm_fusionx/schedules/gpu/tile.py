@@ -16,7 +16,13 @@ from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.gpu.gpu import Gpu
 from tvm_fusionx.schedules.gpu.isolate import REGISTERS, Isolated, has_guard, isolate_reduction, schedule_of
 from tvm_fusionx.schedules.gpu.staging import DEPTH, fits, stage_operands
-from tvm_fusionx.schedules.gpu.threads import GROUPS, split_shares
+from tvm_fusionx.schedules.gpu.threads import (
+    GROUPS,
+    bind_flat,
+    points_of,
+    split_shares,
+    work_items,
+)
 from tvm_fusionx.schedules.gpu.threads import ITEMS as ITEM_AXES
 from tvm_fusionx.schedules.gpu.tile_plan import (
     ITEMS_X,
@@ -90,6 +96,9 @@ def _position(stage: Stage, axis: int) -> int:
 
 def _tile(func: Any, block: Isolated, axes: Axes, values: KnobValues, gpu: Gpu) -> Any:
     sch = schedule_of(func)
+    for name in block.others:
+        alone = sch.get_loops(sch.get_block(name))
+        bind_flat(sch, alone, work_items(gpu, points_of(sch, alone)))
     write, reduce = sch.get_block(block.write.name), sch.get_block(block.reduce.name)
     loops = sch.get_loops(write)
     y = loops[axes.y] if axes.y is not None else sch.add_unit_loop(loops[0])
