@@ -19,6 +19,7 @@ from tvm_fusionx.records import own_file, read_records
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import target_key
 from tvm_fusionx.tuning import finals
+from tvm_fusionx.tuning.session import Session
 from tvm_fusionx.tuning.tune import device_fingerprint, journal_path, tune
 
 BRIEF: dict[str, Any] = {"workers": 0, "batch": 4, "rounds": 3, "finalists": 1, "trials": 6}
@@ -55,25 +56,41 @@ def test_a_model_is_tuned_and_its_records_build_it(tmp_path: Path, tuner: str) -
     assert_close(run_once(built.library, inputs), run_once(untuned.library, inputs), REASSOCIATING)
 
 
+SLOWER, FASTER = [(1.0,) * 3, (1.5,) * 3], [(1.5,) * 3, (1.0,) * 3]
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answers", "winners", "verdict"),
+    [
+        # Both blocks' winners, then that of the block which saves more.
+        ([SLOWER, SLOWER], 0, "slower than untuned"),
+        ([SLOWER, FASTER], 1, "records.jsonl"),
+    ],
+)
 def test_winners_that_do_not_help_the_whole_model_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Any, winners: int, verdict: str
 ) -> None:
+    asked = iter(answers)
+    outputs = [[np.ones(3, "float32")]] * 2
     monkeypatch.setattr(
         finals, "compare_kernels", lambda *_: [(2.0,) * 3] + [(1.0,) * 3] * (len(_[2]) - 1)
     )
-    outputs = [[np.ones(3, "float32")]] * 2
-    monkeypatch.setattr(finals, "compare_models", lambda *_: ([(1.0,) * 3, (1.5,) * 3], outputs))
-    monkeypatch.setattr(
-        "tvm_fusionx.tuning.session.Session.best_choices",
-        lambda self, task: [task.space.choice(0)],
-    )
+    monkeypatch.setattr(finals, "compare_models", lambda *_: (next(asked), outputs))
+
+    def pretend(self: Session) -> None:
+        for progress in self.progresses.values():
+            progress.trials = 1
+
+    monkeypatch.setattr(Session, "search", pretend)
+    monkeypatch.setattr(Session, "best_choices", lambda self, task: [task.space.choice(0)])
     report = tune(small_model(), "local", records=tmp_path, tuner="autotvm", **BRIEF)
-    assert not report.is_accepted
-    assert "slower than untuned" in report.verdict()
-    for record in read_records(own_file(tmp_path)):
-        (result,) = [each for each in report.tasks if each.task.key == record.hash]
-        assert record.knobs == result.task.space.default
+    assert report.is_accepted is (winners > 0)
+    assert verdict in report.verdict()
+    defaults = {each.task.key: each.task.space.default for each in report.tasks}
+    records = read_records(own_file(tmp_path))
+    assert sum(record.knobs != defaults[record.hash] for record in records) == winners
+    assert next(asked, None) is None
 
 
 @pytest.mark.slow

@@ -181,9 +181,11 @@ def _finish(
     )
     if dry_run:
         return report
-    winners = [result for result in results if result.is_better]
+    winners = sorted((each for each in results if each.is_better), key=_saved, reverse=True)
     comparison, reason = None, report.reason
-    if winners:
+    specs = inputs_of(mod, params)
+    arrays = random_inputs(specs) if inputs is None else check_inputs(inputs, specs)
+    while winners:
         watch("comparing the whole model", session)
         at = time.time()
         tuned = build_fused(
@@ -192,11 +194,13 @@ def _finish(
             params,
             {each.task.key: _record(each, session, fingerprint, at) for each in winners},
         )
-        specs = inputs_of(mod, params)
-        arrays = random_inputs(specs) if inputs is None else check_inputs(inputs, specs)
         comparison, reason = decide_model(session, [build.library, tuned.library], arrays, folder)
-    is_accepted = bool(winners) and not reason
-    kept = [result if is_accepted else _without_winner(result) for result in results]
+        if not reason:
+            break
+        # One of many may spoil it: those that save most are tried without the others.
+        winners = winners[: len(winners) // 2]
+    is_accepted = bool(winners)
+    kept = [each if each in winners else _without_winner(each) for each in results]
     at = time.time()
     file = add_records(
         own_file(root), [_record(result, session, fingerprint, at) for result in kept]
@@ -204,12 +208,19 @@ def _finish(
     session.journal.end_session()
     return replace(
         report,
+        tasks=tuple(kept),
         end_to_end=comparison,
         is_accepted=is_accepted,
         reason=reason,
         records=file,
         seconds=session.spent_seconds,
     )
+
+
+def _saved(result: TaskResult) -> float:
+    """Return the seconds that a winner saves in a run of the model."""
+    ratio = result.comparison.ratio if result.comparison is not None else 1.0
+    return result.task.count * result.default_seconds * (1 - 1 / ratio)
 
 
 def _why_nothing(session: Session, dry_run: bool) -> str:
@@ -224,7 +235,14 @@ def _why_nothing(session: Session, dry_run: bool) -> str:
 
 
 def _without_winner(result: TaskResult) -> TaskResult:
-    return replace(result, choice=result.task.space.default, comparison=None)
+    if not result.is_better:
+        return result
+    return replace(
+        result,
+        choice=result.task.space.default,
+        comparison=None,
+        reason="faster alone, and the model no faster with it",
+    )
 
 
 def _record(result: TaskResult, session: Session, fingerprint: str, at: float) -> Record:
