@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -11,16 +12,25 @@ from tvm_fusionx.devices.emulation import Emulation, emulate, emulated_server, w
 from tvm_fusionx.errors import MissingDependencyError
 
 
-def require_emulation() -> None:
-    """Skip where an Arm board cannot be emulated; builds its server the first time."""
-    pytest.importorskip("tvm.rpc.tracker", reason="the RPC tracker needs tornado")
+@cache
+def why_no_board() -> str | None:
+    """Return why no Arm board can be emulated here, or None; builds its server the first time."""
     problem = why_no_emulation()
     if problem is not None:
-        pytest.skip(problem)
+        return problem
     try:
         emulated_server()
     except MissingDependencyError as error:
-        pytest.skip(str(error))
+        return str(error)
+    return None
+
+
+def require_emulation() -> None:
+    """Skip where an Arm board cannot be emulated."""
+    pytest.importorskip("tvm.rpc.tracker", reason="the RPC tracker needs tornado")
+    problem = why_no_board()
+    if problem is not None:
+        pytest.skip(problem)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ measured under emulation mean nothing.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import logging
 import os
@@ -73,8 +74,13 @@ def emulated_server() -> Path:
     for file in sorted(SOURCE.parent.iterdir()):
         digest.update(file.read_bytes())
     folder = cache_folder() / "server" / f"{ARCH}-{digest.hexdigest()[:DIGITS]}"
-    if not (folder / PROGRAM).is_file():
-        build_server(ARCH, folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # One process builds, and the others wait: replacing the folder would pull it from under a
+    # server that starts.
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / PROGRAM).is_file():
+            build_server(ARCH, folder)
     return folder / PROGRAM
 
 

