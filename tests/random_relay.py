@@ -82,7 +82,8 @@ def _reduce(draw: Draw, x: Tensor, _: list[Tensor]) -> list[Tensor]:
 def _normalise(draw: Draw, x: Tensor, _: list[Tensor]) -> list[Tensor]:
     """Take a softmax, or subtract the mean and divide by the root of the variance."""
     axis = draw(st.integers(0, len(x.shape) - 1))
-    if draw(st.booleans()):
+    # One element less its own mean is zero, but for what a fused multiply-add does not round.
+    if x.shape[axis] == 1 or draw(st.booleans()):
         return [Tensor(relay.nn.softmax(x.expr, axis=axis), x.shape)]
     centred = x.expr - relay.mean(x.expr, axis=axis, keepdims=True)
     variance = relay.mean(centred * centred, axis=axis, keepdims=True)
