@@ -133,3 +133,20 @@ def test_a_kernel_runs_after_loading_twice() -> None:
     result = tvm.nd.empty((64,), device=tvm.opencl(0))
     function(tvm.nd.array(data, tvm.opencl(0)), result)
     np.testing.assert_array_equal(result.numpy(), data * 2)
+
+
+def test_a_kernel_is_not_declared_in_front_of_others() -> None:
+    require_opencl()
+    x = te.placeholder((64,), name="x")
+    y = te.compute((64,), lambda i: x[i] * 2.0, name="y")
+    z = te.compute((64,), lambda i: y[i] + 1.0, name="z")
+    schedule = te.create_schedule(z.op)
+    for stage in (y, z):
+        schedule[stage].bind(stage.op.axis[0], te.thread_axis("threadIdx.x"))
+    function = tvm.build(schedule, [x, z], tvm.target.Target("opencl", host="llvm"))
+    source = function.imported_modules[0].get_source()
+    assert source.count("// Function: ") == 2
+    assert source.count("__kernel void ") == 2
+    result = tvm.nd.empty((64,), device=tvm.opencl(0))
+    function(tvm.nd.array(np.ones(64, "float32"), tvm.opencl(0)), result)
+    np.testing.assert_array_equal(result.numpy(), np.full(64, 3.0, "float32"))
