@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ LEAST_GAIN = 1.01
 LEAST_WINS = 0.75
 ROUND_MILLISECONDS = 20
 WARM_UP_RUNS = 3
+# Whole models are slow to send, and a phone may take a second for a run.
+MODEL_SESSION_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,21 @@ def compare_models(
     DeviceError, DeviceLostError, tvm.TVMError
         The device does not run them.
     """
-    # Whole models are slow to send: they get a session's whole time.
+    # One device cannot hold two sessions.
     bench.drop()
+    seconds = max(MODEL_SESSION_SECONDS, bench.device.session_timeout_seconds)
+    patient = replace(bench, device=replace(bench.device, session_timeout_seconds=seconds))
+    with patient:
+        return _models_in_turns(patient, factories, inputs, folder, rounds)
+
+
+def _models_in_turns(
+    bench: Bench,
+    factories: Sequence[Any],
+    inputs: Mapping[str, np.ndarray],
+    folder: Path,
+    rounds: int,
+) -> tuple[list[tuple[float, ...]], list[list[np.ndarray]]]:
     session = bench.session()
     executors = []
     for number, factory in enumerate(factories):
