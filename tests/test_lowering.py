@@ -179,10 +179,11 @@ def test_the_share_of_the_records_is_logged_in_one_line(
 ) -> None:
     body = relay.nn.matmul(var("x", 8, 6), var("w", 6, 32))
     path = _write(tmp_path / "tuned.jsonl", _record(body, tile_rows=2) | {"trials": 3})
-    with caplog.at_level("INFO", "tvm_fusionx.lowering"), lowering(TARGET, path):
+    with caplog.at_level("INFO", "tvm_fusionx.lowering"), lowering(TARGET, path) as log:
         relay.build(as_block(body), RESOLVED)
     said = [each.message for each in caplog.records if "tuning records" in each.message]
     assert said == ["tuning records: 1 of 1 blocks tuned"]
+    assert log.coverage == "1 of 1 blocks tuned"
 
 
 def test_records_of_no_block_are_warned_of(

@@ -100,6 +100,10 @@ class LoweringLog:
 
     entries: list[LoweredBlock] = field(default_factory=list)
 
+    coverage: str = ""
+    """How many blocks have tuning records, and what share of the time; known when the scope ended,
+    where records were given."""
+
 
 class _Session:
     """The state of one scope: its target, records, log, and the blocks scheduled so far."""
@@ -293,7 +297,8 @@ def lowering(
     if records is not None and session.log.entries:
         keys = [entry.key for entry in session.log.entries]
         said = logging.INFO if any(key in chosen for key in keys) else logging.WARNING
-        logger.log(said, "tuning records: %s", coverage_text(keys, chosen))
+        session.log.coverage = coverage_text(keys, chosen)
+        logger.log(said, "tuning records: %s", session.log.coverage)
 
 
 def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:

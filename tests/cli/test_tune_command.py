@@ -70,3 +70,4 @@ def test_a_model_is_tuned_on_this_machine(
         "compile", model, "-o", tmp_path / "m.tar", "--tuning-records", tmp_path / "records"
     )
     assert compiled.code == 0, compiled.err
+    assert "tuning records: " in compiled.out

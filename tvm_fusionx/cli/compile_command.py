@@ -118,6 +118,8 @@ def command(
                 scratch.write_text(_code(build, kind), encoding="utf-8")
     kernels = len(KernelGraph.from_json(library.graph_json).kernels)
     click.echo(f"{output}: {kernels} kernels for {resolved}")
+    if build.log.coverage:
+        click.echo(f"tuning records: {build.log.coverage}")
 
 
 def _code(build: Any, kind: str) -> str:

@@ -187,6 +187,9 @@ def _finish(
     arrays = random_inputs(specs) if inputs is None else check_inputs(inputs, specs)
     while winners:
         watch("comparing the whole model", session)
+        for bench in session.benches:
+            # Building takes longer than an idle session may last.
+            bench.drop()
         at = time.time()
         tuned = build_fused(
             mod,
