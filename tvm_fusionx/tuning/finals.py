@@ -21,6 +21,9 @@ from tvm_fusionx.tuning.task import Task
 
 logger = logging.getLogger(__name__)
 
+# The whole model decides whether anything is kept: it is measured for this many times as long.
+MODEL_ROUNDS = 3
+
 
 def decide_block(session: Session, task: Task) -> TaskResult:
     """Return the result of one block: its best candidates measured in turns with its default."""
@@ -75,7 +78,11 @@ def decide_model(
     """
     try:
         times, outputs = compare_models(
-            session.benches[0], factories, inputs, folder, session.settings.rounds
+            session.benches[0],
+            factories,
+            inputs,
+            folder,
+            session.settings.rounds * MODEL_ROUNDS,
         )
     except (DeviceError, tvm.TVMError, OSError) as error:
         session.benches[0].drop()
