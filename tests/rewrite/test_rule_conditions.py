@@ -194,6 +194,15 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         lambda: relay.strided_slice(relay.nn.dense(x, const(6, 8)), [1, 0], [3, 6]),
         None,
     ),
+    "channels of groups": (
+        "slice_kernels_of_sliced_convolution",
+        lambda: relay.strided_slice(
+            relay.nn.conv2d(image, const(6, 2, 3, 3), groups=2, channels=6, kernel_size=(3, 3)),
+            [0, 1],
+            [1, 3],
+        ),
+        None,
+    ),
     "rows of an image": (
         "slice_kernels_of_sliced_convolution",
         lambda: relay.strided_slice(

@@ -91,6 +91,14 @@ def _sliced(node: Node) -> tuple[int, int, int] | None:
     return changed[0], start, start + result[changed[0]]
 
 
+def _sliced_product(node: Node, op_name: str, axis: int) -> tuple[Node, int, int] | None:
+    """Return the product that a slice along one axis reads, with the slice's start and stop."""
+    value, sliced = node.operands[0], _sliced(node)
+    if value.op != op_name or sliced is None or sliced[0] != axis:
+        return None
+    return value.node, sliced[1], sliced[2]
+
+
 @graph_rule(
     roots=("strided_slice",),
     law=Law.COMMUTATIVE,
@@ -102,13 +110,26 @@ def _sliced(node: Node) -> tuple[int, int, int] | None:
 )
 def slice_rows_before_dense(graph: Graph, node: Node) -> list[Replacement] | None:
     """slice(dense(x, W), rows) -> dense(slice(x, rows), W): the last token's logits."""
-    value, sliced = node.operands[0], _sliced(node)
-    if value.op != "nn.dense" or sliced is None or sliced[0] != 0:
+    found = _sliced_product(node, "nn.dense", 0)
+    if found is None:
         return None
-    data, weight = value.node.operands
-    rows = slice_axis(graph, data, 0, sliced[1], sliced[2], node.name)
-    out = graph.call("nn.dense", [rows, weight], value.node.attrs, name=value.node.name)
+    product, start, stop = found
+    data, weight = product.operands
+    rows = slice_axis(graph, data, 0, start, stop, node.name)
+    out = graph.call("nn.dense", [rows, weight], product.attrs, name=product.name)
     return [(node[0], out)]
+
+
+def _with_sliced_weights(
+    graph: Graph, node: Node, product: Node, start: int, stop: int, size: str
+) -> list[Replacement] | None:
+    """Return the product with only some of its constant weights; `size` is the attribute for it."""
+    data, weight = product.operands
+    if not weight.is_constant:
+        return None
+    part = slice_axis(graph, weight, 0, start, stop, node.name)
+    attrs = product.attrs.replace(**{size: stop - start})
+    return [(node[0], graph.call(product.op, [data, part], attrs, name=product.name))]
 
 
 @graph_rule(
@@ -122,15 +143,10 @@ def slice_rows_before_dense(graph: Graph, node: Node) -> list[Replacement] | Non
 )
 def slice_weights_of_sliced_dense(graph: Graph, node: Node) -> list[Replacement] | None:
     """slice(dense(x, W), columns) -> dense(x, slice(W)): outputs that nobody reads."""
-    value, sliced = node.operands[0], _sliced(node)
-    if value.op != "nn.dense" or sliced is None or sliced[0] != 1:
+    found = _sliced_product(node, "nn.dense", 1)
+    if found is None:
         return None
-    data, weight = value.node.operands
-    if not weight.is_constant:
-        return None
-    part = slice_axis(graph, weight, 0, sliced[1], sliced[2], node.name)
-    attrs = value.node.attrs.replace(units=None)
-    return [(node[0], graph.call("nn.dense", [data, part], attrs, name=value.node.name))]
+    return _with_sliced_weights(graph, node, *found, "units")
 
 
 @graph_rule(
@@ -144,17 +160,14 @@ def slice_weights_of_sliced_dense(graph: Graph, node: Node) -> list[Replacement]
 )
 def slice_kernels_of_sliced_convolution(graph: Graph, node: Node) -> list[Replacement] | None:
     """slice(conv(x, W), channels) -> conv(x, slice(W)): channels that nobody reads."""
-    value, sliced = node.operands[0], _sliced(node)
-    if value.op != "nn.conv2d" or sliced is None or sliced[0] != 1:
+    found = _sliced_product(node, "nn.conv2d", 1)
+    if found is None:
         return None
-    data, weight = value.node.operands
-    attrs = value.node.attrs
+    attrs = found[0].attrs
     is_plain = attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW"
-    if not is_plain or attrs["groups"] != 1 or not weight.is_constant:
+    if not is_plain or attrs["groups"] != 1:
         return None
-    part = slice_axis(graph, weight, 0, sliced[1], sliced[2], node.name)
-    attrs = attrs.replace(channels=part.shape[0])
-    return [(node[0], graph.call("nn.conv2d", [data, part], attrs, name=value.node.name))]
+    return _with_sliced_weights(graph, node, *found, "channels")
 
 
 RULES = (
