@@ -50,6 +50,21 @@ def test_cores_taken_from_the_process_are_not_used() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_asking_for_the_threads_in_use_leaves_the_cores_alone() -> None:
+    script = (
+        "import os; from tvm_fusionx.threads import threads, threads_in_use\n"
+        "before = os.sched_getaffinity(0)\n"
+        "print(threads_in_use() == len(before), os.sched_getaffinity(0) == before)\n"
+        "print(threads(1) == threads_in_use() == 1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) == {"True"}
+
+
+@pytest.mark.slow
 def test_more_threads_than_cores_are_possible_in_a_new_process() -> None:
     script = f"import tvm_fusionx as fx; print(fx.threads({len(usable_cores()) + 1}))"
     done = subprocess.run(

@@ -26,6 +26,19 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+# Whether `threads` was called: TVM itself has no way to ask for that which changes nothing.
+_is_set = False
+
+
+def threads_in_use() -> int:
+    """Return the threads that TVM computes with; :func:`threads` sets them where nobody did.
+
+    Asking TVM alone makes its pool where there is none yet: of half the cores, never to grow, and
+    with the calling thread bound to one of them.
+    """
+    return int(tvm.runtime.num_threads()) if _is_set else threads()
+
+
 def threads(n: int | None = None) -> int:
     """Set the number of threads of TVM's pool.
 
@@ -45,6 +58,7 @@ def threads(n: int | None = None) -> int:
     ValueError
         `n` is less than 1.
     """
+    global _is_set
     cores = usable_cores()
     count = len(cores) if n is None else n
     if count < 1:
@@ -56,6 +70,7 @@ def threads(n: int | None = None) -> int:
     listed = list(itertools.islice(itertools.cycle(cores), max(count, len(cores))))
     configure = tvm.get_global_func("runtime.config_threadpool")
     configure(SHARE_ALL_CORES, count, [str(core) for core in listed])
+    _is_set = True
     in_use = int(tvm.runtime.num_threads())
     if in_use != count:
         logger.warning(

@@ -13,6 +13,7 @@ import tvm
 
 from tvm_fusionx.fusion.profile_database import Setting
 from tvm_fusionx.schedules import resolve_target, target_key
+from tvm_fusionx.threads import threads_in_use
 
 APPLICATION = "tvm_fusionx"
 # Overrides the folder that the operating system has for data of programs.
@@ -42,10 +43,10 @@ def costs_path(setting: Setting) -> Path:
 
 
 def setting_of(target: str | tvm.target.Target) -> Setting:
-    """Return what measurements on this machine depend on, with TVM's threads as they are now."""
+    """Return what measurements on this machine depend on, with TVM's threads as they are set."""
     return Setting(
         target=target_key(resolve_target(target)),
-        threads=int(tvm.runtime.num_threads()),
+        threads=threads_in_use(),
         device=device_name(),
         versions=versions(),
     )

@@ -22,7 +22,7 @@ from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
 from tvm_fusionx.measuring.places import data_folder, versions
 from tvm_fusionx.records import Record, add_records, own_file
 from tvm_fusionx.schedules import resolve_target, target_key
-from tvm_fusionx.threads import threads
+from tvm_fusionx.threads import threads_in_use
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
 from tvm_fusionx.tuning.finals import decide_block, decide_model
@@ -111,7 +111,7 @@ def tune(
     device = _device(target_or_device)
     target = device.tvm_target()
     if device.is_local:
-        threads()
+        threads_in_use()
     root = Path(records) if records is not None else data_folder() / RECORDS
     if root.suffix == ".jsonl":
         raise RecordError(
@@ -274,7 +274,7 @@ def device_fingerprint(device: Device, facts: Mapping[str, Any]) -> str:
     """Return what tells a device from others of its kind: its processor and cores in use."""
     if not facts:
         return f"{device.name}, key {device.key}"
-    cores = tvm.runtime.num_threads() if device.is_local else facts.get("cores", 1)
+    cores = threads_in_use() if device.is_local else facts.get("cores", 1)
     return f"{facts.get('cpu') or facts.get('arch')}, {cores} threads"
 
 
