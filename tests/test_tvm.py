@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -7,6 +9,7 @@ import onnx
 import pytest
 import tvm
 from tvm import relay, te, tir, topi
+from tvm.relay.backend import te_compiler
 
 from tests.relay_modules import var
 from tvm_fusionx import _tvm
@@ -206,8 +209,6 @@ def test_the_opset_chooses_the_converter() -> None:
 
 
 def test_build_flags_are_asked_for_once_and_the_scope_is_undone() -> None:
-    from tvm.relay.backend import te_compiler
-
     original = te_compiler.libinfo
     with _tvm.remembered_library_information():
         assert te_compiler.libinfo() is te_compiler.libinfo()
@@ -243,6 +244,24 @@ def test_convolutions_for_opencl_are_their_definition_in_the_scope() -> None:
     inputs = [
         tvm.te.placeholder(list(map(int, each.checked_type.shape)), name="p") for each in call.args
     ]
+    original = te_compiler.select_implementation
     with _tvm.direct_expressions(), target:
-        inside = tvm.get_global_func(_tvm.LOWER_CALL)(call, inputs, target)
+        inside = te_compiler.lower_call(call, inputs, target)
     assert [output.op.name for output in inside.outputs] == ["conv2d_nchw"]
+    assert te_compiler.select_implementation is original
+
+
+@pytest.mark.slow
+def test_a_plain_build_before_leaves_opencl_its_definitions() -> None:
+    # TVM remembers what lowers a call from the first build of a process on.
+    script = (
+        "from tvm import relay, IRModule; import numpy as np\n"
+        "x = relay.var('x', shape=(1, 8, 9, 9))\n"
+        "relay.build(IRModule.from_expr(relay.nn.relu(x)), 'llvm')\n"
+        "import tvm_fusionx as fx\n"
+        "w = relay.const(np.ones((8, 1, 3, 3), 'float32'))\n"
+        "conv = relay.nn.conv2d(x, w, groups=8, padding=(1, 1))\n"
+        "print(fx.build(IRModule.from_expr(conv), 'opencl').get_lib().type_key)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

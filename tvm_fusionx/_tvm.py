@@ -344,8 +344,6 @@ def forgive_lost_arrays() -> None:
     array_base.__del__ = free
 
 
-LOWER_CALL = "relay.backend.lower_call"
-
 # Operators whose expressions TVM chooses for its own schedules: on GPUs Winograd with the weights
 # transformed on every run, products cut for a small batch, and four channels to a texture's pixel.
 # Each with the keys under which TVM has the definition; blocked ones it has for CPUs only.
@@ -365,14 +363,14 @@ _direct_depth = 0
 def direct_expressions() -> Iterator[None]:
     """Let convolutions and products for OpenCL be their definitions in this scope.
 
-    TVM chooses an operator's expressions by the keys of the target, together with a schedule for
-    them. Our schedules want the definition, which targets of other keys get. Scopes nest,
-    from any thread; only what is lowered for OpenCL is touched.
+    TVM chooses an operator's expressions by the keys of the target, with a schedule for them. Our
+    schedules want the definition, which targets of other keys get. Scopes nest, from any thread.
     """
     global _direct_depth
     with _let_cure_lock:
         if _direct_depth == 0:
-            tvm.register_func(LOWER_CALL, _lower_call_directly, override=True)
+            # Not the registered "relay.backend.lower_call": TVM asks for that once a process.
+            te_compiler.select_implementation = _select_definition
         _direct_depth += 1
     try:
         yield
@@ -380,20 +378,22 @@ def direct_expressions() -> Iterator[None]:
         with _let_cure_lock:
             _direct_depth -= 1
             if _direct_depth == 0:
-                tvm.register_func(LOWER_CALL, te_compiler.lower_call, override=True)
+                te_compiler.select_implementation = _original_selection
 
 
-def _lower_call_directly(call: Any, inputs: Any, target: Any, otype: Any = None) -> Any:
-    name = str(call.op.name)
-    keys = [key for start, key in KEYS_OF_DEFINITIONS.items() if name.startswith(start)]
+_original_selection = te_compiler.select_implementation
+
+
+def _select_definition(op: Any, attrs: Any, inputs: Any, out: Any, target: Any, **how: Any) -> Any:
+    keys = [key for start, key in KEYS_OF_DEFINITIONS.items() if str(op.name).startswith(start)]
     if target.kind.name != "opencl" or not keys:
-        return te_compiler.lower_call(call, inputs, target, otype)
+        return _original_selection(op, attrs, inputs, out, target, **how)
     strategies = logging.getLogger("strategy")
     was_disabled = strategies.disabled
     # It warns that the definition is not optimized for this platform.
     strategies.disabled = True
     try:
         definition = tvm.target.Target({"kind": "opencl", "keys": keys})
-        return te_compiler.lower_call(call, inputs, definition, otype)
+        return _original_selection(op, attrs, inputs, out, definition, **how)
     finally:
         strategies.disabled = was_disabled

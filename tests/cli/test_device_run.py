@@ -14,6 +14,8 @@ from tests.devices.emulated_board import emulated_boards
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
 from tvm_fusionx.devices.emulation import Emulation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", name="board")
 def fixture_board() -> Iterator[Emulation]:

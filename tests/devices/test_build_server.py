@@ -10,6 +10,8 @@ from tvm_fusionx.devices import build_server as module
 from tvm_fusionx.devices.build_server import build_server
 from tvm_fusionx.errors import DeviceError, MissingDependencyError
 
+pytestmark = pytest.mark.slow
+
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="Debian's g++ is absent")
 
 

@@ -15,6 +15,8 @@ from tvm_fusionx.devices.emulation import Emulation
 from tvm_fusionx.devices.opencl_plugin import why_no_opencl
 from tvm_fusionx.devices.session import DeviceSession
 
+pytestmark = pytest.mark.slow
+
 LOCAL = find_device("local")
 
 

@@ -26,6 +26,8 @@ from tvm_fusionx.devices.emulation import Emulation, emulate
 from tvm_fusionx.devices.tracker import summarise
 from tvm_fusionx.errors import DeviceError, DeviceLostError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

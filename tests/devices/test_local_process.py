@@ -9,6 +9,8 @@ from tvm_fusionx.devices.local_process import _command, served_locally
 from tvm_fusionx.errors import DeviceError
 from tvm_fusionx.threads import usable_cores
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_server_ends_with_its_scope() -> None:
     with served_locally(find_device("local")) as offer:

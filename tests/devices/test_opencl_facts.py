@@ -5,6 +5,8 @@ import pytest
 from tvm_fusionx.devices import find_device, open_session, opencl_facts
 from tvm_fusionx.devices.emulation import Emulation
 
+pytestmark = pytest.mark.slow
+
 
 def test_without_a_driver_there_is_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opencl_facts, "LIBRARIES", ("libNoSuchOpenCL.so",))

@@ -11,6 +11,8 @@ from tests.devices.small_kernels import EXPECTED, EXTENT, NAME, library, run_add
 from tvm_fusionx.devices import find_device, open_session
 from tvm_fusionx.errors import DeviceError, DeviceLostError
 
+pytestmark = pytest.mark.slow
+
 LOCAL = find_device("local")
 
 

@@ -9,6 +9,8 @@ import pytest
 from tvm_fusionx.devices import Device, tracker_process
 from tvm_fusionx.devices.tracker import Summary, summarise
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_tracker_serves_until_its_input_ends() -> None:
     pytest.importorskip("tvm.rpc.tracker", reason="the RPC tracker needs tornado")

@@ -17,6 +17,8 @@ from tvm_fusionx.tuning.bench import RUN_FAILED, WRONG, Bench, Timing
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
 from tvm_fusionx.tuning.journal import DEVICE_LOST, TIMEOUT
 
+pytestmark = pytest.mark.slow
+
 TASK = dense_task()
 BRIEF = Timing(repeats=2, milliseconds=1)
 

@@ -12,6 +12,8 @@ from tvm_fusionx.tuning.bench import Bench, Timing
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
 from tvm_fusionx.tuning.comparison import Comparison, compare_kernels, compare_models, in_turns
 
+pytestmark = pytest.mark.slow
+
 BRIEF = Timing(repeats=1, milliseconds=1)
 
 

@@ -14,6 +14,8 @@ from tvm_fusionx.tuning import peak
 from tvm_fusionx.tuning.bench import Bench, Timing
 from tvm_fusionx.tuning.peak import Peak, measure_peak
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_cpu_has_rates(tmp_path: Path) -> None:
     with Bench(LOCAL, timing=Timing(milliseconds=1)) as bench:

@@ -10,6 +10,7 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.gpu.gpu_blocks import assert_runs
+from tests.sampled import few_fast
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 
 
@@ -104,7 +105,7 @@ KINDS: dict[str, tuple[Callable[[], relay.Expr], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few_fast(KINDS, 3))
 def test_a_block_is_one_right_kernel(kind: str) -> None:
     make, template = KINDS[kind]
     # Pairs of a value and its place are reduced by one kernel and taken apart by another.

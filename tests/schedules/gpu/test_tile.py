@@ -18,6 +18,7 @@ def test_tiles_of_a_product_that_divide_nothing(tile_y: int, tile_x: int) -> Non
     assert_runs(body, "gpu_tile", knobs={"tile_x": tile_x, "tile_y": tile_y})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tile_y", "tile_x"), TILES)
 def test_tiles_of_a_convolution_that_divide_nothing(tile_y: int, tile_x: int) -> None:
     x = relay.nn.conv2d(var("x", 1, 5, 9, 11), var("w", 7, 5, 3, 3), padding=(1, 1))
@@ -69,6 +70,7 @@ def _chunks(pad: int, stride: int) -> relay.Expr:
     return relay.nn.relu(x + var("b", 1, 2, 1, 1, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pad", "stride"), [(0, 1), (1, 1), (1, 2)])
 @pytest.mark.parametrize("tile_y", [1, 4])
 def test_chunks_of_channels_are_vectors(pad: int, stride: int, tile_y: int) -> None:
