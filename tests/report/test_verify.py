@@ -172,6 +172,7 @@ def test_a_well_conditioned_model_has_no_excuse(
     assert right_report.allowance == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("distance", "ok"), [(5e-5, True), (5e-4, False)])
 def test_winograds_convolutions_are_held_to_their_own_tolerance(
     monkeypatch: pytest.MonkeyPatch, distance: float, ok: bool

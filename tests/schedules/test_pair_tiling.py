@@ -31,7 +31,7 @@ def _pair(channels: int, size: int, outputs: int, stride: int) -> Pair:
     return found
 
 
-@pytest.mark.parametrize("layer", few_fast(LAYERS))
+@pytest.mark.parametrize("layer", few_fast(LAYERS, 1))
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
 def test_the_depthwise_result_of_a_task_stays_in_cache(
     layer: tuple[int, int, int, int], cpu: Cpu
@@ -54,7 +54,7 @@ def test_a_row_too_large_for_the_cache_is_a_task() -> None:
     assert row_choices(_pair(128, 56, 128, 1), small) == [1]
 
 
-@pytest.mark.parametrize("layer", few_fast(LAYERS))
+@pytest.mark.parametrize("layer", few_fast(LAYERS, 1))
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
 def test_tiles_fit_the_registers(layer: tuple[int, int, int, int], cpu: Cpu) -> None:
     found = _pair(*layer)
