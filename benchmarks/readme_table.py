@@ -28,8 +28,9 @@ VERSIONS = ("tvm", "ort", "openvino", "mnn", "ncnn")
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
-    """Return the results in `folder`, smallest latency first."""
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    """Return the results in `folder`, smallest latency first; other benchmarks' files stay out."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    results = [each for each in found if "latency_ms" in each]
     return sorted(results, key=lambda result: result["latency_ms"]["fusionx"]["median"])
 
 
