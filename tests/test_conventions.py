@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -197,6 +198,15 @@ def test_no_name_says_nothing() -> None:
         if any(NAMES_THAT_SAY_NOTHING.match(part.split(".")[0]) for part in _name(path).split("/"))
     ]
     assert not odd
+
+
+def test_no_folder_is_left_unlinted() -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    linted = {Path(line).resolve() for line in listed.stdout.splitlines()}
+    rooms = [ROOT / name for name in ("tvm_fusionx", "tests", "benchmarks")]
+    sources = {path.resolve() for room in rooms for path in room.rglob("*.py")}
+    assert sources <= linted
 
 
 def test_no_file_is_heavy() -> None:

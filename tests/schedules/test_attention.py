@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relay
 
-from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
+from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX2, AVX512, assert_scheduled, describe, unscheduled
 from tests.schedules.matrix_blocks import attention, attention_scores, layer_norm
 from tvm_fusionx.schedules.attention import (
@@ -92,5 +92,7 @@ def test_no_score_leaves_the_block_of_rows() -> None:
     info = describe(attention(2, 16, 16, 8, 8), AVX512)
     knobs = ATTENTION.knobs(info, info.cpu)
     assert knobs["row_block"].default in knobs["row_block"].choices
-    func = ATTENTION.apply(schedule_of(unscheduled(attention(2, 16, 16, 8, 8))), info, {"row_block": 8})
+    func = ATTENTION.apply(
+        schedule_of(unscheduled(attention(2, 16, 16, 8, 8))), info, {"row_block": 8}
+    )
     assert not hasattr(func.body.block.body, "seq"), "one loop holds both products"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
-from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
+from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX2, assert_scheduled, dense, describe, hard_swish
 from tvm_fusionx.schedules.conv2d import CONV2D
 

@@ -9,8 +9,8 @@ import pytest
 import tvm
 
 from tests.relay_modules import REASSOCIATING, TARGET, assert_close
-from tests.schedules.blocked_blocks import dense, unscheduled
 from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import dense, unscheduled
 from tvm_fusionx.schedules import resolve_target, schedule
 
 BODY = dense(16, (6, 10), 32, (3, 3), padding=(1, 1, 1, 1))

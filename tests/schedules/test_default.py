@@ -7,8 +7,8 @@ import pytest
 import tvm
 from tvm import relay
 
-from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
+from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import unscheduled
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
 from tvm_fusionx.schedules import schedule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING
+from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import assert_scheduled, dense, depthwise, describe, hard_swish
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
-from tests.sampled import few_fast
 from tests.depthwise_pairs import blocked_image, depthwise, hard_swish, pair, pointwise, relu6
-from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
-from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, describe, unscheduled
+from tests.relay_modules import REASSOCIATING, var
+from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, describe
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.depthwise_pointwise import DEPTHWISE_POINTWISE
 
 NAME = "depthwise_pointwise"

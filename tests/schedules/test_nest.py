@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tvm import relay, te, tir
+from tvm import te, tir
 
-from tests.relay_modules import var
-from tests.schedules.blocked_blocks import describe
-from tvm_fusionx.schedules.dot_tiles import schedule_of
 from tvm_fusionx.schedules.nest import extent, vectorise_loop, vectorise_spatial
 
 LANES = 8

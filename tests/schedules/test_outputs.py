@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relay
 
-from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, TARGET, var
+from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import assert_scheduled, describe
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
 from tvm_fusionx.schedules import resolve_target, schedule
@@ -86,9 +86,7 @@ def test_sum_and_norm(rows: int, columns: int) -> None:
 
 
 CASES = {
-    "a product and what is computed from it": lambda: _with(
-        packed_dense(12, 32, 8), relay.nn.relu
-    ),
+    "a product and what is computed from it": lambda: _with(packed_dense(12, 32, 8), relay.nn.relu),
     "a product and its softmax": lambda: _with(packed_dense(13, 32, 8), relay.nn.softmax),
     "elements": lambda: _with(relay.exp(var("x", 7, 33)), relay.tanh),
     "rows and what is computed from them": lambda: _with(

@@ -7,8 +7,8 @@ import tvm
 
 from tests.depthwise_pairs import pair
 from tests.relay_modules import REASSOCIATING, TARGET, assert_close, inputs_of, module, run_plain
-from tests.schedules.blocked_blocks import unscheduled
 from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import unscheduled
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.schedules import resolve_target, schedule
 
@@ -18,11 +18,13 @@ NAME = "depthwise_pointwise"
 @pytest.mark.parametrize(
     "knobs",
     few_fast(
-      [
-        {"task_rows": 1, "tile_pixels": 1, "tile_chunks": 1, "depthwise_columns": 1},
-        {"task_rows": 3, "tile_pixels": 5, "tile_chunks": 2, "depthwise_columns": 4},
-        {"task_rows": 7, "tile_pixels": 6, "tile_chunks": 4, "depthwise_columns": 9},
-    ], 1),
+        [
+            {"task_rows": 1, "tile_pixels": 1, "tile_chunks": 1, "depthwise_columns": 1},
+            {"task_rows": 3, "tile_pixels": 5, "tile_chunks": 2, "depthwise_columns": 4},
+            {"task_rows": 7, "tile_pixels": 6, "tile_chunks": 4, "depthwise_columns": 9},
+        ],
+        1,
+    ),
 )
 def test_every_division_computes_the_same(knobs: dict[str, int]) -> None:
     body = pair(16, (7, 9), 32, batch=2)
@@ -36,5 +38,3 @@ def test_every_division_computes_the_same(knobs: dict[str, int]) -> None:
     found = tvm.nd.empty(expected.shape)
     built(*map(tvm.nd.array, inputs.values()), found)
     assert_close([found.numpy()], [expected], REASSOCIATING)
-
-

@@ -39,8 +39,7 @@ NOT_SERVED = {
         "reads more than a pixel",
     ),
     "two of another input": (
-        depthwise(blocked_image(8, 5, 5), 8)
-        + pointwise(blocked_image(8, 5, 5, name="y"), 8, 8),
+        depthwise(blocked_image(8, 5, 5), 8) + pointwise(blocked_image(8, 5, 5, name="y"), 8, 8),
         "does not read the first",
     ),
     "work before": (

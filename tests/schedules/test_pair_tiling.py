@@ -7,8 +7,8 @@ import math
 import pytest
 
 from tests.depthwise_pairs import pair
-from tests.schedules.blocked_blocks import AVX2, AVX512, describe
 from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import AVX2, AVX512, describe
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.pair_structure import Pair, find_pair

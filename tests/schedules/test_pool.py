@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
-from tests.sampled import few_fast
 from tests.relay_modules import REASSOCIATING, var
+from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import assert_scheduled, depthwise, describe
 from tvm_fusionx.schedules.pool import POOL
 

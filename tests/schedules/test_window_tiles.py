@@ -84,9 +84,7 @@ def test_the_taps_of_a_row_are_those_in_the_image(case: str) -> None:
             int(analyzer.simplify(tir.const(0, "int32") + each))
             for each in tiles.row_taps(tir.const(row, "int32"))
         )
-        inside = [
-            tap for tap in range(window.kernel[0]) if 0 <= tiles.row(row, tap) < tiles.height
-        ]
+        inside = [tap for tap in range(window.kernel[0]) if 0 <= tiles.row(row, tap) < tiles.height]
         assert list(range(first, first + number)) == inside or (not inside and number == 0)
 
 

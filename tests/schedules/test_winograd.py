@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tvm import relay
 
-from tests.sampled import few_fast
 from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX2, as_block, describe, hard_swish
 from tests.schedules.winograd_convolution import (
     WINOGRAD_TOLERANCE,

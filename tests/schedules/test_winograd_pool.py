@@ -13,7 +13,7 @@ from tvm_fusionx.schedules.winograd_expression import STAGE_PRODUCT
 from tvm_fusionx.schedules.winograd_pool import Pool, find_pool
 
 
-def _found(y: Any, tile: int = 4) -> Pool | None | str:
+def _found(y: Any, tile: int = 4) -> Pool | str | None:
     return find_pool(describe(y), STAGE_PRODUCT, tile)
 
 

@@ -59,7 +59,9 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     show_default=True,
     help="How AutoTVM searches.",
 )
-@click.option("--trials", type=click.IntRange(min=1), help="Candidates to measure, 200 by default.")
+@click.option(
+    "--trials", type=click.IntRange(min=1), help="Candidates to measure; 200 without a budget."
+)
 @click.option("--budget", type=Duration(), help="Time to spend, such as 30m.")
 @click.option("--only", multiple=True, help="Tune this block: name, part of it, or hash; repeat.")
 @click.option(
@@ -120,12 +122,15 @@ def command(
     from tvm_fusionx.threads import threads as use_threads
     from tvm_fusionx.tuning import tune
     from tvm_fusionx.tuning.progress import TuningProgress
+    from tvm_fusionx.tuning.settings import DEFAULT_TRIALS
 
     chosen = device.find() or find_device("local")
     if target is not None:
         chosen = replace(chosen, target=target)
     use_threads(threads)
-    with TuningProgress(f"tuning {model.name}", trials or (None if budget else 200), budget) as bar:
+    with TuningProgress(
+        f"tuning {model.name}", trials or (None if budget else DEFAULT_TRIALS), budget
+    ) as bar:
         bar("importing", None)
         mod, params = from_onnx(model, shape=shape)
         report = tune(
@@ -160,6 +165,8 @@ def command(
 
 def _plan(report: TuningReport, trials: int | None, budget: float | None) -> str:
     """Return what each block may gain, and what the whole costs."""
+    from tvm_fusionx.tuning.settings import DEFAULT_TRIALS
+
     gains = report.expected_gains()
     lines = ["expected gain of the model, block by block:"]
     lines += [
@@ -167,6 +174,6 @@ def _plan(report: TuningReport, trials: int | None, budget: float | None) -> str
         for result, gain in gains
         if gain > 0
     ]
-    cost = f"{budget:.0f} s" if budget else f"{trials or 200} trials"
+    cost = f"{budget:.0f} s" if budget else f"{trials or DEFAULT_TRIALS} trials"
     lines.append(f"all together {sum(gain for _, gain in gains):.0%} at most, for {cost}")
     return "\n".join(lines)

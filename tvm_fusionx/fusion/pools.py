@@ -22,11 +22,9 @@ def why_not_pooled(candidate: Candidate) -> Refusal | None:
     """Say why several reductions without common rows cannot be one kernel, or None if they can."""
     heavy = candidate.many_to_many
     names = ", ".join(node.op for node in heavy)
-    if [node.op for node in heavy[:1]] != [WINOGRAD] or {node.op for node in heavy[1:]} - POOLS:
+    convolution, pool, *others = heavy
+    if convolution.op != WINOGRAD or pool.op not in POOLS or others:
         return Refusal(Reason.ROWS_DIFFER, names)
-    if len(heavy) > len((WINOGRAD, "pool")):
-        return Refusal(Reason.ROWS_DIFFER, names)
-    convolution, pool = heavy
     reason = _why_not_within_tiles(convolution, pool) or _why_not_chain(
         candidate, convolution, pool
     )

@@ -39,7 +39,7 @@ class RewriteGraph:
     """Rules in order of preference at equal gain; add your own behind ``ALL_RULES``."""
 
     strategy: Strategy = "greedy"
-    """``saturate`` keeps all equal forms of an elementwise region and takes the cheapest (egglog)."""
+    """``saturate`` keeps all equal forms of an elementwise region, takes the cheapest (egglog)."""
 
     budget_seconds: float = 5.0
     """Time for saturation."""

@@ -7,14 +7,11 @@ accumulated in register tiles. No score is ever written to memory.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage, collect_blocks
 from tvm_fusionx.schedules.cpu import Cpu
@@ -28,6 +25,7 @@ from tvm_fusionx.schedules.dot_tiles import (
     schedule_pack,
 )
 from tvm_fusionx.schedules.inline import inline_spatial
+from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.nest import Late, finish, info_of
 from tvm_fusionx.schedules.register_tile import MAX_ROWS, max_rows

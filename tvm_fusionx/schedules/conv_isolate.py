@@ -7,15 +7,12 @@ residual, changes of layout) to the registers and stores the block's output.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
-
-from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.conv_structure import Window
+from tvm_fusionx.schedules.invert import inline_into_producer
 
 
 @dataclass(frozen=True)

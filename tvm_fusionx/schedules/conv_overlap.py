@@ -11,6 +11,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.root_block import nests_of, with_root, written_buffer
+
 # Position of the columns among the axes of NCHWc data.
 COLUMN_AXIS = 3
 

@@ -103,9 +103,7 @@ def _written(block: Any) -> set[Any]:
 
 def _weights(window: Window) -> Any:
     (weights,) = (
-        buffer
-        for buffer in window.stage.reads
-        if not buffer.data.same_as(window.data.data)
+        buffer for buffer in window.stage.reads if not buffer.data.same_as(window.data.data)
     )
     return weights
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_stage
 from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot
+from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.nest import Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.outputs import is_lent
 from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis

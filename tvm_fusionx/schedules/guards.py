@@ -79,9 +79,7 @@ def _is_true(predicate: Any) -> bool:
 def _follows(predicate: Any, whole: Any, loops: list[Any], ranges: dict[Any, Any]) -> bool:
     """Tell whether `predicate` holds everywhere in `loops` where `whole` does."""
     analyzer = tvm.arith.Analyzer()
-    inside = {
-        loop.loop_var: tvm.ir.Range.from_min_extent(loop.min, loop.extent) for loop in loops
-    }
+    inside = {loop.loop_var: tvm.ir.Range.from_min_extent(loop.min, loop.extent) for loop in loops}
     for variable, domain in (ranges | inside).items():
         analyzer.bind(variable, domain)
     with analyzer.constraint_scope(whole):

@@ -15,7 +15,11 @@ MAX_INLINED_NODES = 400
 
 
 def inline_spatial(
-    sch: Any, info: BlockInfo, *, keep_operands: bool = True, recompute: bool = False,
+    sch: Any,
+    info: BlockInfo,
+    *,
+    keep_operands: bool = True,
+    recompute: bool = False,
     keep: frozenset[str] = frozenset(),
 ) -> BlockInfo:
     """Inline every spatial stage whose recomputation is cheap; return the block as it is then.

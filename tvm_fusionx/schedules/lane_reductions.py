@@ -13,9 +13,9 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.root_block import nests_of, with_root
 from tvm_fusionx.schedules.access import variables_of
 from tvm_fusionx.schedules.analysis import Stage, collect_blocks, describe_stage, loads_of
+from tvm_fusionx.schedules.root_block import nests_of, with_root
 
 # A row must hold this many lane groups for the final combination of the lanes to pay.
 MIN_GROUPS = 2
@@ -26,7 +26,7 @@ _COMBINERS = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
 
 def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozenset()) -> Any:
-    """Return `func` with every long contiguous reduction, but the stages `keep`, split into `lanes`."""
+    """Return `func` with long contiguous reductions split into `lanes`, but the stages `keep`."""
     chosen = {}
     for block in collect_blocks(func):
         stage = describe_stage(block)

@@ -1,8 +1,8 @@
 """Keep remainders of remainders: TVM's flattening of buffers computes some of them wrongly.
 
-``tir.FlattenBuffer`` turns the index ``x % 8 % 3`` into ``x % 3``: its iterator maps forget that the
-inner remainder ends before the outer one does. Such indices arise when loops over several axes are
-fused and a stage reads by the remainder of one of these axes. Written with the truncating
+``tir.FlattenBuffer`` turns the index ``x % 8 % 3`` into ``x % 3``: its iterator maps forget that
+the inner remainder ends before the outer one does. Such indices arise when loops over several axes
+are fused and a stage reads by the remainder of one of these axes. Written with the truncating
 remainder, which iterator maps leave alone, they stay what they are.
 """
 

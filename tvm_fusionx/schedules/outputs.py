@@ -14,8 +14,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.root_block import with_root
 from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.schedules.root_block import with_root
 
 LENT_SUFFIX = "_lent"
 _LENT_NAME = re.compile(rf"{LENT_SUFFIX}(\d+)$")

@@ -9,9 +9,9 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.root_block import with_root
-from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.schedules.invert import inline_into_producer
+from tvm_fusionx.schedules.root_block import with_root
 
 # Takes a place, one index an axis, and the value to store there.
 Store = Callable[..., Any]

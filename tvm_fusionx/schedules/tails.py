@@ -71,7 +71,8 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
     buffers = {buffer.data: buffer for buffer in [*func.buffer_map.values(), *root.alloc_buffers]}
     buffers |= {buffer.data: buffer for buffer in replaced.values()}
     rewritten = [
-        _rewrite_nest(nest, widened, axis, wide_extent, place, replaced, buffers) for nest in nests_of(func)
+        _rewrite_nest(nest, widened, axis, wide_extent, place, replaced, buffers)
+        for nest in nests_of(func)
     ]
     allocated = [replaced.get(buffer.data, buffer) for buffer in root.alloc_buffers]
     return with_root(func, tir.SeqStmt(rewritten), allocated)

@@ -55,7 +55,7 @@ def _why_not(info: BlockInfo) -> str | None:
     return pool if isinstance(pool, str) else None
 
 
-def _pool(info: BlockInfo) -> Pool | None | str:
+def _pool(info: BlockInfo) -> Pool | str | None:
     tile = int(info.stages[STAGE_OUTPUT].block.annotations[GEOMETRY][0])
     return find_pool(info, STAGE_PRODUCT, tile)
 

@@ -292,7 +292,6 @@ class _Kernel:
             stmts.append(_unless_last(tile_column, j, columns, tile, stmt))
         self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
 
-
     def _pool_row(
         self,
         pooling: Pooling,

@@ -38,7 +38,7 @@ class Pool:
     """Returns the reduction of two values."""
 
 
-def find_pool(info: BlockInfo, product: str, tile: int) -> Pool | None | str:
+def find_pool(info: BlockInfo, product: str, tile: int) -> Pool | str | None:
     """Return the pool behind stage `product`, None where nothing else is reduced, or why not.
 
     Parameters

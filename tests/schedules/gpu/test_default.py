@@ -9,7 +9,9 @@ from tvm_fusionx.schedules.gpu.gpu import Gpu
 
 
 def test_stages_that_share_no_rows_are_kernels_that_follow_each_other() -> None:
-    assert_runs(relay.argmax(relay.nn.dense(var("x", 9, 40), var("w", 30, 40)), 1), "gpu_default", kernels=3)
+    assert_runs(
+        relay.argmax(relay.nn.dense(var("x", 9, 40), var("w", 30, 40)), 1), "gpu_default", kernels=3
+    )
 
 
 def test_it_serves_every_block() -> None:

@@ -9,8 +9,8 @@ import tvm
 from tvm import relay
 
 from tests.relay_modules import var
-from tests.schedules.gpu.gpu_blocks import assert_runs
 from tests.sampled import few_fast
+from tests.schedules.gpu.gpu_blocks import assert_runs
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 
 
@@ -55,7 +55,10 @@ KINDS: dict[str, tuple[Callable[[], relay.Expr], str]] = {
     "sum of everything": (lambda: relay.sum(var("x", 100, 30)), "gpu_rows"),
     "sum of columns": (lambda: relay.sum(var("x", 50, 300), axis=0), "gpu_tile"),
     "argmax": (lambda: relay.argmax(var("x", 20, 50), axis=1), "gpu_default"),
-    "dense": (lambda: relay.nn.relu(relay.nn.dense(var("x", 33, 70), var("w", 50, 70))), "gpu_tile"),
+    "dense": (
+        lambda: relay.nn.relu(relay.nn.dense(var("x", 33, 70), var("w", 50, 70))),
+        "gpu_tile",
+    ),
     "matrix and vector": (lambda: relay.nn.dense(var("x", 1, 512), var("w", 100, 512)), "gpu_tile"),
     "products": (
         lambda: relay.nn.batch_matmul(var("x", 3, 17, 40), var("y", 3, 19, 40)),
@@ -96,12 +99,18 @@ KINDS: dict[str, tuple[Callable[[], relay.Expr], str]] = {
         lambda: relay.nn.conv3d(var("x", 1, 4, 5, 6, 6), var("w", 8, 4, 3, 3, 3)),
         "gpu_tile",
     ),
-    "in one dimension": (lambda: relay.nn.conv1d(var("x", 1, 6, 50), var("w", 8, 6, 3)), "gpu_tile"),
+    "in one dimension": (
+        lambda: relay.nn.conv1d(var("x", 1, 6, 50), var("w", 8, 6, 3)),
+        "gpu_tile",
+    ),
     "max pool": (
         lambda: relay.nn.max_pool2d(_image(16, 20), (3, 3), strides=(2, 2), padding=(1, 1, 1, 1)),
         "gpu_tile",
     ),
-    "average pool": (lambda: relay.nn.avg_pool2d(_image(16, 20), (2, 2), strides=(2, 2)), "gpu_tile"),
+    "average pool": (
+        lambda: relay.nn.avg_pool2d(_image(16, 20), (2, 2), strides=(2, 2)),
+        "gpu_tile",
+    ),
 }
 
 

@@ -17,9 +17,7 @@ DEPTHWISE = relay.nn.conv2d(var("x", 1, 16, 9, 9), var("w", 16, 1, 3, 3), groups
     ("body", "x", "y", "between"),
     [(PRODUCT, 1, 0, ()), (IMAGE, 3, 1, (2,)), (DEPTHWISE, 3, None, (0, 1, 2))],
 )
-def test_axes_have_roles(
-    body: relay.Expr, x: int, y: int | None, between: tuple[int, ...]
-) -> None:
+def test_axes_have_roles(body: relay.Expr, x: int, y: int | None, between: tuple[int, ...]) -> None:
     (stage,) = describe(body).reductions
     axes = axes_of(stage)
     assert (axes.x, axes.y, axes.between) == (x, y, between)

@@ -83,8 +83,8 @@ def describe_gpu(target: tvm.target.Target) -> Gpu:
     """Return what an OpenCL target offers, from its attributes.
 
     ``-max_threads_per_block``, ``-max_shared_memory_per_block``, ``-max_function_args`` and
-    ``-texture_spatial_limit`` are TVM's; ``-device=adreno`` says that there are textures and float16:
-    TVM has no attribute of OpenCL for either.
+    ``-texture_spatial_limit`` are TVM's; ``-device=adreno`` says that there are textures and
+    float16: TVM has no attribute of OpenCL for either.
     """
     attributes = target.attrs
 

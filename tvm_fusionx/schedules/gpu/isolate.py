@@ -69,7 +69,7 @@ def isolate_reduction(sch: Any, info: BlockInfo) -> Isolated:
 
 
 def _is_cheap_again(info: BlockInfo) -> bool:
-    """Tell whether operands may be computed for each product: cheaper than a kernel of their own."""
+    """Tell whether operands may be computed for each product, cheaper than by a kernel."""
     return all(
         stage.points * sum(info.stages[name].transcendentals for name in info.upstream(stage.name))
         <= MOST_EVALUATIONS

@@ -200,9 +200,7 @@ def _row_by_group(sch: Any, info: BlockInfo, nest: _Nest, items: int) -> None:
             sch.set_scope(member, place, "shared")
         sch.compute_at(member, row, preserve_unit_loops=True)
         spatial, reduced = own_loops(sch, member)
-        kept += sum(
-            _bytes(sch, spatial, buffer) for buffer in info.stages[name].writes
-        )
+        kept += sum(_bytes(sch, spatial, buffer) for buffer in info.stages[name].writes)
         if kept > info.gpu.local_bytes:
             raise _TooLongError(f"a row takes {kept} bytes of local memory")
         _share(sch, reduced or spatial, items)

@@ -14,7 +14,13 @@ from tvm import tir
 from tvm_fusionx.schedules.access import is_contiguous_along, loads_of
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.gpu.gpu import Gpu
-from tvm_fusionx.schedules.gpu.isolate import REGISTERS, Isolated, has_guard, isolate_reduction, schedule_of
+from tvm_fusionx.schedules.gpu.isolate import (
+    REGISTERS,
+    Isolated,
+    has_guard,
+    isolate_reduction,
+    schedule_of,
+)
 from tvm_fusionx.schedules.gpu.staging import DEPTH, fits, stage_operands
 from tvm_fusionx.schedules.gpu.threads import (
     GROUPS,
@@ -33,7 +39,6 @@ from tvm_fusionx.schedules.gpu.tile_plan import (
     Axes,
     axes_of,
     can_stage,
-    operands_of,
     tile_knobs,
     within_limits,
 )
@@ -234,10 +239,11 @@ def _unroll_steps(
         budget //= max(1, extent(sch, loop))
         unrolled.insert(0, loop)
     last = kept[-1] if kept else None
-    if not unrolled and last is not None and budget >= UNROLLED_STEPS:
-        if extent(sch, last) % UNROLLED_STEPS == 0 and extent(sch, last) > UNROLLED_STEPS:
-            kept[-1], inside = sch.split(last, [None, UNROLLED_STEPS])
-            unrolled.append(inside)
+    if unrolled or last is None or budget < UNROLLED_STEPS:
+        return kept, unrolled
+    if extent(sch, last) % UNROLLED_STEPS == 0 and extent(sch, last) > UNROLLED_STEPS:
+        kept[-1], inside = sch.split(last, [None, UNROLLED_STEPS])
+        unrolled.append(inside)
     return kept, unrolled
 
 
