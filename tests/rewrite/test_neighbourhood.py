@@ -40,6 +40,10 @@ def _scores() -> relay.Expr:
     return relay.nn.softmax(relay.nn.batch_matmul(query, key))
 
 
+def _convolution(name: str) -> relay.Expr:
+    return relay.nn.conv2d(var(name, 1, 64, 8, 8), const(64, 64, 3, 3), padding=(1, 1))
+
+
 # Changes that save neither arithmetic nor bytes: the rule, and whether it is applied at all.
 CASES: dict[str, tuple[str, Callable[[], relay.Expr], bool]] = {
     "query and key": ("merge_products_of_one_input", _scores, True),
@@ -69,6 +73,28 @@ CASES: dict[str, tuple[str, Callable[[], relay.Expr], bool]] = {
             ]
         ),
         True,
+    ),
+    "products of two inputs, joined": (
+        "join_inputs_of_dense",
+        lambda: relay.concatenate(
+            [relay.nn.dense(var(name, WIDE, WIDE), left) for name in ("a", "b")], axis=0
+        ),
+        True,
+    ),
+    "convolutions of two images, joined": (
+        "join_images",
+        lambda: relay.concatenate([_convolution("a"), _convolution("b")], axis=0),
+        True,
+    ),
+    "convolutions of two images, with a reader each": (
+        "stack_images_of_one_kernel",
+        lambda: relay.Tuple([relay.exp(_convolution("a")), relay.tanh(_convolution("b"))]),
+        False,
+    ),
+    "convolutions of two images, compared": (
+        "stack_images_of_one_kernel",
+        lambda: relay.sigmoid(_convolution("a")) - relay.sigmoid(_convolution("b")),
+        False,
     ),
     "transposes around a function": (
         "merge_transposes_around_function",

@@ -19,11 +19,29 @@ x, y = var("x", 4, 8), var("y", 4, 8)
 n, m = var("n", 4, 8, dtype="int32"), var("m", 4, 8, dtype="int32")
 cube, batch = var("cube", 2, 3, 4), var("batch", 2, 4, 8)
 image, planes = var("image", 1, 4, 8, 8), var("planes", 1, 4, 1, 8)
+other_image, odd_image = var("other_image", 1, 4, 8, 8), var("odd_image", 1, 4, 7, 7)
+small_image = var("small_image", 1, 16, 2, 2)
 kernel = const(6, 4, 3, 3, seed=1)
 
 
 def _fan_out(*weights: relay.Expr) -> relay.Expr:
     return relay.Tuple([relay.nn.dense(x, weight) for weight in weights])
+
+
+def _large_kernel(image: relay.Expr) -> relay.Expr:
+    return relay.nn.conv2d(image, const(16, 16, 3, 3), padding=(1, 1))
+
+
+def _interleaved(name: str) -> relay.Expr:
+    return relay.nn.conv2d(
+        var(name, 2, 2, 16, 1),
+        const(3, 3, 16, 16),
+        padding=(1, 1),
+        kernel_size=(3, 3),
+        channels=16,
+        data_layout="HWCN",
+        kernel_layout="HWIO",
+    )
 
 
 def _scaled_and_read_twice() -> relay.Expr:
@@ -240,6 +258,56 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
             relay.tanh(relay.nn.dense(var("row", 1, 32), const(32, 32))), const(32, 32)
         ),
         "one of the products may need the other",
+    ),
+    "images larger than their kernel": (
+        "stack_images_of_one_kernel",
+        lambda: relay.Tuple([relay.nn.conv2d(item, kernel) for item in (image, other_image)]),
+        "the images and results are larger than the kernel that is read once less",
+    ),
+    "one of two convolutions needs the other": (
+        "stack_images_of_one_kernel",
+        lambda: _large_kernel(relay.tanh(_large_kernel(small_image))),
+        "one of the convolutions may need the other",
+    ),
+    "batches whose images are interleaved": (
+        "stack_images_of_one_kernel",
+        lambda: relay.Tuple([_interleaved(name) for name in ("first", "second")]),
+        "the images of a batch do not lie one behind the other",
+    ),
+    "images of two sizes and one kernel": (
+        "stack_images_of_one_kernel",
+        lambda: relay.Tuple([_large_kernel(small_image), _large_kernel(var("other", 1, 16, 3, 3))]),
+        None,
+    ),
+    "joined images of two sizes": (
+        "join_images",
+        lambda: relay.concatenate(
+            [relay.nn.conv2d(item, kernel, strides=(2, 2)) for item in (image, odd_image)], axis=0
+        ),
+        "the images are of the sizes (4, 8, 8) and (4, 7, 7)",
+    ),
+    "joined convolutions of interleaved images": (
+        "join_images",
+        lambda: relay.concatenate([_interleaved(name) for name in ("first", "second")], axis=0),
+        "the images of a batch do not lie one behind the other",
+    ),
+    "joined products of columns": (
+        "join_first_factors",
+        lambda: relay.concatenate(
+            [
+                relay.nn.batch_matmul(var(name, 2, 8, 4), const(2, 6, 8), transpose_a=True)
+                for name in ("first", "second")
+            ],
+            axis=1,
+        ),
+        "the rows are columns in memory",
+    ),
+    "joined products of one batch and of two": (
+        "join_first_factors",
+        lambda: relay.concatenate(
+            [relay.nn.batch_matmul(var(f"{n}", n, 4, 8), const(2, 6, 8)) for n in (1, 2)], axis=1
+        ),
+        "the batches differ",
     ),
     "convolutions whose readers compute": (
         "merge_convolutions_of_one_image",

@@ -135,6 +135,71 @@ def subtract_images(x: Term, y: Term, w: Term) -> Term:
     return op.nn.conv2d(x - y, w)
 
 
+# ---- one matrix or kernel for two inputs whose results are joined (TASO) ------------------------
+
+
+def _why_not_joined_along(axis: int, match: Match) -> str | None:
+    join = match.nodes[0]
+    if int(join.attrs["axis"]) % len(join.outputs[0].shape) == axis:
+        return None
+    return f"the results are not joined along axis {axis}"
+
+
+def _why_not_rows_joined(match: Match) -> str | None:
+    return _why_not_joined_along(0, match)
+
+
+def _why_not_batches_of_rows_joined(a: Value, b: Value, match: Match) -> str | None:
+    if match.nodes[1].attrs["transpose_a"]:
+        return "the rows are columns in memory"
+    if a.shape[0] != b.shape[0]:
+        return "the batches differ"
+    return _why_not_joined_along(1, match)
+
+
+def _why_not_images_joined(x: Value, y: Value, match: Match) -> str | None:
+    if not str(match.nodes[1].attrs["data_layout"]).startswith("N"):
+        return "the images of a batch do not lie one behind the other"
+    if x.shape[1:] != y.shape[1:]:
+        return f"the images are of the sizes {x.shape[1:]} and {y.shape[1:]}"
+    return _why_not_joined_along(0, match)
+
+
+@distributive(
+    lhs=lambda x, y, w: op.concatenate(op.nn.dense(x, w), op.nn.dense(y, w)),
+    when=_why_not_rows_joined,
+    x=(4, 8),
+    y=(4, 8),
+    w=(6, 8),
+)
+def join_inputs_of_dense(x: Term, y: Term, w: Term) -> Term:
+    """concat(dense(x, w), dense(y, w)) -> dense(concat(x, y), w): w is read once (TASO)."""
+    return op.nn.dense(op.concatenate(x, y), w)
+
+
+@distributive(
+    lhs=lambda a, b, c: op.concatenate(op.nn.batch_matmul(a, c), op.nn.batch_matmul(b, c)),
+    when=_why_not_batches_of_rows_joined,
+    attributes={"concatenate": {"axis": 1}},
+    a=(2, 4, 8),
+    b=(2, 4, 8),
+    c=(2, 6, 8),
+)
+def join_first_factors(a: Term, b: Term, c: Term) -> Term:
+    """concat(a.c, b.c) -> concat(a, b).c for batches of matrices: c is read once (TASO)."""
+    return op.nn.batch_matmul(op.concatenate(a, b), c)
+
+
+@distributive(
+    lhs=lambda x, y, w: op.concatenate(op.nn.conv2d(x, w), op.nn.conv2d(y, w)),
+    when=_why_not_images_joined,
+    **IMAGES,
+)
+def join_images(x: Term, y: Term, w: Term) -> Term:
+    """concat(conv(x, w), conv(y, w)) -> conv(concat(x, y), w): one larger batch (TASO)."""
+    return op.nn.conv2d(op.concatenate(x, y), w)
+
+
 def _why_not_computed(a: Value) -> str | None:
     """Refuse to scale what is only read: that takes a kernel, scaling the product takes none."""
     is_computed = a.node.is_call and a.op not in MOVEMENTS
@@ -234,6 +299,9 @@ RULES = (
     subtract_kernels,
     add_images,
     subtract_images,
+    join_inputs_of_dense,
+    join_first_factors,
+    join_images,
     scale_one_factor,
     scale_first_factor,
     scale_product,

@@ -48,6 +48,10 @@ def _may_depend(graph: Graph, first: Node, second: Node) -> bool:
     return False
 
 
+def _moved_bytes(siblings: list[Node]) -> int:
+    return sum(call.operands[0].type.bytes + call.outputs[0].bytes for call in siblings)
+
+
 def _stacked(graph: Graph, first: Node, second: Node) -> list[Replacement]:
     """Return one call on both inputs, one below the other, and its two parts."""
     images = [first.operands[0], second.operands[0]]
@@ -80,11 +84,39 @@ def stack_skinny_products(graph: Graph, node: Node) -> list[Replacement] | Refus
     if len(siblings) < 2 or siblings[0] is not node:
         return None
     other = siblings[1]
-    moved = sum(call.operands[0].type.bytes + call.outputs[0].bytes for call in siblings[:2])
-    if moved > node.operands[1].type.bytes:
+    if _moved_bytes(siblings[:2]) > node.operands[1].type.bytes:
         return Refused("the inputs and results are larger than the matrix that is read once less")
     if _may_depend(graph, node, other):
         return Refused("one of the products may need the other")
+    return _stacked(graph, node, other)
+
+
+@graph_rule(
+    roots=("nn.conv2d",),
+    law=Law.DISTRIBUTIVE,
+    numeric_class=NumericClass.REASSOCIATES,
+    example=lambda x, y, w: (op.nn.conv2d(x, w), op.tanh(op.nn.conv2d(y, w))),
+    attributes={"nn.conv2d": {"padding": [1, 1]}},
+    x=(1, 8, 2, 2),
+    y=(2, 8, 2, 2),
+    w=constant(8, 8, 3, 3),
+)
+def stack_images_of_one_kernel(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
+    """conv(x, W), conv(y, W) -> parts of conv(x and y as one batch, W) where W is larger (TASO)."""
+    siblings = [
+        sibling
+        for sibling in _with_same_weights(graph, node)
+        if sibling.operands[0].shape[1:] == node.operands[0].shape[1:]
+    ]
+    if len(siblings) < 2 or siblings[0] is not node:
+        return None
+    if not str(node.attrs["data_layout"]).startswith("N"):
+        return Refused("the images of a batch do not lie one behind the other")
+    other = siblings[1]
+    if _moved_bytes(siblings[:2]) > node.operands[1].type.bytes:
+        return Refused("the images and results are larger than the kernel that is read once less")
+    if _may_depend(graph, node, other):
+        return Refused("one of the convolutions may need the other")
     return _stacked(graph, node, other)
 
 
@@ -189,4 +221,4 @@ def merge_convolutions_of_one_image(graph: Graph, node: Node) -> list[Replacemen
     return out
 
 
-RULES = (stack_skinny_products, merge_convolutions_of_one_image)
+RULES = (stack_skinny_products, stack_images_of_one_kernel, merge_convolutions_of_one_image)
