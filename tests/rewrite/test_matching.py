@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from tvm import relay
 
 from tests.relay_modules import graph, var
-from tvm_fusionx.rewrite.matching import find_matches, is_filled_with
+from tests.rewrite.proof import perturbed
+from tvm_fusionx.rewrite import ALL_RULES, Rule
+from tvm_fusionx.rewrite.matching import find_matches, is_filled_with, may_match, outline
 from tvm_fusionx.rewrite.term import Term, call, op, variable
 
 x, y = var("x", 4, 8), var("y", 4, 8)
+
+# Variations of a rule's example that are matched in the test; most differ in shapes only.
+_GRAPHS_OF_A_RULE = 8
+
 a, b, c = variable("a"), variable("b"), variable("c")
 
 
@@ -68,3 +76,41 @@ def test_a_match_names_the_calls_it_covers_root_first() -> None:
 def test_empty_constants_are_filled_with_nothing() -> None:
     found = graph(relay.const(np.zeros((0, 2), "float32")))
     assert not is_filled_with(found.outputs[0], 0.0)
+
+
+# ---- what operators alone rule out --------------------------------------------------------------
+
+
+def _may_match(pattern: Term, expr: relay.Expr) -> bool:
+    return may_match(outline(pattern), graph(expr).outputs[0].node)
+
+
+def test_operators_rule_out_a_match_without_looking_for_it() -> None:
+    assert not _may_match(op.exp(a), relay.tanh(x))
+    assert not _may_match(op.exp(op.tanh(a)), relay.exp(x))
+    assert not _may_match(op.exp(a) * op.exp(b) * c, relay.tanh(x) * relay.tanh(y))
+    assert not _may_match(op.exp(op.tanh(op.sqrt(a))), relay.exp(relay.tanh(x)))
+    assert not _may_match(a + 1.0, x + y)
+
+
+def test_what_variables_stand_for_rules_out_nothing() -> None:
+    assert _may_match(op.exp(a) - b, relay.exp(x) - y)
+    assert _may_match(op.exp(a) * op.sqrt(b) * c, relay.exp(x) * (y * relay.sqrt(x)))
+    assert _may_match(a + 1.0, relay.const(1.0) + x)
+
+
+def test_a_chain_too_long_to_look_through_is_matched() -> None:
+    expr = x
+    for _ in range(100):
+        expr = y + expr
+    assert _may_match(op.exp(a) + b, expr)
+
+
+@pytest.mark.parametrize("rule", [r for r in ALL_RULES if r.lhs is not None], ids=lambda r: r.name)
+def test_no_match_is_ruled_out(rule: Rule) -> None:
+    assert rule.lhs is not None
+    asked = outline(rule.lhs)
+    for found in itertools.islice(perturbed(rule), _GRAPHS_OF_A_RULE):
+        for node in found.calls():
+            matches = find_matches(found, rule.lhs, node[0])
+            assert may_match(asked, node) or next(matches, None) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,8 +63,16 @@ def _tvm_value(value: Any) -> Any:
     return value
 
 
+# Rules write the same few attributes again and again; Relay takes a millisecond for each.
+_REMEMBERED_ATTRIBUTES = 4096
+
+
 def default_attributes(op: str, **changes: Any) -> Attributes:
     """Return the attributes of `op` with TVM's defaults, and `changes` made to them."""
-    type_key = _type_key(op)
-    made: Mapping[str, Any] = from_attrs(tvm.ir.make_node(type_key, **changes))
+    return _default_attributes(op, tuple((name, plain(value)) for name, value in changes.items()))
+
+
+@functools.lru_cache(maxsize=_REMEMBERED_ATTRIBUTES)
+def _default_attributes(op: str, changes: tuple[tuple[str, Any], ...]) -> Attributes:
+    made: Mapping[str, Any] = from_attrs(tvm.ir.make_node(_type_key(op), **dict(changes)))
     return Attributes(made)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvm_fusionx.ecg.graph import Attributes, Graph, Node, Value
+from tvm_fusionx.ecg.graph import CONSTANT, Attributes, Graph, Node, Value
 from tvm_fusionx.operators import COMMUTATIVE
 from tvm_fusionx.rewrite.term import LITERAL, ONE_OF, VARIABLE, Term
 
@@ -31,6 +32,8 @@ ROUNDING_CHAINS = frozenset(["add", "multiply"])
 
 # A longer chain is matched in pieces: matching is exponential in its length.
 _LONGEST_CHAIN = 8
+# In a longer one nothing is looked for before it is matched.
+_MOST_CALLS_OF_A_CHAIN = 64
 # Ways to match one rule at one call; symmetric patterns find each several times.
 _MOST_MATCHES = 32
 
@@ -43,8 +46,10 @@ class Group:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
-class Match:
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Match(NamedTuple):
     """Where a left side was found.
 
     Parameters
@@ -61,10 +66,10 @@ class Match:
         Links of the root's chain that the left side does not cover.
     """
 
-    values: Mapping[str, Value | Group] = field(default_factory=dict)
+    values: Mapping[str, Value | Group] = _NOTHING
     nodes: tuple[Node, ...] = ()
-    operators: Mapping[str, str] = field(default_factory=dict)
-    attributes: Mapping[tuple[str, str], Attributes] = field(default_factory=dict)
+    operators: Mapping[str, str] = _NOTHING
+    attributes: Mapping[tuple[str, str], Attributes] = _NOTHING
     rest: tuple[Value, ...] = ()
 
     def first(self, ops: frozenset[str]) -> Node | None:
@@ -106,6 +111,44 @@ def find_matches(
         if number == _MOST_MATCHES:
             return
         yield match
+
+
+class Outline(NamedTuple):
+    """What a left side asks of a call whatever its variables are: a quick way to say no.
+
+    Parameters
+    ----------
+    operators
+        Operators that the call may be of; ``constant`` for a number.
+    below
+        What it asks of what the call reads: each of some operand, or link of the call's chain.
+    """
+
+    operators: frozenset[str]
+    below: tuple[Outline, ...]
+
+
+def outline(pattern: Term) -> Outline:
+    """Return what a left side asks of operators; of what a variable stands for it asks nothing."""
+    operators = frozenset([CONSTANT] if pattern.op == LITERAL else pattern.operators)
+    links = _pattern_links(pattern) if operators <= CHAINS else pattern.operands
+    return Outline(operators, tuple(outline(item) for item in links if item.op != VARIABLE))
+
+
+def may_match(asked: Outline, node: Node) -> bool:
+    """Tell whether a left side may match at a call, by operators alone; if not, it does not."""
+    if node.op not in asked.operators:
+        return False
+    if not asked.below:
+        return True
+    read = [value.node for value in node.operands]
+    if node.op in CHAINS:
+        for other in read:  # which grows meanwhile
+            if other.op == node.op:
+                read.extend(value.node for value in other.operands)
+                if len(read) > _MOST_CALLS_OF_A_CHAIN:
+                    return True
+    return all(any(may_match(item, other) for other in read) for item in asked.below)
 
 
 def _matches(
@@ -152,7 +195,7 @@ def _all(
 def _bound(term: Term, value: Value | Group, match: Match) -> Iterator[Match]:
     known = match.values.get(term.name)
     if known is None:
-        yield replace(match, values={**match.values, term.name: value})
+        yield match._replace(values={**match.values, term.name: value})
     elif known is value or (isinstance(known, Group) and known == value):
         yield match
 
@@ -169,11 +212,12 @@ def _entered(term: Term, node: Node, match: Match) -> Match | None:
     key = (node.op, term.tag or (term.name if term.op == ONE_OF else ""))
     if match.attributes.get(key, node.attrs) != node.attrs:
         return None
-    return replace(
-        match,
-        nodes=(*match.nodes, node),
-        operators=operators,
-        attributes={**match.attributes, key: node.attrs},
+    return Match(
+        match.values,
+        (*match.nodes, node),
+        operators,
+        {**match.attributes, key: node.attrs},
+        match.rest,
     )
 
 
@@ -233,7 +277,7 @@ def _assigned(
         if not links:
             yield match
         elif is_root:
-            yield replace(match, rest=links)
+            yield match._replace(rest=links)
         return
     position = min(range(len(patterns)), key=lambda item: _freedom(patterns[item], match))
     pattern = patterns[position]

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.rewrite.matching import Match, find_matches, with_groups_joined
+from tvm_fusionx.rewrite.matching import Match, find_matches, may_match, outline, with_groups_joined
 from tvm_fusionx.rewrite.term import Term, variable
 from tvm_fusionx.rewrite.writing import CannotWriteError, Writing, write
 
@@ -233,9 +233,10 @@ def declared(made: Rule) -> Rule:
     assert right is not None
     checks = [(check, frozenset(inspect.signature(check).parameters)) for check in made.conditions]
     keeps_bits = made.numeric_class is NumericClass.EXACT
+    asked = outline(left)
 
     def attempts(graph: Graph, node: Node) -> Iterator[Attempt]:
-        if not _is_in(made.domain, node):
+        if not may_match(asked, node) or not _is_in(made.domain, node):
             return
         for match in find_matches(graph, left, node[0], keeps_bits=keeps_bits):
             yield _writer(graph, node, right, match, checks)
