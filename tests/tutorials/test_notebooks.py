@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.devices.emulated_board import require_emulation
+from tvm_fusionx.devices.emulation import EMULATOR
 
 TUTORIALS = Path(__file__).resolve().parents[2] / "tutorials"
 NOTEBOOKS = sorted(TUTORIALS.glob("*.ipynb"))
@@ -32,6 +37,15 @@ def test_a_notebook_is_stored_clean(path: Path) -> None:
     assert path.stat().st_size < LARGEST_STORED_BYTES
 
 
+def _require_programs(names: Sequence[str]) -> None:
+    """Skip without the programs that a notebook says it needs."""
+    missing = [name for name in names if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"missing programs: {' '.join(missing)}")
+    if EMULATOR in names:
+        require_emulation()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +53,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         "nbclient", reason="nbclient is not installed: pip install nbclient ipykernel"
     )
     notebook = nbformat.read(path, as_version=4)
+    _require_programs(notebook.metadata.get("fusionx", {}).get("programs", ()))
     # The kernel is a process of its own, in a folder where the checkout is not on the path.
     monkeypatch.setenv("PYTHONPATH", str(TUTORIALS.parent))
     client = nbclient.NotebookClient(
