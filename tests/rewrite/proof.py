@@ -206,6 +206,7 @@ OTHER_ATTRIBUTES: tuple[dict[str, dict[str, Any]], ...] = (
     {"clip": {"a_min": -4.0, "a_max": -3.0}},
     {"concatenate": {"axis": 0}},
     {"concatenate": {"axis": 1}},
+    {"concatenate": {"axis": 2}},
     {"mean": {"axis": [1], "keepdims": True}},
     {"nn.avg_pool2d": {"pool_size": [3, 3], "padding": [1, 1], "count_include_pad": True}},
     {"nn.avg_pool2d": {"pool_size": [3, 3], "padding": [1, 1]}},

@@ -88,6 +88,16 @@ def test_a_right_shift_stays_before_the_sum() -> None:
     assert rewrite(found) == []
 
 
+def test_the_rule_that_lp_fusion_prints() -> None:
+    """(E + F)*G + (E + F)*H -> (E + F)*(G + H), E a product of matrices: one layer of four."""
+
+    def make() -> Graph:
+        shifted = relay.nn.dense(a, const(8, 8)) + b
+        return graph(shifted * c + shifted * var("d", 4, 8))
+
+    assert _rewritten(make(), make()) == ["add", "add", "multiply", "nn.dense"]
+
+
 # ---- Figure 2 -----------------------------------------------------------------------------------
 
 FIGURE: dict[str, tuple[Callable[[], relay.Expr], list[str]]] = {

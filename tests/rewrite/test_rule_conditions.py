@@ -309,6 +309,115 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         ),
         "the batches differ",
     ),
+    "cast that loses digits": (
+        "merge_casts",
+        lambda: relay.cast(relay.cast(x, "float16"), "float32"),
+        None,
+    ),
+    "cast of large integers to floats": (
+        "merge_casts",
+        lambda: relay.cast(relay.cast(var("wide", 4, dtype="int64"), "float64"), "int32"),
+        None,
+    ),
+    "joined transposes to different places": (
+        "join_before_transpose",
+        lambda: relay.concatenate(
+            [relay.transpose(var(f"{axes}", 4, 4, 4), axes) for axes in ([0, 2, 1], [1, 0, 2])],
+            axis=0,
+        ),
+        None,
+    ),
+    "joined slices with a gap": (
+        "concatenation_of_slices",
+        lambda: relay.concatenate(
+            [relay.strided_slice(x, [0], [2]), relay.strided_slice(x, [3], [4])], axis=0
+        ),
+        None,
+    ),
+    "joined slices in another order": (
+        "concatenation_of_slices",
+        lambda: relay.concatenate(
+            [relay.strided_slice(x, [2], [4]), relay.strided_slice(x, [0], [2])], axis=0
+        ),
+        None,
+    ),
+    "slice across two joined parts": (
+        "slice_of_concatenation",
+        lambda: relay.strided_slice(relay.concatenate([x, y], axis=0), [3], [5]),
+        None,
+    ),
+    "pools whose windows would reach across": (
+        "join_before_pool",
+        lambda: relay.concatenate([relay.nn.max_pool2d(item) for item in (image, planes)], axis=2),
+        "windows would reach across the parts",
+    ),
+    "joined functions of what is computed": (
+        "join_before_function",
+        lambda: relay.concatenate(
+            [relay.nn.relu(relay.nn.dense(item, const(8, 8))) for item in (x, y)], axis=0
+        ),
+        "a part is computed, and the function with it",
+    ),
+    "broadcast of both operands": (
+        "drop_broadcast_of_first_operand",
+        lambda: relay.broadcast_to(var("row", 1, 8), (4, 8)) + var("other", 1, 8),
+        "the other operand does not have all of the extents",
+    ),
+    "factor inside a padding of ones": (
+        "fold_input_factor_into_kernel",
+        lambda: relay.nn.conv2d(
+            relay.nn.pad(image * const(4, 1, 1), ((0, 0), (0, 0), (1, 1), (1, 1)), 1.0), kernel
+        ),
+        "the padding is not of zeros, and not scaled",
+    ),
+    "factor inside a padding of edges": (
+        "fold_input_factor_into_kernel",
+        lambda: relay.nn.conv2d(
+            relay.nn.pad(image * const(4, 1, 1), ((0, 0), (0, 0), (1, 1), (1, 1)), pad_mode="edge"),
+            kernel,
+        ),
+        "the padding is not of zeros, and not scaled",
+    ),
+    "factor of fewer channels than are padded": (
+        "fold_input_factor_into_kernel",
+        lambda: relay.nn.conv2d(
+            relay.nn.pad(
+                var("thin", 1, 3, 8, 8) * const(3, 1, 1), ((0, 0), (0, 1), (0, 0), (0, 0))
+            ),
+            kernel,
+        ),
+        None,
+    ),
+    "shift of an image that is padded": (
+        "fold_input_summand_into_convolution",
+        lambda: relay.nn.conv2d(image + const(4, 1, 1), kernel, padding=(1, 1)) + const(6, 1, 1),
+        "what is padded with is not shifted",
+    ),
+    "shift inside a padding": (
+        "fold_input_summand_into_convolution",
+        lambda: (
+            relay.nn.conv2d(
+                relay.nn.pad(image + const(4, 1, 1), ((0, 0), (0, 0), (1, 1), (1, 1))), kernel
+            )
+            + const(6, 1, 1)
+        ),
+        "what is padded with is not shifted",
+    ),
+    "shift before a convolution without a bias": (
+        "fold_input_summand_into_convolution",
+        lambda: relay.nn.conv2d(image + const(4, 1, 1), kernel),
+        None,
+    ),
+    "shift before a convolution of groups": (
+        "fold_input_summand_into_convolution",
+        lambda: (
+            relay.nn.conv2d(
+                image + const(4, 1, 1), const(6, 2, 3, 3), groups=2, channels=6, kernel_size=(3, 3)
+            )
+            + const(6, 1, 1)
+        ),
+        None,
+    ),
     "convolutions whose readers compute": (
         "merge_convolutions_of_one_image",
         lambda: relay.Tuple(

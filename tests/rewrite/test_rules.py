@@ -140,6 +140,30 @@ REWRITTEN: dict[str, list[tuple[Callable[[], relay.Expr], list[str]]]] = {
             ["concatenate", "concatenate", "nn.dense", *["strided_slice"] * 4],
         ),
     ],
+    "fold_input_factor_into_kernel": [
+        (
+            lambda: relay.nn.conv2d(
+                relay.nn.pad(image * const(4, 1, 1), ((0, 0), (0, 0), (1, 1), (0, 2))), kernel
+            ),
+            ["nn.pad", "nn.conv2d"],
+        ),
+        (
+            lambda: relay.nn.conv2d(
+                image * relay.const(0.5), const(4, 1, 3, 3), groups=4, channels=4, padding=(1, 1)
+            ),
+            ["nn.conv2d"],
+        ),
+    ],
+    "fold_input_summand_into_convolution": [
+        (
+            lambda: relay.nn.conv2d(image + relay.const(0.5), kernel) + const(6, 1, 1),
+            ["nn.conv2d", "add"],
+        ),
+        (
+            lambda: relay.nn.conv2d(image + const(4, 1, 1), kernel) + relay.const(2.0),
+            ["nn.conv2d", "add"],
+        ),
+    ],
     "merge_products_of_one_input": [
         (
             lambda: _fan_out(const(6, 8, seed=1), const(3, 8, seed=2)),

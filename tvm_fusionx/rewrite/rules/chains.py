@@ -7,6 +7,7 @@ from typing import Any
 from tvm_fusionx.ecg.construct import slice_axis
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.rewrite.rule import Law, NumericClass, Replacement, constant, graph_rule
+from tvm_fusionx.rewrite.rules.pieces import slice_range
 from tvm_fusionx.rewrite.term import op
 
 # A tall product in the middle, for which the other grouping is less work.
@@ -78,22 +79,9 @@ def group_products_to_the_left(graph: Graph, node: Node) -> list[Replacement] | 
     return [(node[0], _product(graph, node, (head, False), last))]
 
 
-def _sliced(node: Node) -> tuple[int, int, int] | None:
-    """Return axis, start and stop of a slice of one axis by steps of one."""
-    source, result = node.operands[0].shape, node.outputs[0].shape
-    changed = [axis for axis, extent in enumerate(source) if result[axis] != extent]
-    attrs = node.attrs
-    if len(changed) != 1 or any(step != 1 for step in attrs.get("strides") or ()):
-        return None
-    axes = [int(axis) % len(source) for axis in attrs.get("axes") or range(len(attrs["begin"]))]
-    start = int(attrs["begin"][axes.index(changed[0])])
-    start += source[changed[0]] if start < 0 else 0
-    return changed[0], start, start + result[changed[0]]
-
-
 def _sliced_product(node: Node, op_name: str, axis: int) -> tuple[Node, int, int] | None:
     """Return the product that a slice along one axis reads, with the slice's start and stop."""
-    value, sliced = node.operands[0], _sliced(node)
+    value, sliced = node.operands[0], slice_range(node)
     if value.op != op_name or sliced is None or sliced[0] != axis:
         return None
     return value.node, sliced[1], sliced[2]

@@ -7,6 +7,7 @@ from typing import Any
 from tvm_fusionx.ecg.construct import dense, reshape
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import default_attributes
+from tvm_fusionx.rewrite.matching import is_filled_with
 from tvm_fusionx.rewrite.rule import Law, NumericClass, Refused, Replacement, constant, graph_rule
 from tvm_fusionx.rewrite.term import op
 
@@ -119,19 +120,36 @@ def _is_plain(node: Node) -> bool:
     )
 
 
+def _unpadded(value: Value) -> Value:
+    """Return what a padding of rows and columns surrounds; the value itself where there is none."""
+    inner = value.node.operands[0] if value.op == "nn.pad" else value
+    return inner if inner.shape[:2] == value.shape[:2] else value
+
+
+def _why_not_scaled_alike(padding: Node) -> str | None:
+    is_zero = padding.attrs["pad_mode"] == "constant" and is_filled_with(padding.operands[1], 0)
+    return None if is_zero else "the padding is not of zeros, and not scaled"
+
+
 @graph_rule(
     roots=("nn.conv2d",),
     law=Law.ASSOCIATIVE,
     numeric_class=NumericClass.REASSOCIATES,
-    example=lambda x, k, w: op.nn.conv2d(x * k, w),
+    example=lambda x, k, w, y, v: (op.nn.conv2d(x * k, w), op.nn.conv2d(op.nn.pad(y * k, 0.0), v)),
     **IMAGE,
     k=constant(2, 1, 1),
-    attributes={"nn.conv2d": {"padding": [1, 1]}},
+    y=(1, 2, 4, 4),
+    v=constant(3, 2, 3, 3),
+    attributes={
+        "nn.conv2d": {"padding": [1, 1]},
+        "nn.pad": {"pad_width": [[0, 0], [0, 0], [1, 0], [0, 2]]},
+    },
 )
 def fold_input_factor_into_kernel(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
     """conv(x*k, W) -> conv(x, W*k) for a constant factor of each channel; zeros of pads stay."""
     data, weight = node.operands
-    found = _channel_factor(data, "multiply") if _is_plain(node) else None
+    inner = _unpadded(data) if _is_plain(node) else data
+    found = _channel_factor(inner, "multiply") if _is_plain(node) else None
     if found is None:
         return None
     source, factor = found
@@ -140,16 +158,60 @@ def fold_input_factor_into_kernel(graph: Graph, node: Node) -> list[Replacement]
     if factor.type.elements > 1 and groups != 1 and not is_depthwise:
         return Refused("the factor differs between the groups' channels")
     reason = _why_not_own(graph, weight)
+    if reason is None and inner is not data:
+        reason = _why_not_scaled_alike(data.node)
     if reason is not None:
         return Refused(reason)
+    if inner is not data:
+        operands = [source, data.node.operands[1]]
+        source = graph.call("nn.pad", operands, data.node.attrs, name=data.node.name)
     shape = (-1, 1, 1, 1) if is_depthwise else (1, -1, 1, 1)
     extents = [factor.type.elements if extent < 0 else 1 for extent in shape]
     scaled = graph.call("multiply", [weight, reshape(graph, factor, extents)], name=node.name)
     return [(node[0], graph.call(node.op, [source, scaled], node.attrs, name=node.name))]
 
 
+@graph_rule(
+    roots=("add",),
+    law=Law.DISTRIBUTIVE,
+    numeric_class=NumericClass.REASSOCIATES,
+    example=lambda x, b, w, c: op.nn.conv2d(x + b, w) + c,
+    **IMAGE,
+    b=constant(2, 1, 1),
+    c=constant(3, 1, 1),
+)
+def fold_input_summand_into_convolution(
+    graph: Graph, node: Node
+) -> list[Replacement] | Refused | None:
+    """conv(x + b, W) + c -> conv(x, W) + (c + W.b) for constants, where no zeros are padded."""
+    for result, bias in (node.operands, tuple(reversed(node.operands))):
+        if result.op != "nn.conv2d" or not bias.is_constant or result.type != node.outputs[0]:
+            continue
+        product = result.node
+        data, weight = product.operands
+        found = _channel_factor(_unpadded(data), "add") if _is_plain(product) else None
+        if found is None or not weight.is_constant or product.attrs["groups"] != 1:
+            continue
+        if data.op == "nn.pad" or any(int(item) for item in product.attrs["padding"]):
+            return Refused("what is padded with is not shifted")
+        source, summand = found
+        kernel_sum = default_attributes("sum", axis=[2, 3], keepdims=False)
+        totals = graph.call("sum", [weight], kernel_sum, name=node.name)
+        row = graph.call(
+            "broadcast_to",
+            [reshape(graph, summand, (1, summand.type.elements))],
+            default_attributes("broadcast_to", shape=[1, data.shape[1]]),
+        )
+        moved = reshape(graph, dense(graph, row, totals, node.name), (1, weight.shape[0], 1, 1))
+        total = graph.call("add", [bias, moved], name=node.name)
+        out = graph.call(product.op, [source, weight], product.attrs, name=product.name)
+        return [(node[0], graph.call("add", [out, total], name=node.name))]
+    return None
+
+
 RULES = (
     fold_input_factor_into_dense,
     fold_input_summand_into_bias,
     fold_input_factor_into_kernel,
+    fold_input_summand_into_convolution,
 )
