@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvm_fusionx.errors import ModelError
 from tvm_fusionx.zoo import recipe
 
 
@@ -44,3 +45,9 @@ def test_a_maker_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     row = recipe.network("vgg.vgg99", "none", lambda: {"image": np.zeros((1, 1, 8, 8), np.float32)})
     with pytest.raises(AttributeError, match="vgg99"):
         row.write(row.sample(), tmp_path / "model.onnx", "torchscript")
+
+
+def test_a_model_of_onnx_alone_has_no_program(tmp_path: Path) -> None:
+    row = recipe.packaged_ocr("a model", "model.onnx", (32, 32), lambda *_: np.zeros(1, np.float32))
+    with pytest.raises(ModelError, match="a model made with torch"):
+        row.write({}, tmp_path / "model.pt2", "program")

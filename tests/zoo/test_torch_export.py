@@ -50,3 +50,13 @@ def test_small_bert_agrees_with_torch(exporter, tmp_path):
     with torch.no_grad():
         expected = model(torch.from_numpy(ids), torch.from_numpy(mask)).last_hidden_state.numpy()
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_a_program_computes_what_the_module_computes(tmp_path):
+    module = torch.nn.Linear(3, 2).eval()
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+    path = tmp_path / "linear.pt2"
+    export_module(lambda: module, (value,), path, ("x",), ("y",), "program")
+    with torch.no_grad():
+        found = torch.export.load(str(path)).module()(torch.from_numpy(value))
+        assert torch.equal(found, module(torch.from_numpy(value)))

@@ -26,7 +26,7 @@ from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.library import build_versions
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.difference import measure_difference, worst
-from tvm_fusionx.report.peers import PEERS, PreparedPeer, prepare_peer
+from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.timing import Latency, describe_failure, threads_apart, time_interleaved
@@ -37,6 +37,7 @@ OURS = "fusionx"
 TVM = "tvm"
 UNFUSED = "unfused"
 SIDES = (TVM, UNFUSED, *PEERS)
+DEFAULT_SIDES = (TVM, UNFUSED, *ONNX_PEERS)
 
 DEFAULT_TARGET = "llvm -mcpu=native"
 DEFAULT_REPEAT = 50
@@ -94,7 +95,7 @@ class BenchResult:
 def bench(
     model: str | Path | Any,
     target: str | tvm.target.Target = DEFAULT_TARGET,
-    vs: Sequence[str] = SIDES,
+    vs: Sequence[str] = DEFAULT_SIDES,
     *,
     threads: int | None = None,
     repeat: int = DEFAULT_REPEAT,

@@ -73,7 +73,8 @@ def export(
         Where to write the file; its folder must exist.
     exporter
         ``"torchscript"`` (opset 17) or ``"dynamo"`` (opset 18), for models made with torch; models
-        that are published as ONNX files are copied as they are.
+        that are published as ONNX files are copied as they are. ``"program"`` writes torch's
+        exported program instead of an ONNX file.
 
     Returns
     -------
@@ -83,7 +84,7 @@ def export(
     Raises
     ------
     ModelError
-        If the zoo has no such model.
+        If the zoo has no such model, or no torch program of it.
     MissingDependencyError
         If a package that the model needs is not installed; nothing is ever downloaded.
     """

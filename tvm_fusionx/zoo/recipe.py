@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvm_fusionx.errors import ModelError
 from tvm_fusionx.zoo import sentences
 from tvm_fusionx.zoo.packages import find_packaged_file, import_zoo_package
 from tvm_fusionx.zoo.torch_export import Exporter, call_with_names, export_module
@@ -47,6 +48,13 @@ class Recipe:
 def _copy_packaged(
     distribution: str, file_name: str, inputs: Inputs, path: Path, exporter: Exporter
 ) -> None:
+    if exporter == "program":
+        raise ModelError(
+            f"torch's program of {file_name}",
+            expected="a model made with torch",
+            found=f"one that {distribution} carries as an ONNX file alone",
+            next_step='Export it as an ONNX file: exporter="torchscript".',
+        )
     shutil.copyfile(find_packaged_file(distribution, file_name), path)
 
 

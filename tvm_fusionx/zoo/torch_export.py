@@ -3,6 +3,7 @@
 The TorchScript exporter (``dynamo=False``) is the default: it needs nothing beyond torch, and
 leaves the shape arithmetic, ``Identity`` and ``Constant`` nodes in the file that a front end has to
 cope with. ``exporter="dynamo"`` is the newer form: fewer nodes, opset 18. onnx 1.17 accepts both.
+``exporter="program"`` writes torch's own file, for runtimes that read that and not ONNX.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 from tvm_fusionx.zoo.packages import import_zoo_package
 
-Exporter = Literal["torchscript", "dynamo"]
+Exporter = Literal["torchscript", "dynamo", "program"]
 # 17 is the first opset with LayerNormalization; the newer exporter writes nothing below 18.
 OPSETS: Mapping[Exporter, int] = {"torchscript": 17, "dynamo": 18}
 
@@ -41,7 +42,7 @@ def export_module(
     output_names: Sequence[str],
     exporter: Exporter,
 ) -> None:
-    """Write the module as an ONNX file of static shapes.
+    """Write the module as an ONNX file of static shapes, or as an exported program of torch.
 
     Parameters
     ----------
@@ -54,9 +55,12 @@ def export_module(
     input_names, output_names
         Names in the ONNX graph.
     exporter
-        Which of torch's two exporters to use.
+        Which of torch's exporters to use.
     """
     torch = import_zoo_package("torch")
+    if exporter == "program":
+        _save_program(torch, make_module(), arguments, path)
+        return
     options: dict[str, Any] = {"dynamo": False}
     if exporter == "dynamo":
         import_zoo_package("onnxscript")
@@ -75,3 +79,14 @@ def export_module(
             verbose=False,
             **options,
         )
+
+
+def _save_program(torch: Any, module: Any, arguments: Sequence[Any], path: Path) -> None:
+    """Write torch's exported program, in which attention is the one call that torch has for it."""
+    for part in module.modules():
+        if hasattr(part, "set_attn_implementation"):
+            part.set_attn_implementation("sdpa")
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(module, tuple(map(torch.from_numpy, arguments)))
+    torch.export.save(program, str(path))

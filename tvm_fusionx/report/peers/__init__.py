@@ -21,7 +21,14 @@ PEERS: Mapping[str, str] = {
     "openvino": "open_vino",
     "mnn": "mnn_session",
     "ncnn": "ncnn_net",
+    "torch": "torch_eager",
+    "torch-compile": "torch_compile",
+    "executorch": "executorch_method",
+    "litert": "lite_rt",
 }
+
+# Those that read ONNX files; the others take the torch module that a model was made from.
+ONNX_PEERS = ("ort", "openvino", "mnn", "ncnn")
 
 
 @dataclass(frozen=True)

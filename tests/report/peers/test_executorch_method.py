@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.report.peers.small_program import check_program
+
+pytest.importorskip("executorch")
+
+
+@pytest.mark.slow
+def test_it_computes_what_torch_computes(tmp_path: Path) -> None:
+    check_program("executorch", tmp_path)

@@ -1,0 +1,53 @@
+"""LiteRT (TensorFlow Lite) on the CPU, with its XNNPACK delegate, in float32."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.report.peers import PreparedPeer
+from tvm_fusionx.report.peers.torch_program import convert_apart, program_file
+
+CONVERT = """
+import sys, torch, litert_torch
+program = torch.export.load(sys.argv[1])
+litert_torch.convert(program.module(), program.example_inputs[0]).export(sys.argv[2])
+"""
+
+
+def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+    """Convert the model's exported program with litert-torch and return an interpreter on it."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    with tempfile.TemporaryDirectory(prefix="fusionx-litert-") as folder:
+        program = program_file(model, inputs, Path(folder))
+        converted = Path(folder) / "model.tflite"
+        convert_apart("litert_torch", CONVERT, program, converted)
+        interpreter = Interpreter(model_content=converted.read_bytes(), num_threads=threads)
+    interpreter.allocate_tensors()
+    (signature,) = interpreter.get_signature_list().values()
+    runner = interpreter.get_signature_runner()
+    takes, gives = runner.get_input_details(), runner.get_output_details()
+    for name, value in zip(_in_order(signature["inputs"]), inputs.values(), strict=True):
+        interpreter.set_tensor(takes[name]["index"], value.astype(takes[name]["dtype"]))
+    indices = [gives[name]["index"] for name in _in_order(signature["outputs"])]
+
+    def outputs(_: Any) -> list[np.ndarray]:
+        return [np.array(interpreter.get_tensor(index)) for index in indices]
+
+    return PreparedPeer(
+        name="litert",
+        version=metadata.version("ai-edge-litert"),
+        run=interpreter.invoke,
+        outputs=outputs,
+    )
+
+
+def _in_order(names: list[str]) -> list[str]:
+    """Return names such as ``args_0`` by their number."""
+    return sorted(names, key=lambda name: int(name.rpartition("_")[2]))
