@@ -88,6 +88,8 @@ def _negated(rule: Rule) -> Rule:
         if answer is None or isinstance(answer, Refused):
             return answer
         (old, new), *others = answer
+        if new.is_constant and not new.array.any():
+            return [(old, graph.constant(new.array + 1)), *others]  # zero has no sign
         wrong = "logical_not" if new.dtype == "bool" else "negative"
         return [(old, graph.call(wrong, [new])), *others]
 

@@ -96,6 +96,9 @@ def _variable(
         numbers = generator.choice(POWERS_OF_TWO, example.shape)
         return graph.constant(numbers * generator.choice((-1, 1), example.shape), dtype)
     kind = "bool" if name.startswith("is_") else dtype
+    if example.kind is Kind.FINITE:
+        whole = graph.input(name, TensorType(example.shape, "int8"))
+        return graph.call("cast", [whole], default_attributes("cast", dtype=dtype))
     value = graph.input(name, TensorType(example.shape, kind))
     if example.kind is Kind.INPUT:
         return value

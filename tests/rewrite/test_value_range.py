@@ -13,6 +13,7 @@ from tvm_fusionx.ecg import Value
 from tvm_fusionx.rewrite.value_range import MONOTONE, Range, range_of
 
 x, y = var("x", 4, 8), var("y", 4, 8)
+n = var("n", 4, 8, dtype="int8")
 CHAIN = 60
 
 
@@ -55,6 +56,18 @@ BOUNDS: dict[str, tuple[Callable[[], relay.Expr], float, float]] = {
     "taken": (lambda: relay.take(relay.sigmoid(x), relay.const([5, 1]), axis=0), 0, 1),
     "power": (lambda: relay.power(relay.abs(x), relay.const(2.5)), 0, math.inf),
     "unknown operator": (lambda: relay.cumsum(relay.abs(x)), -math.inf, math.inf),
+    "whole numbers": (lambda: n, -128, 127),
+    "whole numbers, cast": (lambda: relay.cast(n, "float32") * relay.const(0.5), -64, 63.5),
+    "numbers, cast to whole ones": (
+        lambda: relay.cast(relay.tanh(x) * relay.const(3.5), "int32"),
+        -3,
+        3,
+    ),
+    "truth": (lambda: relay.less(x, y), 0, 1),
+    "truth, cast": (lambda: relay.const(1.0) - relay.cast(relay.less(x, y), "float32"), 0, 1),
+    "absolute value that wraps around": (lambda: relay.abs(n), -128, 127),
+    "sum that wraps around": (lambda: n + n, -128, 127),
+    "cast that does not fit": (lambda: relay.cast(relay.exp(x), "int8"), -128, 127),
     "further back than is looked": (lambda: _deep(relay.abs(x)), -math.inf, math.inf),
 }
 
@@ -81,6 +94,9 @@ def test_only_what_cannot_be_nan_is_finite() -> None:
     assert range_of(_value(relay.exp(number) * const(8))).is_finite
     assert not range_of(_value(relay.sigmoid(x))).is_finite
     assert not range_of(_value(relay.const(np.inf))).is_finite
+    assert range_of(_value(relay.exp(relay.cast(n, "float64")))).is_finite
+    assert not range_of(_value(relay.exp(relay.cast(n, "float32")))).is_finite
+    assert not range_of(_value(relay.cast(x, "bfloat16"))).is_finite
 
 
 def test_an_infinite_or_undefined_constant() -> None:

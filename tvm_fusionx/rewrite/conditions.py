@@ -78,6 +78,11 @@ def negative(*names: str) -> Why:
     return each(names, why_not_negative)
 
 
+def finite(*names: str) -> Why:
+    """Return the condition that every element of the variables is a finite number."""
+    return each(names, why_not_finite)
+
+
 def same_shape(*names: str) -> Why:
     """Return the condition that the variables have one shape."""
 
@@ -131,6 +136,11 @@ def why_not_positive(value: Value) -> str | None:
 def why_not_negative(value: Value) -> str | None:
     """Refuse what might be zero or positive."""
     return None if range_of(value).is_negative else "an operand may be zero or positive"
+
+
+def why_not_finite(value: Value) -> str | None:
+    """Refuse what might be infinite, or no number at all."""
+    return None if range_of(value).is_finite else "an operand may be infinite or NaN"
 
 
 def why_not_nonzero(value: Value) -> str | None:

@@ -52,6 +52,7 @@ class Kind(Enum):
     CONSTANT = "constant"
     NON_NEGATIVE = "input that is never negative"
     POSITIVE = "input of 0.5 or more"
+    FINITE = "input of whole numbers, cast"
     PRODUCT = "product of two matrices"
 
 
@@ -87,6 +88,11 @@ def non_negative(*shape: int) -> Example:
 def positive(*shape: int) -> Example:
     """Return an example that the value analysis knows to be above zero."""
     return Example(shape, Kind.POSITIVE)
+
+
+def finite(*shape: int) -> Example:
+    """Return an example that the value analysis knows to be finite numbers."""
+    return Example(shape, Kind.FINITE)
 
 
 def _example(example: Any) -> Example:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Node, Value
+from tvm_fusionx.ecg.types import TensorType
 
 # How many calls one question looks at: it is asked of one operand, not of the whole graph.
 _MOST_CALLS = 48
@@ -59,6 +60,7 @@ class Range:
 
 
 ANYTHING = Range()
+_BOOLEAN = Range(0.0, 1.0, True)
 _UNIT = Range(0.0, 1.0)
 
 
@@ -140,8 +142,8 @@ def range_of(value: Value) -> Range:
             looked_at += 1
             stack.extend(waiting)
             continue
-        operands = [known.get(operand, ANYTHING) for operand in item.node.operands]
-        known[item] = _of_call(item.node, operands)
+        operands = [known.get(each) or _of_type(each.type) for each in item.node.operands]
+        known[item] = _within_type(_of_call(item.node, operands), item.type)
     return known[value]
 
 
@@ -163,6 +165,30 @@ def _of_array(array: np.ndarray) -> Range:
     if math.isnan(low):
         return ANYTHING
     return Range(low, high, bool(np.all(np.isfinite(array))))
+
+
+def _of_type(type_: TensorType) -> Range:
+    """Return what the element type alone tells: whole numbers are finite."""
+    if type_.dtype == "bool":
+        return _BOOLEAN
+    if "int" not in type_.dtype:
+        return ANYTHING
+    limits = np.iinfo(type_.dtype)
+    return Range(float(limits.min), float(limits.max), True)
+
+
+_LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32", "float64")}
+
+
+def _within_type(found: Range, type_: TensorType) -> Range:
+    """Return a range as a type holds it: whole numbers wrap around, others overflow."""
+    if not type_.is_float:
+        limits = _of_type(type_)
+        wraps = found.low < limits.low or found.high > limits.high
+        return limits if wraps else Range(found.low, found.high, limits.is_finite)
+    largest = _LARGEST.get(type_.dtype, 0.0)
+    overflows = found.low < -largest or found.high > largest
+    return Range(found.low, found.high, found.is_finite and not overflows)
 
 
 def _of_call(node: Node, operands: list[Range]) -> Range:
@@ -239,6 +265,18 @@ def _clip(node: Node, operands: list[Range]) -> Range:
     return Range(min(max(operands[0].low, low), high), max(min(operands[0].high, high), low))
 
 
+def _cast(node: Node, operands: list[Range]) -> Range:
+    """Return the range of a type's numbers next to the operand's; what does not fit is anything."""
+    (operand,), dtype = operands, node.outputs[0].dtype
+    if dtype == "bool" or not operand.is_bounded:
+        return operand if dtype in _LARGEST else ANYTHING
+    if dtype in _LARGEST:
+        with np.errstate(over="ignore"):
+            low, high = (float(np.asarray(e).astype(dtype)) for e in (operand.low, operand.high))
+        return Range(low, high)
+    return Range(math.trunc(operand.low), math.trunc(operand.high))
+
+
 def _average(node: Node, operands: list[Range]) -> Range:
     zero = Range(0.0, 0.0)
     return operands[0].hull(zero)
@@ -253,6 +291,7 @@ _TRANSFERS: dict[str, _Transfer] = {
     **dict.fromkeys(_SELECTIONS, _selection),
     "abs": _abs,
     "add": _add,
+    "cast": _cast,
     "clip": _clip,
     "divide": _divide,
     "maximum": lambda node, operands: Range(

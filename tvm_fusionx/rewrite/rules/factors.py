@@ -5,11 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from tvm_fusionx.ecg.fold import LARGEST_FOLDED_BYTES
 from tvm_fusionx.ecg.graph import Value
 from tvm_fusionx.operators import CONTRACTIONS, REORGANIZE
-from tvm_fusionx.rewrite.conditions import constants, why_not_varying
-from tvm_fusionx.rewrite.rule import Domain, Law, rule
-from tvm_fusionx.rewrite.term import Term, op
+from tvm_fusionx.rewrite.conditions import constants, finite, why_not_varying
+from tvm_fusionx.rewrite.rule import Domain, Law, NumericClass, rule
+from tvm_fusionx.rewrite.rule import finite as finite_example
+from tvm_fusionx.rewrite.term import Term, computed, op
+from tvm_fusionx.rewrite.writing import Writing
 
 distributive = partial(rule, law=Law.DISTRIBUTIVE)
 wrapping = partial(distributive, domain=Domain.ANY)
@@ -149,7 +154,36 @@ def log_softmax_without_shift(x: Term, c: Term) -> Term:
     return op.nn.log_softmax(x)
 
 
+# ---- what is nothing, where numbers are finite --------------------------------------------------
+
+
+def _zeros(writing: Writing, a: Value) -> Value | str:
+    if a.type.bytes > LARGEST_FOLDED_BYTES:
+        return "the zeros are too large to keep"
+    return writing.graph.constant(np.zeros(a.shape), a.dtype)
+
+
+zeros = computed(_zeros)
+vanishing = partial(
+    wrapping, numeric_class=NumericClass.CONDITIONAL, when=finite("a"), a=finite_example(4, 8)
+)
+
+
+@vanishing(lhs=lambda a: a * 0.0)
+def product_with_zero(a: Term) -> Term:
+    """a*0 -> 0 where a is finite: a mask switched off."""
+    return zeros(a)
+
+
+@vanishing(lhs=lambda a: a - a)
+def difference_from_itself(a: Term) -> Term:
+    """a - a -> 0 where a is finite."""
+    return zeros(a)
+
+
 RULES = (
+    product_with_zero,
+    difference_from_itself,
     factor_square,
     square_of_sum,
     square_of_difference,
