@@ -45,13 +45,6 @@ EXTRAS = {
         "onnxruntime>=1.20",
         "openvino>=2025.0",
     ],
-    # Runtimes that convert from torch modules; 1.3 GB, with JAX and an MLIR of their own, so that
-    # nothing else here installs them.
-    "peers-extra": [
-        "ai-edge-litert>=2.3",
-        "executorch>=1.5",
-        "litert-torch>=0.10",
-    ],
     # Exports the models that tests and benchmarks run.
     "zoo": [
         "onnxscript>=0.5",

@@ -18,14 +18,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 EXTRAS = "tvm,onnx,tune,peers,zoo,demo,saturate,dev"
-# Runtimes of the extra `peers-extra` and a converter that is installed without what it asks for:
-# pinned as checked, as resolving them would bring a gigabyte of further packages into the list.
-PINNED_BY_HAND = {
-    "ai-edge-litert": "2.3.0",
-    "executorch": "1.5.1",
-    "litert-torch": "0.10.0",
-    "onnx2torch": "1.5.15",
-}
 # What torch's build for NVIDIA cards asks for; `make` installs the build for CPUs.
 CUDA_PREFIXES = ("cuda-", "nvidia-", "triton")
 HEADER = "# Made by requirements/lock.py; `make lock` writes it anew.\n"
@@ -51,7 +43,7 @@ def resolve(interpreter: str) -> tuple[str, dict[str, str]]:
         re.sub(r"[-_.]+", "-", entry["name"]).lower(): entry["version"].split("+")[0]
         for entry in metadata
     }
-    return version, PINNED_BY_HAND | {
+    return version, {
         name: version
         for name, version in versions.items()
         if name != "tvm-fusionx" and not name.startswith(CUDA_PREFIXES)

@@ -30,6 +30,11 @@ KEYS = {
     "build_s",
     "latency_ms",
     "errors",
+    "prepare_s",
+    "planned_bytes",
+    "code_bytes",
+    "memory_bytes",
+    "blocks",
 }
 SCHEMA_PAGE = Path(__file__).resolve().parents[2] / "docs" / "bench_schema.md"
 
@@ -69,6 +74,31 @@ def test_what_is_known_of_the_model_is_right(result: BenchResult) -> None:
     assert result.cosine == pytest.approx(1)
     assert result.threads == 1
     assert {"tvm_fusionx", "tvm", "ort"} <= set(result.versions)
+
+
+def test_what_each_side_took_to_get_ready_and_what_is_planned_is_kept(result: BenchResult) -> None:
+    assert set(result.prepare_s) == {"fusionx", "tvm", "unfused", "ort"}
+    assert result.prepare_s["fusionx"] == result.build_s
+    assert set(result.planned_bytes) == {"fusionx", "tvm", "unfused"}
+    for planned in result.planned_bytes.values():
+        assert planned["weights"] >= 4 * (8 * FEATURES + 8 + 8 * 8)
+        assert planned["activations"] >= 4 * ROWS * (FEATURES + 8)
+    assert result.code_bytes == result.memory_bytes == {}
+    assert result.blocks == []
+
+
+def test_a_thorough_one_has_sizes_memory_and_blocks() -> None:
+    result = fx.bench(perceptron(), TARGET, ("ort",), threads=1, repeat=1, thorough=True)
+    assert result.errors == {}
+    assert set(result.code_bytes) == {"fusionx"}
+    assert result.code_bytes["fusionx"] > 1000
+    assert set(result.memory_bytes) == {"fusionx", "ort"}
+    for memory in result.memory_bytes.values():
+        assert 0 < memory["before"] <= memory["peak"]
+        assert 0 < memory["after"] <= memory["peak"]
+    assert len(result.blocks) == result.kernels["fusionx"]
+    assert sum(block["flops"] or 0 for block in result.blocks) >= 2 * ROWS * 8 * (FEATURES + 8)
+    assert all(block["us"] > 0 and block["bytes"] > 0 for block in result.blocks)
 
 
 def test_the_result_is_written_as_json(result: BenchResult, tmp_path: Path) -> None:

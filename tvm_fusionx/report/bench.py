@@ -20,14 +20,16 @@ from tvm import relay
 from tvm_fusionx.block_calls import post_order
 from tvm_fusionx.errors import InputError
 from tvm_fusionx.frontend import from_onnx
-from tvm_fusionx.fused_build import build_fused
-from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
+from tvm_fusionx.fused_build import FusedBuild, build_fused, kernel_notes
+from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of, random_inputs
 from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.library import build_versions
+from tvm_fusionx.library import build_versions, describe_library
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.difference import measure_difference, worst
+from tvm_fusionx.report.footprint import footprint, planned_bytes
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
+from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.timing import Latency, describe_failure, threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
@@ -66,6 +68,11 @@ class BenchResult:
     build_s: float
     latency_ms: dict[str, Latency] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    prepare_s: dict[str, float] = field(default_factory=dict)
+    planned_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
+    code_bytes: dict[str, int] = field(default_factory=dict)
+    memory_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
+    blocks: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a dictionary that ``json.dumps`` takes."""
@@ -102,6 +109,7 @@ def bench(
     inputs: Mapping[str, Any] | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
     records: str | Path | None = None,
+    thorough: bool = False,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BenchResult:
     """Time `model` on every side, all in this process, taking turns, with the same threads.
@@ -120,6 +128,9 @@ def bench(
         Arrays by name; by default seeded random ones.
     shape, records
         As for ``fx.from_onnx`` and ``fx.build``.
+    thorough
+        Also measure the size of the code, the memory of a fresh process for each side, and the time
+        of each block of ours.
     on_stage
         Told what is being done, in words.
 
@@ -145,8 +156,10 @@ def bench(
 
     on_stage("building fusionx")
     started = time.perf_counter()
-    libraries = {OURS: build_fused(mod, resolved, params, records).library}
+    built = build_fused(mod, resolved, params, records)
+    libraries = {OURS: built.library}
     build_s = time.perf_counter() - started
+    prepare_s = {OURS: build_s}
     errors: dict[str, str] = {}
     builders: dict[str, Callable[[], Any]] = {
         TVM: lambda: build_plain(mod, resolved, params),
@@ -155,8 +168,10 @@ def bench(
     for side, build in builders.items():
         if side in vs:
             on_stage(f"building {side}")
+            started = time.perf_counter()
             try:
                 libraries[side] = build()
+                prepare_s[side] = time.perf_counter() - started
             except Exception as error:  # TVM's default does fail on valid models
                 errors[side] = describe_failure(error)
 
@@ -171,11 +186,24 @@ def bench(
         on_stage("computing the reference")
         ours = _outputs_of(executors[OURS])
         reference = _reference(path, arrays, executors)
-        peers = dict(_prepare_peers(vs, path, arrays, count, reference, errors, on_stage))
+        peers: dict[str, PreparedPeer] = {}
+        for side, peer, seconds in _prepare_peers(
+            vs, path, arrays, count, reference, errors, on_stage
+        ):
+            peers[side], prepare_s[side] = peer, seconds
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
         with threads_apart(count):
             latency_ms, failures = time_interleaved(sides, repeat)
+        code: dict[str, int] = {}
+        memory: dict[str, dict[str, int]] = {}
+        blocks: list[dict[str, Any]] = []
+        if thorough:
+            on_stage("measuring memory")
+            apart = tuple(side for side in peers if side in ONNX_PEERS)
+            code, memory = footprint(libraries, apart, path, arrays, count)
+            on_stage("timing blocks")
+            blocks = _block_times(built, _name_of(model), specs, arrays)
     difference = worst([measure_difference(a, b) for a, b in zip(ours, reference, strict=True)])
     return BenchResult(
         model=_name_of(model),
@@ -199,6 +227,13 @@ def bench(
         build_s=build_s,
         latency_ms=latency_ms,
         errors={**errors, **failures},
+        prepare_s=prepare_s,
+        planned_bytes={
+            side: planned_bytes(library).to_json() for side, library in libraries.items()
+        },
+        code_bytes=code,
+        memory_bytes=memory,
+        blocks=blocks,
     )
 
 
@@ -241,15 +276,20 @@ def _prepare_peers(
     reference: list[np.ndarray],
     errors: dict[str, str],
     on_stage: Callable[[str], None],
-) -> Iterator[tuple[str, PreparedPeer]]:
-    """Yield the peers that load and run once; the others' messages go into `errors`."""
+) -> Iterator[tuple[str, PreparedPeer, float]]:
+    """Yield the peers that load and run once, and the seconds that this took.
+
+    The others' messages go into `errors`.
+    """
     for side in vs:
         if side not in PEERS:
             continue
         on_stage(f"preparing {side}")
+        started = time.perf_counter()
         try:
             peer = prepare_peer(side, path, arrays, count)
             outputs = peer.outputs(peer.run())
+            seconds = time.perf_counter() - started
         except Exception as error:  # another runtime may raise anything
             errors[side] = describe_failure(error)
             continue
@@ -258,7 +298,7 @@ def _prepare_peers(
             errors[side] = (
                 f"timed, but its outputs are {distance:.2g} off (relative to the largest)"
             )
-        yield side, peer
+        yield side, peer, seconds
 
 
 def _peer_distance(outputs: list[np.ndarray], reference: list[np.ndarray]) -> float:
@@ -285,6 +325,29 @@ def _reference(
     except ImportError:
         side = next((name for name in (TVM, UNFUSED) if name in executors), OURS)
         return _outputs_of(executors[side])
+
+
+def _block_times(
+    built: FusedBuild,
+    model: str,
+    specs: tuple[InputSpec, ...],
+    arrays: Mapping[str, np.ndarray],
+) -> list[dict[str, Any]]:
+    """Return a row for each kernel of ours: template, time, operations and bytes."""
+    library = describe_library(
+        built.library, model=model, target="", inputs=specs, kernels=kernel_notes(built)
+    )
+    flops = {note.name: note.flops for note in library.kernels}
+    return [
+        {
+            "name": kernel.name,
+            "template": kernel.template,
+            "us": kernel.seconds * MICROSECONDS,
+            "flops": flops.get(kernel.name),
+            "bytes": round(kernel.gbytes_per_second * kernel.seconds * GIGA),
+        }
+        for kernel in profile(library, arrays).kernels
+    ]
 
 
 def _outputs_of(executor: Any) -> list[np.ndarray]:

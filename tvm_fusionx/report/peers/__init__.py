@@ -28,7 +28,9 @@ PEERS: Mapping[str, str] = {
 }
 
 # Those that read ONNX files; the others take the torch module that a model was made from.
-ONNX_PEERS = ("ort", "openvino", "mnn", "ncnn")
+# Name on the command line -> package that is imported.
+PACKAGES = {"ort": "onnxruntime", "openvino": "openvino", "mnn": "MNN", "ncnn": "ncnn"}
+ONNX_PEERS = tuple(PACKAGES)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,172 @@
+"""What a compiled model takes: bytes of code and tensors, and the memory of a process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm import relay
+
+from tvm_fusionx.kernels import KernelGraph
+
+# Runs after which a runtime has allocated all that it will.
+RUNS = 3
+# Loading and running a model takes seconds; a process that takes longer hangs.
+PROCESS_SECONDS = 300
+
+# Memory of the process itself, when the model comes and when it has run. The first is taken with
+# the runtime's package loaded, so that the difference is the model's.
+SCRIPT = """
+import json, resource, sys
+from pathlib import Path
+import numpy as np
+KIBI = 1024
+side, model, folder, threads, runs = sys.argv[1], *map(Path, sys.argv[2:4]), *map(int, sys.argv[4:])
+inputs = dict(np.load(folder / "inputs.npz"))
+def resident():
+    fields = Path("/proc/self/status").read_text().split("VmRSS:")[1].split()
+    return int(fields[0]) * KIBI
+if side in ("fusionx", "tvm", "unfused"):
+    import tvm
+    from tvm.contrib import graph_executor
+    before = resident()
+    module = tvm.runtime.load_module(str(folder / "mod.so"))
+    graph = (folder / "mod.json").read_text()
+    executor = graph_executor.create(graph, module, tvm.cpu())
+    executor.load_params((folder / "mod.params").read_bytes())
+    for name, value in inputs.items():
+        executor.set_input(name, value)
+    run = executor.run
+else:
+    from tvm_fusionx.report.peers import PACKAGES, prepare_peer
+    __import__(PACKAGES[side])
+    before = resident()
+    run = prepare_peer(side, model, inputs, threads).run
+for _ in range(runs):
+    run()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIBI
+print(json.dumps({"before": before, "after": resident(), "peak": peak}))
+"""
+
+
+@dataclass(frozen=True)
+class PlannedBytes:
+    """What TVM's memory planner lays out for one library.
+
+    Attributes
+    ----------
+    weights
+        Constants, packed as the kernels read them.
+    activations
+        Everything else in the executor's pool: inputs, outputs, and the tensors between kernels,
+        which share memory where their lives do not meet.
+    """
+
+    weights: int
+    activations: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the sizes by name."""
+        return asdict(self)
+
+
+def planned_bytes(library: Any) -> PlannedBytes:
+    """Read the memory plan of a graph-executor factory module."""
+    text = library.get_graph_json()
+    graph = json.loads(text)
+    storages = graph["attrs"]["storage_id"][1]
+    sizes = [tensor.bytes for node in KernelGraph.from_json(text).nodes for tensor in node.outputs]
+    constants = {
+        graph["node_row_ptr"][index]
+        for index, node in enumerate(graph["nodes"])
+        if node["op"] == "null" and node["name"] in library.get_params()
+    }
+    pool: dict[int, int] = {}
+    held: dict[int, int] = {}
+    for entry, (storage, size) in enumerate(zip(storages, sizes, strict=True)):
+        pool[storage] = max(pool.get(storage, 0), size)
+        if entry in constants:
+            held[storage] = max(held.get(storage, 0), size)
+    weights = sum(held.values())
+    return PlannedBytes(weights, sum(pool.values()) - weights)
+
+
+def save_for_a_process(library: Any, inputs: Mapping[str, np.ndarray], folder: Path) -> int:
+    """Write what :func:`process_memory` reads of a TVM side; return the bytes of the code."""
+    code = folder / "mod.so"
+    library.get_lib().export_library(str(code))
+    (folder / "mod.json").write_text(library.get_graph_json(), encoding="utf-8")
+    (folder / "mod.params").write_bytes(bytes(relay.save_param_dict(dict(library.get_params()))))
+    save_inputs(inputs, folder)
+    return code.stat().st_size
+
+
+def save_inputs(inputs: Mapping[str, np.ndarray], folder: Path) -> None:
+    """Write the inputs where :func:`process_memory` looks for them."""
+    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
+
+
+def process_memory(side: str, model: Path, folder: Path, threads: int) -> dict[str, int]:
+    """Load and run a model in a fresh process and return that process's memory.
+
+    Parameters
+    ----------
+    side
+        ``fusionx``, ``tvm`` or ``unfused``, whose library is in `folder`, or a peer that reads
+        `model` itself.
+    folder
+        What :func:`save_for_a_process` wrote, or :func:`save_inputs` for a peer.
+
+    Returns
+    -------
+    dict of str to int
+        Bytes in memory ``before`` the model is loaded and ``after`` it has run, and their ``peak``.
+
+    Raises
+    ------
+    RuntimeError
+        The process failed.
+    """
+    command = [sys.executable, "-c", SCRIPT, side, str(model), str(folder), str(threads), str(RUNS)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RuntimeError(f"measuring the memory of {side} failed: {lines[-1]}")
+    found: dict[str, int] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def footprint(
+    libraries: Mapping[str, Any],
+    peers: tuple[str, ...],
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    """Return the bytes of code of each library, and the memory of a process for each side.
+
+    A side whose process fails has no memory; why it fails is known from its timing.
+    """
+    code: dict[str, int] = {}
+    memory: dict[str, dict[str, int]] = {}
+    for side in (*libraries, *peers):
+        with tempfile.TemporaryDirectory(prefix="fusionx-memory-") as name:
+            folder = Path(name)
+            if side in libraries:
+                code[side] = save_for_a_process(libraries[side], inputs, folder)
+            else:
+                save_inputs(inputs, folder)
+            try:
+                memory[side] = process_memory(side, model, folder, threads)
+            except (RuntimeError, subprocess.TimeoutExpired):
+                continue
+    return code, memory
