@@ -70,6 +70,7 @@ EXTRAS = {
         "ruff>=0.11",
         "scipy>=1.15",
         "sympy>=1.13",
+        "z3-solver>=4.13",
     ],
 }
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relay
 
 from tvm_fusionx.ecg import Graph, TensorType, Value
@@ -158,6 +159,25 @@ def is_accepted(graph: Graph, rule: Rule) -> bool:
 def refusals(graph: Graph, rule: Rule) -> list[str]:
     """Return the reasons for which the rule is not applied."""
     return [answer.reason for answer in answers(graph, rule) if isinstance(answer, Refused)]
+
+
+def replaced(rule: Rule, dtype: str = "float32") -> Iterator[tuple[Graph, Graph]]:
+    """Yield the rule's left side and what it makes of it: every axis two long, then as declared."""
+    small = {
+        name: replace(example, shape=tuple(min(extent, 2) for extent in example.shape))
+        for name, example in rule.examples.items()
+    }
+    for candidate in (replace(rule, examples=small), rule):
+        try:
+            before, after = (build(candidate, versions(rule)[0], dtype=dtype) for _ in range(2))
+            (root,) = after.outputs
+            attempt = next(iter(candidate.attempts(after, root.node)), None)
+            answer = attempt() if attempt else None
+        except tvm.TVMError:
+            continue
+        if isinstance(answer, list):
+            after.outputs = (answer[0][1],)
+            yield before, after
 
 
 # ---- numbers ------------------------------------------------------------------------------------
