@@ -12,6 +12,7 @@ from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.report.plain_tvm import run_once
 
 
+@pytest.mark.slow
 def test_it_builds_what_the_public_build_builds() -> None:
     mod, params = fx.from_onnx(perceptron())
     ours, public = build_fused(mod, TARGET, params).library, fx.build(mod, TARGET, params)

@@ -59,6 +59,7 @@ def _image_net() -> relay.Expr:
     return relay.nn.dense(relay.reshape(mixed, (25, 8)), const(10, 8, seed=4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target", ["opencl", pytest.param("opencl -device=adreno", marks=pytest.mark.slow)]
 )

@@ -98,6 +98,7 @@ def test_without_fusion_every_block_has_one_operator() -> None:
     assert {len(operator_names(block.body)) for block in blocks_of(fused)} == {1}
 
 
+@pytest.mark.slow
 def test_fusion_leaves_fewer_kernels() -> None:
     counts = [
         len(

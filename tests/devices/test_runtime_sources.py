@@ -21,6 +21,7 @@ def test_every_pattern_finds_sources_in_the_installed_tvm() -> None:
         assert any(path.name == "opencl_wrapper.cc" for path in sources) == opencl
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Debian's g++ is absent")
 def test_sources_become_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two small files of the many: one needs a header that the wheel keeps elsewhere.

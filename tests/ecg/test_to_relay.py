@@ -188,6 +188,7 @@ def test_blocks_that_read_each_other_in_turn_are_written_in_order() -> None:
 # ---- random graphs ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(random_relay())
 def test_random_graphs_come_back_as_they_were(mod: tvm.IRModule) -> None:
     assert_round_trip(mod)

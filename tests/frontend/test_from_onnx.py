@@ -139,6 +139,7 @@ def test_imports_in_threads_do_not_disturb_each_other() -> None:
     assert {n: int(size) for n, size in results.items()} == {1: 1, 2: 2, 3: 3, 4: 4}
 
 
+@pytest.mark.slow
 def test_a_chain_of_thousands_of_nodes_is_imported() -> None:
     count = 3000
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]

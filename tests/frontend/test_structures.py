@@ -6,6 +6,7 @@ from onnx import TensorProto, helper
 
 from tests.frontend.onnx_nodes import run
 from tests.frontend.small_models import calls, model, operator_names, value
+from tests.sampled import few_fast
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
 
@@ -75,12 +76,13 @@ def test_a_loop_of_unknown_length_is_refused() -> None:
         from_onnx(loop_model())
 
 
+@pytest.mark.slow
 def test_a_loop_longer_than_any_program_is_refused() -> None:
     with pytest.raises(UnsupportedOperatorError, match="at most 1000 iterations"):
         from_onnx(loop_model(), constants={"count": np.array(10**6, "int64")})
 
 
-@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("direction", few_fast([0, 1], 1))
 def test_a_scan_runs_over_an_axis(direction: int) -> None:
     body = helper.make_graph(
         [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relay
@@ -36,6 +37,7 @@ def test_a_part_that_nobody_reads_is_no_output() -> None:
     assert [value.index for value in border.outputs] == [0, 2]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_joined_border_is_that_of_all_its_calls(data: st.DataObject) -> None:
     values = [x, y]

@@ -160,6 +160,7 @@ def test_a_missing_solver_is_told_with_what_installs_it(monkeypatch: pytest.Monk
         planned(relay.exp(relay.tanh(x)), options=OPTIMAL)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.data())
 def test_plans_of_random_graphs_cover_every_call_once(data: st.DataObject) -> None:

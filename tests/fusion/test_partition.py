@@ -120,6 +120,7 @@ def random_graphs(draw: st.DrawFn) -> Graph:
     return found
 
 
+@pytest.mark.slow
 @given(random_graphs(), st.randoms(use_true_random=False))
 def test_order_holds_through_any_merges(found: Graph, random: object) -> None:
     partition = Partition(found)

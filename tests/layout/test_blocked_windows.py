@@ -51,6 +51,7 @@ LEAVE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_fast(MIXED, 1))
 def test_chunks_of_two_widths_meet_in_the_narrower(name: str) -> None:
     body = MIXED[name]

@@ -8,6 +8,7 @@ import tvm
 from tvm import relay
 
 from tests.relay_modules import const, graph, module, operator_names, var
+from tests.sampled import few_fast_rows
 from tests.schedules.blocked_blocks import AVX512
 from tests.schedules.winograd_convolution import direct
 from tvm_fusionx.ecg import Graph
@@ -30,7 +31,8 @@ def _conv(channels: int, size: int, outputs: int, **attrs: object) -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("channels", "size", "tile"), [(64, 56, 4), (128, 28, 4), (256, 14, 4), (512, 7, 2)]
+    ("channels", "size", "tile"),
+    few_fast_rows([(64, 56, 4), (128, 28, 4), (256, 14, 4), (512, 7, 2)], 1),
 )
 def test_the_layers_of_a_resnet_gain(channels: int, size: int, tile: int) -> None:
     made = _conv(channels, size, channels)

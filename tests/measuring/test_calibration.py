@@ -63,10 +63,12 @@ def test_rates_follow_from_the_times() -> None:
     assert rows * depth > 0
 
 
+@pytest.mark.slow
 def test_a_device_that_seems_infinitely_fast_gets_positive_rates() -> None:
     assert all(value > 0 for value in asdict(calibrate(TARGET, lambda *_: 0.0)).values())
 
 
+@pytest.mark.slow
 def test_costs_are_measured_at_first_use_and_then_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from tvm import relay
 
 from tests.passes.assert_pass import assert_numbers_agree, assert_unchanged
@@ -45,6 +46,7 @@ def test_a_target_without_templates_keeps_the_layouts_it_has() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_gpu_takes_chunks_of_four_channels_and_weights_by_row() -> None:
     x = relay.nn.dense(relay.nn.batch_flatten(relay.nn.conv2d(image, kernel)), const(8, 1024))
     before = module(x)

@@ -13,6 +13,7 @@ from tvm import relay
 
 import tvm_fusionx as fx
 from tests.relay_modules import module
+from tests.sampled import few_fast_rows
 from tests.schedules.winograd_convolution import filtered
 from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron
 from tvm_fusionx.errors import InputError, OutputFileError, WrongResultError
@@ -71,6 +72,7 @@ def test_every_block_has_a_verdict_with_the_models_node_names(right_report: Veri
     assert len({block.name for block in right_report.blocks}) == len(right_report.blocks)
 
 
+@pytest.mark.slow
 def test_integer_inputs_and_several_outputs_are_verified() -> None:
     mod, params = fx.from_onnx(lookup())
     inputs = {"ids": np.array([4, 0, 2]), "scale": np.full((3, 6), 2, "float32")}
@@ -120,7 +122,9 @@ def test_a_reproduction_that_cannot_be_written_is_an_error(
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [(lambda y: [2 * y], "before fusion"), (lambda y: [], "1 outputs instead of 0")],
+    few_fast_rows(
+        [(lambda y: [2 * y], "before fusion"), (lambda y: [], "1 outputs instead of 0")], 1
+    ),
     ids=["other numbers", "another number of outputs"],
 )
 def test_a_wrong_reference_is_not_blamed_on_a_block(
@@ -145,7 +149,9 @@ def test_nan_is_counted_and_wrong_only_where_the_reference_has_none() -> None:
     assert not fx.verify(*module, inputs, TARGET, reference=clean).ok
 
 
-@pytest.mark.parametrize(("moves", "ok"), [(0.0, False), (4e-4, False), (6e-4, True)])
+@pytest.mark.parametrize(
+    ("moves", "ok"), few_fast_rows([(0.0, False), (4e-4, False), (6e-4, True)], 1)
+)
 def test_an_output_is_held_to_what_the_model_knows_of_it(
     perceptron_module: Any,
     right_report: VerifyReport,
@@ -162,6 +168,7 @@ def test_an_output_is_held_to_what_the_model_knows_of_it(
     assert report.to_json()["allowance"] == report.allowance
 
 
+@pytest.mark.slow
 def test_a_well_conditioned_model_has_no_excuse(
     perceptron_module: Any, right_report: VerifyReport
 ) -> None:

@@ -88,6 +88,7 @@ def test_tiles_divide_the_rows() -> None:
     assert most_columns(AVX512) * tile_heights(AVX512)[0] * 4 <= AVX512.l2_bytes
 
 
+@pytest.mark.slow
 def test_no_score_leaves_the_block_of_rows() -> None:
     info = describe(attention(2, 16, 16, 8, 8), AVX512)
     knobs = ATTENTION.knobs(info, info.cpu)

@@ -44,6 +44,7 @@ def test_a_block_around_a_pooling_is_one_right_kernel(case: str) -> None:
     assert_scheduled(BLOCKS[case], "channel_pool", EXACT)
 
 
+@pytest.mark.slow
 def test_pieces_that_are_a_result_are_one_right_kernel() -> None:
     assert_scheduled(_kept(), "channel_pool", EXACT)
 

@@ -81,7 +81,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("case", few_fast(BLOCKS))
+@pytest.mark.parametrize("case", few_fast(BLOCKS, 1))
 def test_a_block_around_a_dense_convolution_is_one_right_kernel(case: str) -> None:
     assert_scheduled(BLOCKS[case], "conv2d", REASSOCIATING)
 

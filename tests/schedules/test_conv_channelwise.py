@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tvm import relay
 
 from tests.relay_modules import var
@@ -24,6 +25,7 @@ def test_every_knob_offers_its_default() -> None:
         assert knob.default in knob.choices, name
 
 
+@pytest.mark.slow
 def test_more_registers_hold_more_columns() -> None:
     body = depthwise(16, (10, 20), (3, 3), padding=(1, 1, 1, 1))
     assert _knobs(body, AVX2)["tile_columns"].default == 5

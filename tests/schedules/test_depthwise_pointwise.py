@@ -50,16 +50,18 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("case", few_fast(PAIRS))
+@pytest.mark.parametrize("case", few_fast(PAIRS, 1))
 def test_it_is_both_convolutions(case: str) -> None:
     assert_scheduled(PAIRS[case], NAME, REASSOCIATING)
 
 
+@pytest.mark.slow
 def test_nothing_at_all_around_them() -> None:
     body = pointwise(depthwise(blocked_image(16, 5, 6), 16), 16, 8)
     assert_scheduled(body, NAME, REASSOCIATING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", OTHER_TARGETS)
 def test_other_cpus_get_a_kernel(target: str) -> None:
     resolved = resolve_target(target)

@@ -15,6 +15,7 @@ from tvm_fusionx.schedules import resolve_target, schedule
 NAME = "depthwise_pointwise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "knobs",
     few_fast(

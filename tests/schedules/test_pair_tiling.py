@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 
@@ -24,6 +25,7 @@ from tvm_fusionx.schedules.pair_tiling import (
 LAYERS = [(32, 112, 64, 1), (64, 112, 128, 2), (128, 56, 128, 1), (512, 14, 512, 1)]
 
 
+@cache
 def _pair(channels: int, size: int, outputs: int, stride: int) -> Pair:
     body = pair(channels, (size, size), outputs, block=16, out_block=16, stride=stride)
     found = find_pair(describe(body, AVX512))

@@ -63,6 +63,7 @@ def _enlarged(y: Any) -> Any:
     return relay.nn.relu(relay.nn.pad(y, ((0, 0), (0, 0), (1, 1), (2, 0), (0, 0))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", few_fast([_residual, _unblocked, _enlarged], 1))
 def test_what_follows_is_applied(after: Any) -> None:
     case = ((1, 8, 8, 6), 16, (1, 1, 1, 1))
@@ -86,6 +87,7 @@ POOLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", few_fast(POOLS, 1))
 def test_a_pool_reads_its_windows_from_the_tiles(case: str) -> None:
     shape, outputs, pool, tile = POOLS[case]

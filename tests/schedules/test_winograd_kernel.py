@@ -9,6 +9,7 @@ import pytest
 import tvm
 from tvm import tir
 
+from tests.sampled import few_fast_rows
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, transform_weights
 from tvm_fusionx.schedules.winograd_kernel import build_kernel
@@ -49,11 +50,14 @@ def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> n
 @pytest.mark.parametrize("tile", FILTERINGS)
 @pytest.mark.parametrize(
     ("cut", "padding", "size"),
-    [
-        (Cut(1, 1, 1), (1, 1), (5, 6)),
-        (Cut(3, 2, 2), (0, 2), (7, 9)),
-        (Cut(4, 1, 3), (2, 0), (4, 4)),
-    ],
+    few_fast_rows(
+        [
+            (Cut(1, 1, 1), (1, 1), (5, 6)),
+            (Cut(3, 2, 2), (0, 2), (7, 9)),
+            (Cut(4, 1, 3), (2, 0), (4, 4)),
+        ],
+        1,
+    ),
 )
 def test_it_is_the_direct_sum(
     tile: int, cut: Cut, padding: tuple[int, int], size: tuple[int, int]

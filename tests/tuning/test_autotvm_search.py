@@ -29,6 +29,7 @@ def test_the_task_is_named_after_template_and_block() -> None:
     assert (made.name, made.args) == ("fusionx.dot", ("k",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["grid", "random", "ga", "xgb"])
 def test_nothing_global_is_left_changed(algorithm: str) -> None:
     search = AutoTVMSearch(TASK, RESOLVED, algorithm)
@@ -44,6 +45,7 @@ def test_a_seed_gives_the_same_candidates() -> None:
     assert first == second != AutoTVMSearch(TASK, RESOLVED, "random", seed=4).ask(8)
 
 
+@pytest.mark.slow
 def test_trees_lead_to_better_candidates_than_chance() -> None:
     task = made_up_task(sizes=(24, 24, 24))
     search = AutoTVMSearch(task, RESOLVED, "xgb", seed=1)

@@ -43,6 +43,7 @@ def test_no_candidate_comes_twice() -> None:
     assert len(asked) == len(set(asked)) == 16
 
 
+@pytest.mark.slow
 def test_evolution_follows_the_cost_model() -> None:
     task = made_up_task(sizes=(24, 24, 24))
     model = CostModel()

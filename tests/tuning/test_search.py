@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sampled import few_fast_rows
 from tests.tuning.small_tasks import RESOLVED, made_up_task, slowness
 from tvm_fusionx.tuning.search import AUTOTVM, METASCHEDULE, Search, make_search
 from tvm_fusionx.tuning.task import choice_key
@@ -21,14 +22,14 @@ def _search(search: Search, trials: int) -> list[dict[str, int]]:
     return list(seen.values())
 
 
-@pytest.mark.parametrize(("tuner", "algorithm"), SEARCHES)
+@pytest.mark.parametrize(("tuner", "algorithm"), few_fast_rows(SEARCHES, 2))
 def test_every_search_proposes_choices_of_the_space(tuner: str, algorithm: str) -> None:
     seen = _search(make_search(tuner, TASK, RESOLVED, algorithm=algorithm), 48)
     assert len(seen) >= 40
     assert all(TASK.space.index(choice) is not None for choice in seen)
 
 
-@pytest.mark.parametrize(("tuner", "algorithm"), SEARCHES)
+@pytest.mark.parametrize(("tuner", "algorithm"), few_fast_rows(SEARCHES, 2))
 def test_every_search_ends_where_its_space_does(tuner: str, algorithm: str) -> None:
     tiny = made_up_task(sizes=(2, 3))
     seen = _search(make_search(tuner, tiny, RESOLVED, algorithm=algorithm), 40)

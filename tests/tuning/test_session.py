@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.sampled import few_fast
 from tests.tuning.small_tasks import (
     ChoiceBuilder,
     PretendedBench,
@@ -74,7 +75,7 @@ def test_a_session_spends_its_trials_and_finds_the_best(tmp_path: Path) -> None:
     assert slowness(best[0]) <= slowness(best[1]) < slowness(task.space.default)
 
 
-@pytest.mark.parametrize("tuner", ["autotvm", "metaschedule"])
+@pytest.mark.parametrize("tuner", few_fast(["autotvm", "metaschedule"], 1))
 def test_both_tuners_find_what_is_fast(tmp_path: Path, tuner: str) -> None:
     session = _run(_session(tmp_path, settings=Settings(tuner, trials=40, seed=1)))
     (progress,) = session.progresses.values()
@@ -101,6 +102,7 @@ def test_a_small_space_is_searched_whole_and_the_session_ends(tmp_path: Path) ->
     assert session.trials == 5
 
 
+@pytest.mark.slow
 def test_several_devices_share_the_candidates(tmp_path: Path) -> None:
     benches = [PretendedBench(before=lambda _: time.sleep(0.005)) for _ in range(3)]
     session = _run(_session(tmp_path, *benches))
@@ -190,6 +192,7 @@ def _tune_in_child(path: Path, ran: Path) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 def test_killed_at_twenty_instants_nothing_is_lost_and_nothing_repeated(tmp_path: Path) -> None:
     generator = random.Random(5)
     fork = multiprocessing.get_context("fork")

@@ -43,6 +43,7 @@ def parameters_and_multiply_adds(make, names):
     return sum(p.numel() for p in model.parameters()), counter.get_total_flops() // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "pooler", "parameters", "operations"),
     [

@@ -127,6 +127,7 @@ def test_the_last_template_serves_everything() -> None:
         assert make() is not None
 
 
+@pytest.mark.slow
 def test_an_adreno_reads_no_further_than_three_channels() -> None:
     # TVM's own convolution for Adreno reads past the weights of an image's three channels.
     adreno = tvm.target.Target("opencl -device=adreno", host="llvm")

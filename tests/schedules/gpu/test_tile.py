@@ -4,6 +4,7 @@ import pytest
 from tvm import relay
 
 from tests.relay_modules import var
+from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
 from tvm_fusionx.schedules.gpu.gpu import Gpu
 from tvm_fusionx.schedules.gpu.tile import GPU_TILE, is_vector_of
@@ -12,7 +13,7 @@ from tvm_fusionx.schedules.gpu.tile_plan import axes_of
 TILES = [(1, 4), (4, 1), (4, 4), (2, 8)]
 
 
-@pytest.mark.parametrize(("tile_y", "tile_x"), TILES)
+@pytest.mark.parametrize(("tile_y", "tile_x"), few_fast_rows(TILES, 1))
 def test_tiles_of_a_product_that_divide_nothing(tile_y: int, tile_x: int) -> None:
     body = relay.nn.relu(relay.nn.matmul(var("x", 33, 30), var("w", 30, 50)) + var("b", 50))
     assert_runs(body, "gpu_tile", knobs={"tile_x": tile_x, "tile_y": tile_y})
@@ -26,7 +27,7 @@ def test_tiles_of_a_convolution_that_divide_nothing(tile_y: int, tile_x: int) ->
     assert_runs(body, "gpu_tile", knobs={"tile_x": tile_x, "tile_y": tile_y})
 
 
-@pytest.mark.parametrize("shape", [(32, 64, 48), (33, 40, 50)])
+@pytest.mark.parametrize("shape", few_fast([(32, 64, 48), (33, 40, 50)], 1))
 def test_operands_through_local_memory(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     body = relay.nn.relu(
@@ -96,6 +97,7 @@ def test_channels_apart_in_chunks() -> None:
     assert_runs(body, "gpu_tile", knobs={"tile_x": 4, "tile_y": 2})
 
 
+@pytest.mark.slow
 def test_an_expensive_operand_is_computed_once_by_a_kernel_before() -> None:
     x = var("x", 128, 96)
     body = relay.nn.matmul(x * relay.sigmoid(x), var("w", 96, 128))
