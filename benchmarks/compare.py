@@ -2,7 +2,8 @@
 
     python benchmarks/compare.py OLD NEW
 
-OLD and NEW are folders of `fusionx bench --json` files, or two such files. A machine is not equally
+OLD and NEW are folders of `fusionx bench --json` files, such as benchmarks/results/DATE/DEVICE, or
+two such files. A machine is not equally
 fast on two days, so what is compared is our time over that of a *yardstick*: the geometric mean of
 the other runtimes that both measured, in the same interleaved run. A change counts when it is
 larger than the scatter of all sides together.
@@ -107,7 +108,8 @@ def results_in(path: Path) -> dict[str, dict[str, Any]]:
     """Return the results in a file or folder, by model."""
     files: Iterable[Path] = sorted(path.glob("*.json")) if path.is_dir() else [path]
     read = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return {result["model"]: result for result in read}
+    # What a run says of itself is no result.
+    return {result["model"]: result for result in read if "latency_ms" in result}
 
 
 def main() -> int:

@@ -1,76 +1,164 @@
 """Measure the zoo's models beside TVM, the unfused control and other runtimes.
 
-Writes a JSON file a model to benchmarks/results/ and the table in README.md. Each model is measured
-in a process of its own, so that none runs in the memory that another has fragmented.
+Writes a JSON file a model to benchmarks/results/DATE/DEVICE/, the table in README.md, and the pages
+docs/results.md and docs/results.html. Each model is measured in a process of its own, so that none
+runs in the memory that another has fragmented.
 
-    python benchmarks/zoo.py [MODEL ...]
+    python benchmarks/zoo.py [MODEL ...]    # everything; --missing goes on after a stop
+    python benchmarks/zoo.py --quick        # about five minutes, into out/quick, no page
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from measured_runs import RESULTS, ROOT, RUN, folder_of, lacks
+
 MODELS = ROOT / "out" / "zoo"
-RESULTS = ROOT / "benchmarks" / "results"
 TARGET = "llvm -mcpu=native"
 REPEAT = 50
 
+# Small models of each kind, and the runtimes that need no conversion.
+QUICK_MODELS = ("ppocr-cls", "mobilenet-v1", "ppocr-rec", "resnet18", "minilm")
+QUICK_SIDES = ("tvm", "unfused", "ort", "openvino")
+QUICK_REPEAT = 20
+QUICK_FOLDER = ROOT / "out" / "quick"
 
-def measure(name: str, repeat: int) -> None:
+# The largest models take half an hour where every side converts and compiles them.
+LIMIT_SECONDS = 3600
+
+
+def measure(name: str, folder: Path, sides: tuple[str, ...], repeat: int, thorough: bool) -> None:
     """Export one model, measure it, and write its result."""
     # Here and not above: the parent process only starts others.
     from tvm_fusionx import zoo
+    from tvm_fusionx.errors import ModelError
     from tvm_fusionx.report.bench import bench
+    from tvm_fusionx.report.peers import ONNX_PEERS, PEERS
 
     MODELS.mkdir(parents=True, exist_ok=True)
     model = zoo.export(name, MODELS / f"{name}.onnx")
+    if set(sides) & (PEERS.keys() - set(ONNX_PEERS)):
+        try:
+            zoo.export(name, MODELS / f"{name}.pt2", "program")
+        except ModelError as error:  # it exists as ONNX alone, from which those peers convert
+            print(f"{name}: {error}", flush=True)
     result = bench(
         model.path,
         TARGET,
+        sides,
         repeat=repeat,
         inputs=zoo.sample_inputs(name),
         shape=model.shapes,
+        thorough=thorough,
         on_stage=lambda what: print(f"{name}: {what}", flush=True),
     )
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    result.save_json(RESULTS / f"{name}.json")
+    folder.mkdir(parents=True, exist_ok=True)
+    result.save_json(folder / f"{name}.json")
     for side, latency in result.latency_ms.items():
         print(f"{name}: {side} {latency.median:.2f} ms ({latency.p10:.2f} - {latency.p90:.2f})")
     for side, message in result.errors.items():
         print(f"{name}: {side}: {message}")
 
 
-def main() -> int:
-    """Measure every model named, or all; return the number that failed."""
+def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, Any]:
+    """Measure the machine's peaks and return what there is to say of a run."""
+    from tvm_fusionx.report.bench import describe_device
+    from tvm_fusionx.report.machine_peak import measure_machine_peak
+    from tvm_fusionx.report.timing import threads_apart
+    from tvm_fusionx.threads import threads
+
+    count = threads()
+    with threads_apart(count):
+        peak = measure_machine_peak(TARGET)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return {
+        "date": date,
+        "device": describe_device(),
+        "threads": count,
+        "command": "python benchmarks/zoo.py",
+        "commit": commit.stdout.strip(),
+        "sides": list(sides),
+        "repeat": repeat,
+        "machine": peak.to_json(),
+    }
+
+
+def _options() -> argparse.Namespace:
     from tvm_fusionx import zoo
+    from tvm_fusionx.report.bench import SIDES
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=[], help=f"of {', '.join(zoo.names())}")
-    parser.add_argument("--repeat", type=int, default=REPEAT, help="timed runs a side")
+    parser.add_argument("--vs", default=None, help=f"sides, of {','.join(SIDES)}")
+    parser.add_argument("--repeat", type=int, default=None, help="timed runs a side")
+    parser.add_argument("--quick", action="store_true", help="fewer models, sides and runs")
     parser.add_argument(
-        "--missing", action="store_true", help="only models without a result: go on after a stop"
+        "--missing", action="store_true", help="only models that lack a side: go on after a stop"
     )
-    parser.add_argument("--here", action="store_true", help="measure in this process")
+    parser.add_argument("--date", default=None, help="the run to go on with, as in 2026-01-31")
+    parser.add_argument("--limit", type=int, default=LIMIT_SECONDS, help="seconds a model")
+    parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    models = options.models or list(zoo.names())
-    if options.missing:
-        models = [name for name in models if not (RESULTS / f"{name}.json").exists()]
-    if options.here:
-        for name in models:
-            measure(name, options.repeat)
+    options.repeat = options.repeat or (QUICK_REPEAT if options.quick else REPEAT)
+    options.sides = (
+        tuple(options.vs.split(",")) if options.vs else QUICK_SIDES if options.quick else SIDES
+    )
+    options.models = options.models or (QUICK_MODELS if options.quick else zoo.names())
+    return options
+
+
+def main() -> int:
+    """Measure every model named, or all; return the number that failed."""
+    options = _options()
+    if options.here is not None:
+        for name in options.models:
+            measure(name, options.here, options.sides, options.repeat, not options.quick)
         return 0
-    environment = os.environ | {"TOPHUB_LOCATION": "NONE"}
-    failed = 0
-    for name in models:
-        command = [sys.executable, __file__, "--here", "--repeat", str(options.repeat), name]
-        failed += subprocess.run(command, env=environment, check=False).returncode != 0
-    subprocess.run([sys.executable, str(ROOT / "benchmarks" / "readme_table.py")], check=True)
+    date = options.date or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    facts = facts_of_run(date, options.sides, options.repeat)
+    results = QUICK_FOLDER if options.quick else RESULTS
+    folder = folder_of(facts["device"], date, results)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RUN).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    models = options.models
+    if options.missing:
+        models = [name for name in models if lacks(folder, name, options.sides)]
+    failed = sum(_measured_apart(name, folder, options) for name in models)
+    if options.quick:
+        from measured_runs import read_run
+        from readme_table import table
+
+        print(table(read_run(folder)))
+        return failed
+    for page in ("readme_table.py", "results_page.py"):
+        subprocess.run([sys.executable, str(ROOT / "benchmarks" / page)], check=True)
     return failed
+
+
+def _measured_apart(name: str, folder: Path, options: argparse.Namespace) -> bool:
+    """Measure a model in a process of its own; tell whether that failed."""
+    command = [sys.executable, __file__, "--here", str(folder), "--repeat", str(options.repeat)]
+    command += ["--vs", ",".join(options.sides), *(["--quick"] if options.quick else []), name]
+    environment = os.environ | {"TOPHUB_LOCATION": "NONE"}
+    try:
+        done = subprocess.run(command, env=environment, timeout=options.limit, check=False)
+    except subprocess.TimeoutExpired:
+        print(f"{name}: stopped after {options.limit} s", flush=True)
+        return True
+    return done.returncode != 0
 
 
 if __name__ == "__main__":

@@ -83,11 +83,15 @@ def test_links_lead_to_files(name: str) -> None:
 
 
 def test_the_table_has_a_row_a_model_and_says_how_it_was_measured() -> None:
-    text = table_script().table([a_result("small", 1.0, 2.5), a_result("large", 10.0, 15.0)])
+    script = table_script()
+    results = (a_result("small", 1.0, 2.5), a_result("large", 10.0, 15.0))
+    peaks = {"gflops_per_second": 199.6, "gbytes_per_second": 25.2}
+    text = script.table(script.MeasuredRun({"machine": peaks}, results))
     lines = text.splitlines()
     assert lines[0].startswith("| model | operators | kernels | TVM's kernels | ours | TVM |")
     assert lines[2] == "| small | 10 | 3 | 5 | 1.0 | 2.5 | 2.50 | 1.3e-06 |"
     assert lines[-1].startswith("Median milliseconds of at least 50 interleaved runs a side on")
+    assert "(measured peak 200 GFLOP/s, copying 25 GB/s)" in lines[-1]
     assert "TVM 0.19.0" in lines[-1]
 
 

@@ -1,0 +1,85 @@
+"""Where measurements of the zoo are kept: benchmarks/results/DATE/DEVICE/, a JSON file a model.
+
+``run.json`` beside them says what the run was: its command, commit, sides, threads, and the
+machine's measured peaks. The newest such folder is what README.md and docs/results.md show.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+RUN = "run.json"
+OURS = "fusionx"
+# Made by this package: no other runtime.
+CONTROL = "unfused"
+
+# Name on the command line -> name in tables.
+SIDES = {
+    OURS: "ours",
+    CONTROL: "unfused",
+    "tvm": "TVM",
+    "ort": "ORT",
+    "openvino": "OpenVINO",
+    "mnn": "MNN",
+    "ncnn": "ncnn",
+    "torch": "PyTorch",
+    "torch-compile": "torch.compile",
+    "executorch": "ExecuTorch",
+    "litert": "LiteRT",
+}
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One run: its own facts, and the result of each model, smallest latency first."""
+
+    facts: dict[str, Any]
+    results: tuple[dict[str, Any], ...]
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """Return the machine's measured peaks; empty where none were measured."""
+        found: dict[str, Any] = self.facts.get("machine", {})
+        return found
+
+
+def folder_of(device: str, date: str, results: Path = RESULTS) -> Path:
+    """Return the folder of a run on `device`, in words, begun on `date`, as in 2026-01-31."""
+    return results / date / re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def newest_run(results: Path = RESULTS) -> Path | None:
+    """Return the folder of the newest run; None where there is none."""
+    return max((path.parent for path in results.glob(f"*/*/{RUN}")), default=None)
+
+
+def read_run(folder: Path) -> MeasuredRun:
+    """Return the run in `folder`; other benchmarks' files stay out."""
+    facts = folder / RUN
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    results = [each for each in read if "latency_ms" in each]
+    return MeasuredRun(
+        json.loads(facts.read_text(encoding="utf-8")) if facts.exists() else {},
+        tuple(sorted(results, key=lambda result: result["latency_ms"][OURS]["median"])),
+    )
+
+
+def lacks(folder: Path, model: str, sides: tuple[str, ...]) -> bool:
+    """Tell whether a model has no result, or one without a word on some side."""
+    path = folder / f"{model}.json"
+    if not path.exists():
+        return True
+    result = json.loads(path.read_text(encoding="utf-8"))
+    told = result["latency_ms"].keys() | result["errors"].keys()
+    return not {OURS, *sides} <= told
+
+
+def measured_sides(run: MeasuredRun) -> list[str]:
+    """Return the sides that any model was timed on, in the order of tables."""
+    return [side for side in SIDES if any(side in each["latency_ms"] for each in run.results)]

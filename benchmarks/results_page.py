@@ -1,0 +1,303 @@
+"""Write docs/results.md and docs/results.html from the newest run of benchmarks/zoo.py alone.
+
+python benchmarks/results_page.py [benchmarks/results/DATE/DEVICE]
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from measured_runs import (
+    CONTROL,
+    OURS,
+    ROOT,
+    SIDES,
+    MeasuredRun,
+    measured_sides,
+    newest_run,
+    read_run,
+)
+from readme_table import how_measured
+from result_plots import latency_bars, roofline
+
+MARKDOWN = ROOT / "docs" / "results.md"
+HTML = ROOT / "docs" / "results.html"
+MEBI = 1 << 20
+GIGA = 1e9
+MICROSECONDS = 1e6
+# What is not a runtime of somebody else.
+NOT_PEERS = (OURS, CONTROL, "tvm")
+SHOWN_TEMPLATES = 3
+NONE = "-"
+
+Row = Sequence[Any]
+Section = tuple[str, str, list[str], list[Row]]
+
+
+def best_peer(result: dict[str, Any]) -> tuple[str, float] | None:
+    """Return the fastest other runtime and its time over ours; None where none was timed."""
+    latency = result["latency_ms"]
+    peers = {side: row["median"] for side, row in latency.items() if side not in NOT_PEERS}
+    if not peers:
+        return None
+    side = min(peers, key=lambda name: peers[name])
+    return side, peers[side] / latency[OURS]["median"]
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the geometric mean; nan of nothing."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def sections(run: MeasuredRun) -> list[Section]:
+    """Return every table: title, sentence, header, rows."""
+    makers: list[Callable[[MeasuredRun], Section]] = [
+        _latency, _fusion, _memory, _times, _accuracy, _behind, _failures,
+    ]  # fmt: skip
+    return [section for section in (make(run) for make in makers) if section[3]]
+
+
+def summary(run: MeasuredRun) -> str:
+    """Return in two sentences how we stand."""
+    best = [found for found in map(best_peer, run.results) if found is not None]
+    over_tvm = [
+        each["latency_ms"]["tvm"]["median"] / each["latency_ms"][OURS]["median"]
+        for each in run.results
+        if "tvm" in each["latency_ms"]
+    ]
+    first = sum(ratio > 1 for _, ratio in best)
+    return (
+        f"Ours is the fastest on {first} of {len(best)} models; against the best other runtime of "
+        f"each, {geometric_mean(ratio for _, ratio in best):.2f} times as fast in the geometric "
+        f"mean, and {geometric_mean(over_tvm):.2f} times as fast as TVM's default."
+    )
+
+
+def _latency(run: MeasuredRun) -> Section:
+    sides = measured_sides(run)
+    rows = []
+    for result in run.results:
+        latency = result["latency_ms"]
+        least = min(row["median"] for row in latency.values())
+        cells = [_times_cell(latency.get(side), least) for side in sides]
+        best = best_peer(result)
+        rows.append(
+            [result["model"], *cells, f"{best[1]:.2f} ({SIDES[best[0]]})" if best else NONE]
+        )
+    text = "Milliseconds: median, and from the 10th to the 90th percentile; the least is bold."
+    header = ["model", *(SIDES[side] for side in sides), "best other / ours"]
+    return "Latency", text, header, rows
+
+
+def _times_cell(row: dict[str, float] | None, least: float) -> str:
+    if row is None:
+        return NONE
+    median = f"{row['median']:.2f}"
+    marked = f"**{median}**" if row["median"] == least else median
+    return f"{marked} ({row['p10']:.2f}-{row['p90']:.2f})"
+
+
+def _fusion(run: MeasuredRun) -> Section:
+    rows = []
+    for result in run.results:
+        kernels, moved = result["kernels"], result["intermediate_bytes"]
+        rows.append(
+            [
+                result["model"],
+                result["ops"],
+                kernels[OURS],
+                kernels["tvm"] or NONE,
+                f"{result['ops'] / kernels[OURS]:.1f}",
+                f"{result['ops'] / kernels['tvm']:.1f}" if kernels["tvm"] else NONE,
+                _mebi(moved[OURS]),
+                _mebi(moved["tvm"]),
+            ]
+        )
+    text = (
+        "Operators of the imported model for each kernel, and what kernels write for others (MiB)."
+    )
+    header = ["model", "operators", "kernels", "TVM's kernels", "fusion rate", "TVM's fusion rate"]
+    return "Fusion", text, [*header, "MiB between kernels", "TVM's MiB"], rows
+
+
+def _memory(run: MeasuredRun) -> Section:
+    measured = [
+        side for side in SIDES if any(side in each.get("memory_bytes", {}) for each in run.results)
+    ]
+    rows = []
+    for result in run.results:
+        if not result.get("planned_bytes"):
+            continue
+        planned, code = result["planned_bytes"], result.get("code_bytes", {})
+        memory = result.get("memory_bytes", {})
+        rows.append(
+            [
+                result["model"],
+                _mebi(planned[OURS]["weights"]),
+                _mebi(planned[OURS]["activations"]),
+                _mebi(planned.get("tvm", {}).get("activations")),
+                _mebi(code.get(OURS)),
+                _mebi(code.get("tvm")),
+                *(
+                    _mebi(memory[side]["peak"] - memory[side]["before"]) if side in memory else NONE
+                    for side in measured
+                ),
+            ]
+        )
+    text = (
+        "MiB. Planned: constants, and everything else in the executor's pool. Code: the linked "
+        "library without constants. Peak: what loading the model and running it three times adds "
+        "to a fresh process, its runtime loaded."
+    )
+    header = ["model", "weights", "activations", "TVM's activations", "code", "TVM's code"]
+    return "Size and memory", text, [*header, *(f"peak, {SIDES[s]}" for s in measured)], rows
+
+
+def _times(run: MeasuredRun) -> Section:
+    sides = [side for side in SIDES if any(side in r.get("prepare_s", {}) for r in run.results)]
+    rows = [
+        [
+            result["model"],
+            f"{result['import_s']:.1f}",
+            *(
+                f"{result['prepare_s'][side]:.1f}" if side in result["prepare_s"] else NONE
+                for side in sides
+            ),
+        ]
+        for result in run.results
+        if result.get("prepare_s")
+    ]
+    text = (
+        "Seconds: reading ONNX into Relay, and until each side is ready: build, or load, convert, "
+        "compile and one run."
+    )
+    return "Time to build", text, ["model", "import", *(SIDES[side] for side in sides)], rows
+
+
+def _accuracy(run: MeasuredRun) -> Section:
+    rows = [
+        [each["model"], f"{each['max_rel_err']:.1e}", f"{1 - each['cosine']:.1e}"]
+        for each in run.results
+    ]
+    text = "Against ONNX Runtime without optimisation, relative to the largest output."
+    return "Accuracy", text, ["model", "max rel. error", "1 - cosine"], rows
+
+
+def _behind(run: MeasuredRun) -> Section:
+    """Return where another runtime is faster: what our time went to."""
+    rows = []
+    for result in run.results:
+        best = best_peer(result)
+        if best is None or best[1] >= 1:
+            continue
+        rows.append([result["model"], f"{SIDES[best[0]]}, {best[1]:.2f}", where_time_goes(result)])
+    text = "Where another runtime is faster, its time over ours, and the blocks that ours goes to."
+    return "Not first", text, ["model", "faster", "our time by template"], rows
+
+
+def where_time_goes(result: dict[str, Any]) -> str:
+    """Return the heaviest templates with their share of the blocks' time and their speeds."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for block in result.get("blocks", []):
+        groups.setdefault(block["template"] or "unknown", []).append(block)
+    total = sum(block["us"] for block in result.get("blocks", []))
+    told = []
+    heaviest = sorted(groups.items(), key=lambda item: -sum(block["us"] for block in item[1]))
+    for template, blocks in heaviest[:SHOWN_TEMPLATES]:
+        seconds = sum(block["us"] for block in blocks) / MICROSECONDS
+        flops = sum(block["flops"] or 0 for block in blocks) / seconds / GIGA
+        moved = sum(block["bytes"] for block in blocks) / seconds / GIGA
+        share = seconds * MICROSECONDS / total
+        told.append(f"{template} {share:.0%} ({flops:.0f} GFLOP/s, {moved:.0f} GB/s)")
+    return "; ".join(told) or "not profiled"
+
+
+def _failures(run: MeasuredRun) -> Section:
+    rows = [
+        [each["model"], SIDES.get(side, side), message.replace("|", "\\|")]
+        for each in run.results
+        for side, message in sorted(each["errors"].items())
+    ]
+    text = "What a side could not convert, load or run, or computed otherwise."
+    return "Failures", text, ["model", "side", "message"], rows
+
+
+def _mebi(size: int | None) -> str:
+    return NONE if size is None else f"{size / MEBI:.1f}"
+
+
+def markdown(run: MeasuredRun) -> str:
+    """Return the page in Markdown."""
+    facts = run.facts
+    lines = [
+        "# Measured",
+        "",
+        f"Made by `{facts.get('command', '')}` on {facts.get('date', '')} at commit "
+        f"{facts.get('commit', '')}, and by nothing else; `benchmarks/results_page.py` writes it. "
+        "The same with plots is [results.html](results.html).",
+        "",
+        summary(run),
+        "",
+        how_measured(run),
+    ]
+    for title, text, header, rows in sections(run):
+        lines += ["", f"## {title}", "", text, "", f"| {' | '.join(header)} |"]
+        lines.append("|---" + "|---:" * (len(header) - 1) + "|")
+        lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def page(run: MeasuredRun) -> str:
+    """Return the page in HTML: one file, plots as SVG inside."""
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>tvm_fusionx: measured</title>",
+        f"<style>{STYLE}</style><h1>Measured</h1>",
+        f"<p>{html.escape(summary(run))}</p><p>{html.escape(how_measured(run))}</p>",
+        "<h2>Latency, logarithmic</h2>",
+        latency_bars(run),
+    ]
+    if run.machine and any(each.get("blocks") for each in run.results):
+        parts += ["<h2>Roofline: each block of every model is a point</h2>", roofline(run)]
+    for title, text, header, rows in sections(run):
+        cells = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+        parts += [f"<h2>{title}</h2><p>{html.escape(text)}</p><table><tr>{cells}</tr>"]
+        parts += [f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows]
+        parts.append("</table>")
+    return "\n".join(parts) + "\n"
+
+
+STYLE = """
+body { font: 14px system-ui, sans-serif; margin: 2em auto; max-width: 1200px; color: #222 }
+table { border-collapse: collapse } td, th { padding: 2px 8px; text-align: right }
+td:first-child, th:first-child { text-align: left } tr:nth-child(even) { background: #f4f4f4 }
+svg { max-width: 100% } svg text { font: 11px system-ui, sans-serif }
+"""
+
+
+def _html_cell(value: Any) -> str:
+    text = html.escape(str(value))
+    if text.startswith("**"):
+        _, bold, rest = text.split("**", 2)
+        text = f"<b>{bold}</b>{rest}"
+    return f"<td>{text}</td>"
+
+
+def main(folder: Path | None) -> None:
+    """Write both pages."""
+    run = read_run(folder) if folder is not None else None
+    if run is None or not run.results:
+        sys.exit(f"{folder or 'benchmarks/results'}: no measurements; run `make bench` first")
+    MARKDOWN.write_text(markdown(run), encoding="utf-8")
+    HTML.write_text(page(run), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else newest_run())

@@ -1,0 +1,157 @@
+"""The pages of a run: every number from its files, and the pages in docs from the newest run."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.benchmarks.scripts import script
+
+runs, page, plots, readme = map(
+    script, ("measured_runs", "results_page", "result_plots", "readme_table")
+)
+
+BLOCKS = [
+    {"name": "dense_add", "template": "dense", "us": 100.0, "flops": 10_000_000, "bytes": 1 << 20},
+    {"name": "reshape", "template": "", "us": 1.0, "flops": None, "bytes": 1 << 10},
+]
+
+
+def a_result(model: str, **medians: float) -> dict[str, Any]:
+    return {
+        "model": model,
+        "device": "a processor, 2 cores",
+        "threads": 2,
+        "versions": {"tvm": "0.19.0", "ort": "1.0"},
+        "ops": 10,
+        "kernels": {"fusionx": 2, "tvm": 5, "unfused": 9},
+        "intermediate_bytes": {"fusionx": 1 << 20, "tvm": 3 << 20},
+        "import_s": 0.5,
+        "prepare_s": {"fusionx": 2.0, "ort": 0.25},
+        "planned_bytes": {"fusionx": {"weights": 4 << 20, "activations": 2 << 20}},
+        "code_bytes": {"fusionx": 1 << 19},
+        "memory_bytes": {"ort": {"before": 1 << 20, "after": 5 << 20, "peak": 8 << 20}},
+        "max_rel_err": 1e-6,
+        "cosine": 1.0,
+        "errors": {"ncnn": "RuntimeError: a | b"},
+        "blocks": BLOCKS,
+        "latency_ms": {
+            side: {"median": median, "p10": median * 0.9, "p90": median * 1.2, "n": 50}
+            for side, median in medians.items()
+        },
+    }
+
+
+@pytest.fixture
+def run() -> Any:
+    machine = {"gflops_per_second": 200.0, "gbytes_per_second": 25.0, "threads": 2}
+    facts = {"command": "python x", "date": "2026-01-31", "commit": "abc", "machine": machine}
+    return runs.MeasuredRun(
+        facts,
+        (
+            a_result("small", fusionx=1.0, tvm=4.0, ort=2.0),
+            a_result("large", fusionx=10.0, tvm=10.0, ort=5.0, mnn=20.0),
+        ),
+    )
+
+
+def test_the_best_other_runtime_is_neither_tvm_nor_our_control() -> None:
+    result = a_result("net", fusionx=2.0, unfused=0.5, tvm=1.0, ort=4.0, mnn=3.0)
+    assert page.best_peer(result) == ("mnn", 1.5)
+    assert page.best_peer(a_result("net", fusionx=2.0, tvm=1.0)) is None
+
+
+def test_the_summary_counts_and_averages(run: Any) -> None:
+    text = page.summary(run)
+    assert "fastest on 1 of 2 models" in text
+    assert "1.00 times as fast in the geometric mean" in text
+    assert "2.00 times as fast as TVM's default" in text
+    assert math.isnan(page.geometric_mean([]))
+
+
+def test_every_section_has_its_numbers(run: Any) -> None:
+    text = page.markdown(run)
+    assert "| small | **1.00** (0.90-1.20) | 4.00 (3.60-4.80) | 2.00" in text
+    assert "| small | 10 | 2 | 5 | 5.0 | 2.0 | 1.0 | 3.0 |" in text
+    assert "| small | 4.0 | 2.0 | - | 0.5 | - | 7.0 |" in text
+    assert "| small | 0.5 | 2.0 | 0.2 |" in text
+    assert "| small | ncnn | RuntimeError: a \\| b |" in text
+    assert "python x" in text
+    assert "(measured peak 200 GFLOP/s, copying 25 GB/s)" in text
+
+
+def test_where_we_are_behind_the_profile_says_why(run: Any) -> None:
+    behind = page.markdown(run).split("## Not first")[1].split("##")[0]
+    assert "| large | ORT, 0.50 | dense 99% (100 GFLOP/s, 10 GB/s); unknown 1%" in behind
+    assert "small" not in behind
+
+
+def test_results_of_an_older_form_still_make_a_page(run: Any) -> None:
+    old = a_result("old", fusionx=1.0)
+    for key in ("prepare_s", "planned_bytes", "code_bytes", "memory_bytes", "blocks"):
+        del old[key]
+    made = runs.MeasuredRun({}, (old,))
+    assert "| old |" in page.markdown(made)
+    assert "Size and memory" not in page.markdown(made)
+    assert "Roofline" not in page.page(made)
+    assert page.where_time_goes(old) == "not profiled"
+
+
+def test_the_plots_have_a_bar_a_side_and_a_point_a_block(run: Any) -> None:
+    svg = "{http://www.w3.org/2000/svg}"
+    bars = ElementTree.fromstring(plots.latency_bars(run))
+    assert len([bar for bar in bars.iter(f"{svg}rect") if bar.find(f"{svg}title") is not None]) == 7
+    roof = ElementTree.fromstring(plots.roofline(run))
+    points = list(roof.iter(f"{svg}circle"))
+    # A block without arithmetic has no place on it.
+    assert len(points) == 2
+    assert "dense_add (dense), 100 µs, 100.0 GFLOP/s" in ElementTree.tostring(
+        points[0], encoding="unicode"
+    )
+    made = page.page(run)
+    assert made.count("<svg") == 2
+    assert "<b>1.00</b>" in made
+
+
+def test_a_run_is_found_by_date_and_kept_by_device(tmp_path: Path, run: Any) -> None:
+    assert runs.newest_run(tmp_path) is None
+    for date in ("2026-02-01", "2026-01-31"):
+        folder = runs.folder_of("AMD EPYC, 2 logical cores", date, tmp_path)
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(json.dumps({"date": date}))
+    assert folder.name == "amd-epyc-2-logical-cores"
+    newest = runs.newest_run(tmp_path)
+    assert newest == tmp_path / "2026-02-01" / folder.name
+    for result in reversed(run.results):
+        (newest / f"{result['model']}.json").write_text(json.dumps(result))
+    read = runs.read_run(newest)
+    assert [each["model"] for each in read.results] == ["small", "large"]
+    assert read.facts == {"date": "2026-02-01"}
+
+
+def test_a_side_without_a_word_is_missing(tmp_path: Path) -> None:
+    assert runs.lacks(tmp_path, "net", ("ort",))
+    (tmp_path / "net.json").write_text(json.dumps(a_result("net", fusionx=1.0, ort=2.0)))
+    assert not runs.lacks(tmp_path, "net", ("ort", "ncnn"))
+    assert runs.lacks(tmp_path, "net", ("ort", "mnn"))
+
+
+def test_every_side_has_a_name_and_a_colour() -> None:
+    from tvm_fusionx.report.bench import OURS, SIDES
+
+    assert {OURS, *SIDES} == set(runs.SIDES) == set(plots.COLOURS)
+
+
+def test_what_the_repository_shows_is_its_newest_run() -> None:
+    folder = runs.newest_run()
+    assert folder is not None
+    newest = runs.read_run(folder)
+    assert page.MARKDOWN.read_text(encoding="utf-8") == page.markdown(newest)
+    assert page.HTML.read_text(encoding="utf-8") == page.page(newest)
+    text = (runs.ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.fill(text, readme.table(newest)) == text
