@@ -15,6 +15,7 @@ from tests.schedules.winograd_convolution import (
     Shape,
     direct,
     filtered,
+    frames_beside,
 )
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.plain_tvm import run_once
@@ -101,6 +102,15 @@ def test_a_pool_reads_its_windows_from_the_tiles(case: str) -> None:
     padding = (1, 1, 1, 1)
     _check(around(filtered(shape, outputs, padding, tile)), around(direct(shape, outputs, padding)))
     _check(pool(filtered(shape, outputs, padding, tile)), pool(direct(shape, outputs, padding)))
+
+
+@pytest.mark.parametrize("frames", few_fast([3, 1], 1))
+def test_frames_are_read_where_they_are(frames: int) -> None:
+    data = frames_beside(var("x", frames, 2, 9, 8, 8), frames)
+    case = ((frames, 48, 9, 8), 16, (1, 1, 1, 1))
+    pool = _pooled("max", (2, 2))
+    made, expected = filtered(*case, data=data), direct(*case, data=data)
+    _check(relay.nn.relu(pool(made)), relay.nn.relu(pool(expected)))
 
 
 def test_it_serves_nothing_else() -> None:

@@ -13,6 +13,7 @@ from tests.sampled import few_fast_rows
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, transform_weights
 from tvm_fusionx.schedules.winograd_kernel import build_kernel
+from tvm_fusionx.schedules.winograd_source import Source
 from tvm_fusionx.schedules.winograd_tiling import Cut, Problem
 
 INNER, OUTER = 4, 8
@@ -37,7 +38,7 @@ def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> n
         *place, value = place_and_value
         return tir.BufferStore(target, value, place)
 
-    body = build_kernel(problem, source, factors, cut, write, parallel=False)
+    body = build_kernel(problem, Source(source), factors, cut, write, parallel=False)
     built = tvm.build(tir.PrimFunc([source, factors, target], body), target="llvm")
     batch, chunks, height, width, _ = problem.in_shape
     blocked = data.reshape(batch, chunks, INNER, height, width).transpose(0, 1, 3, 4, 2)

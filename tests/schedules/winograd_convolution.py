@@ -36,11 +36,26 @@ def weights(channels: int, outputs: int) -> np.ndarray:
     return array
 
 
-def direct(shape: Shape, outputs: int, padding: Shape, **attrs: Any) -> relay.Expr:
-    """Return the convolution as ``nn.contrib_conv2d_NCHWc``."""
+def frames_beside(x: relay.Expr, frames: int) -> relay.Expr:
+    """Return `x` with the chunks of the image before and of the one after beside its own.
+
+    Parameters
+    ----------
+    frames
+        Images of `x`.
+    """
+    padded = relay.nn.pad(x, ((1, 1), *[(0, 0)] * 4))
+    seen = [relay.strided_slice(padded, [i], [i + frames], [1], axes=[0]) for i in range(3)]
+    return relay.concatenate(seen, 1)
+
+
+def direct(
+    shape: Shape, outputs: int, padding: Shape, data: relay.Expr | None = None, **attrs: Any
+) -> relay.Expr:
+    """Return the convolution of `data`, or of a variable, as ``nn.contrib_conv2d_NCHWc``."""
     packed = pack_weights(weights(shape[1], outputs), BLOCK, BLOCK)
     return relay.nn.contrib_conv2d_nchwc(
-        _data(shape),
+        _data(shape) if data is None else data,
         relay.const(packed),
         padding=padding,
         channels=outputs,
@@ -52,8 +67,10 @@ def direct(shape: Shape, outputs: int, padding: Shape, **attrs: Any) -> relay.Ex
     )
 
 
-def filtered(shape: Shape, outputs: int, padding: Shape, tile: int = 4) -> relay.Expr:
-    """Return the convolution by minimal filtering."""
+def filtered(
+    shape: Shape, outputs: int, padding: Shape, tile: int = 4, data: relay.Expr | None = None
+) -> relay.Expr:
+    """Return the convolution of `data`, or of a variable, by minimal filtering."""
     register_winograd()
     attrs = default_attributes(
         WINOGRAD,
@@ -71,9 +88,8 @@ def filtered(shape: Shape, outputs: int, padding: Shape, tile: int = 4) -> relay
     )
     panel = panel_channels(outputs, BLOCK)
     wide = transform_weights(weights(shape[1], outputs), FILTERINGS[tile], panel)
-    return relay.Call(
-        tvm.ir.Op.get(WINOGRAD), [_data(shape), relay.const(wide)], to_attrs(WINOGRAD, attrs)
-    )
+    operands = [_data(shape) if data is None else data, relay.const(wide)]
+    return relay.Call(tvm.ir.Op.get(WINOGRAD), operands, to_attrs(WINOGRAD, attrs))
 
 
 def problem(channels: int, size: int, tile: int, outputs: int = 0) -> Problem:

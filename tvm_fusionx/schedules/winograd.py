@@ -35,6 +35,7 @@ from tvm_fusionx.schedules.winograd_expression import (
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
 from tvm_fusionx.schedules.winograd_kernel import Pooling, build_kernel
 from tvm_fusionx.schedules.winograd_pool import Pool, find_pool
+from tvm_fusionx.schedules.winograd_source import Source, find_source
 from tvm_fusionx.schedules.winograd_tiling import (
     Cut,
     Problem,
@@ -51,8 +52,10 @@ def _why_not(info: BlockInfo) -> str | None:
         return "it is no minimal filtering"
     if len(info.outputs) != 1:
         return f"it writes {len(info.outputs)} tensors, not one"
-    pool = _pool(info)
-    return pool if isinstance(pool, str) else None
+    for part in (_pool(info), find_source(info, STAGE_PAD)):
+        if isinstance(part, str):
+            return part
+    return None
 
 
 def _pool(info: BlockInfo) -> Pool | str | None:
@@ -99,11 +102,12 @@ def _writer(info: BlockInfo, buffer: Any) -> str:
 
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    problem, operands = _problem(info), _operands(info)
+    problem, source, weights = _problem(info), find_source(info, STAGE_PAD), _operands(info)[1]
     tiles = values["task_tiles"]
     cut = Cut(tiles, values["panel_tasks"], min(values["tile_columns"], tiles))
     pool = _pool(info)
     assert not isinstance(pool, str)
+    assert isinstance(source, Source)
     ends = [STAGE_OUTPUT] if pool is None else [STAGE_OUTPUT, pool.stage]
     lasts = [info.outputs[0]] if pool is None else [_writer(info, pool.source), info.outputs[0]]
     copies = [
@@ -118,8 +122,10 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         between = storing(blocks[copies[0]], stands_for[0], lambda *store: store[-1])
         pooling = Pooling(pool, between)
     store = storing(blocks[copies[-1]], stands_for[-1])
-    kernel = build_kernel(problem, *operands, cut, store, pooling, parallel=parallel)
-    replaced = dict.fromkeys([*STAGES, *ends, *copies[:-1]])
+    kernel = build_kernel(problem, source, weights, cut, store, pooling, parallel=parallel)
+    before = [name for name in blocks if name in info.upstream(STAGE_PAD)]
+    replaced = dict.fromkeys([*before, *STAGES, *ends, *copies[:-1]])
+    operands = (source.buffer, weights)
     func = replace_stages(func, list(replaced), copies[-1], operands, KERNEL, kernel)
     stages = describe_block(func, info.cpu).stages
     if stages.keys() == {KERNEL}:

@@ -20,6 +20,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.winograd_pool import Pool
 from tvm_fusionx.schedules.winograd_program import apply_matrix
+from tvm_fusionx.schedules.winograd_source import Source
 from tvm_fusionx.schedules.winograd_tiling import Cut, Problem
 
 # Elements between the points of `wide` besides the tiles' own. Without them the points of a tile
@@ -43,7 +44,7 @@ class Pooling:
 
 def build_kernel(
     problem: Problem,
-    data: Any,
+    source: Source,
     weights: Any,
     cut: Cut,
     write: Write,
@@ -57,8 +58,8 @@ def build_kernel(
     ----------
     problem
         What to compute.
-    data
-        Buffer ``[N, I / i, H, W, i]``.
+    source
+        Where the input ``[N, I / i, H, W, i]`` is.
     weights
         Buffer ``[O / panel, points, I, panel]``.
     cut
@@ -70,7 +71,7 @@ def build_kernel(
     parallel
         Whether tasks run on several threads.
     """
-    kernel = _Kernel(problem, data, weights, cut, write, pooling)
+    kernel = _Kernel(problem, source, weights, cut, write, pooling)
     return kernel.build("parallel" if parallel else "serial")
 
 
@@ -78,7 +79,7 @@ class _Kernel:
     def __init__(
         self,
         problem: Problem,
-        data: Any,
+        source: Source,
         weights: Any,
         cut: Cut,
         write: Write,
@@ -86,10 +87,10 @@ class _Kernel:
     ) -> None:
         self.problem, self.cut = problem, cut
         self.write, self.pooling = write, pooling
-        self.data, self.weights = data, weights
+        self.source, self.weights = source, weights
         self.ib = tir.ir_builder.create()
         self.points = problem.filtering.points
-        self.dtype = data.dtype
+        self.dtype = source.buffer.dtype
         _, self.in_chunks, self.height, self.width, self.inner = problem.in_shape
         self.outer = problem.out_shape[4]
         self.point_stride = self.in_chunks * cut.tiles * self.inner + POINT_GAP
@@ -159,9 +160,10 @@ class _Kernel:
         top = tile_row * problem.filtering.tile - problem.padding[0]
         left = tile_column * problem.filtering.tile - problem.padding[1]
         half = self._allocate("half", self.points * lanes, "local")
+        at, inside = self.source.at(image, chunk)
 
         def element(k: int, j: int) -> Any:
-            return tir.BufferLoad(self.data, [image, chunk, top + k, left + j, _ramp(0, lanes)])
+            return tir.BufferLoad(self.source.buffer, [*at, top + k, left + j, _ramp(0, lanes)])
 
         def at_border(k: int, j: int) -> Any:
             tests = self._inside(place, range(k, k + 1), range(j, j + 1))
@@ -171,13 +173,24 @@ class _Kernel:
             )
 
         tests = self._inside(place, range(span), range(span))
-        if tests:
+
+        def transform() -> None:
+            if not tests:
+                self._transform_columns(element, half)
+                return
             with self.ib.if_scope(tir.all(*tests)):
                 self._transform_columns(element, half)
             with self.ib.else_scope():
                 self._transform_columns(at_border, half)
+
+        if inside is None:
+            transform()
         else:
-            self._transform_columns(element, half)
+            with self.ib.if_scope(inside):
+                transform()
+            with self.ib.else_scope():
+                for start in range(0, self.points * lanes, lanes):
+                    self._store(half, start, tir.const(0, f"{self.dtype}x{lanes}"), lanes)
         matrix = problem.filtering.input_matrix
         for k in range(span):
             values = [_load(half, (k * span + j) * lanes, lanes) for j in range(span)]
