@@ -22,8 +22,9 @@ from tvm_fusionx.layout import pack_convolutions
 DATA = var("x", 1, 3, 6, 4)
 
 
-def _conv(outputs: int = 8) -> relay.Expr:
-    return relay.nn.conv2d(DATA, const(outputs, 3, 1, 1, seed=outputs))
+def _conv(outputs: int = 8, batch: int = 1) -> relay.Expr:
+    data = DATA if batch == 1 else var("x", batch, 3, 6, 4)
+    return relay.nn.conv2d(data, const(outputs, 3, 1, 1, seed=outputs))
 
 
 STAY = {
@@ -34,6 +35,10 @@ STAY = {
     "upsampling": relay.nn.upsampling(_conv(), 2, 2),
     "repeat": relay.repeat(_conv(), 3, -1),
     "pad": relay.nn.pad(_conv(), ((0, 0), (0, 0), (1, 2), (0, 3)), 1.5),
+    "pad images": relay.nn.pad(_conv(), ((1, 2), (0, 0), (0, 0), (0, 1))),
+    "slice images": relay.strided_slice(_conv(batch=4), [1], [4], [2], axes=[0]),
+    "slice rows": relay.strided_slice(_conv(), [0, 0, 1], [1, 8, 5]),
+    "slice backwards": relay.strided_slice(_conv(), [-1], [-4], [-2], axes=[2]),
     "concatenate": relay.concatenate([_conv(8), _conv(16)], axis=1),
     "concatenate rows": relay.concatenate([_conv(8), relay.nn.relu(_conv(8))], axis=2),
     "sum": relay.sum(_conv(), axis=[-1, 2], keepdims=True),
@@ -44,6 +49,9 @@ MIXED = {
 }
 LEAVE = {
     "pad channels": relay.nn.pad(_conv(), ((0, 0), (1, 0), (0, 0), (0, 0))),
+    "slice channels": relay.strided_slice(_conv(16), [0], [8], axes=[1]),
+    "reverse channels": relay.strided_slice(_conv(), [-1], [-9], [-1], axes=[1]),
+    "slice by sizes": relay.strided_slice(_conv(), [0, 0, 1], [1, 8, 3], slice_mode="size"),
     "chunks differ": relay.concatenate([_conv(8), _conv(12)], axis=1),
     "repeat channels": relay.repeat(_conv(), 2, 1),
     "sum of channels": relay.sum(_conv(), axis=[1]),

@@ -1,4 +1,4 @@
-"""Carry the NCHWc layout through pooling, resizing, padding, concatenation and reductions."""
+"""Carry the NCHWc layout through pooling, resizing, padding, slices, pieces and reductions."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ SPATIAL_AXES = frozenset({2, 3})
 PAD = "nn.pad"
 CONCATENATE = "concatenate"
 REPEAT = "repeat"
+SLICE = "strided_slice"
 
 
 def block_layout_operator(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
@@ -65,14 +66,38 @@ def block_reduction(graph: Graph, node: Node, blocked: Convert) -> Blocked | Non
 
 
 def block_pad(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
-    """Return a padding of rows and columns in NCHWc."""
+    """Return a padding of images, rows and columns in NCHWc."""
     form = blocked(node.operands[0])
     widths = node.attrs["pad_width"]
-    if form is None or any(width for pair in widths[: CHANNEL_AXIS + 1] for width in pair):
+    if form is None or any(widths[CHANNEL_AXIS]):
         return None
     attrs = node.attrs.replace(pad_width=(*widths, (0, 0)))
     value = graph.call(PAD, [form.value, *node.operands[1:]], attrs, name=node.name)
     return Blocked(value, node.outputs[0].shape)
+
+
+def block_slice(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return a slice of images, rows and columns in NCHWc, when it keeps all channels."""
+    form = blocked(node.operands[0])
+    attrs = node.attrs
+    if form is None or len(node.operands) > 1 or attrs["slice_mode"] != "end":
+        return None
+    begins, ends = attrs["begin"], attrs["end"]
+    axes = attrs["axes"] or tuple(range(len(begins)))
+    steps = attrs["strides"] or (1,)
+    steps = steps * len(axes) if len(steps) == 1 else steps
+    shape = node.outputs[0].shape
+    cuts = {
+        int(axis) % IMAGE_AXES: cut
+        for axis, *cut in zip(axes, begins, ends, steps, strict=True)
+        if shape[int(axis)] != form.shape[int(axis)] or int(cut[-1]) < 0
+    }
+    if CHANNEL_AXIS in cuts:
+        return None
+    begins, ends, steps = zip(*cuts.values(), strict=True) if cuts else ((), (), ())
+    attrs = attrs.replace(begin=begins, end=ends, strides=steps, axes=tuple(cuts))
+    value = graph.call(SLICE, [form.value], attrs, name=node.name)
+    return Blocked(value, shape)
 
 
 def block_repeat(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:

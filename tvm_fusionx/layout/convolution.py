@@ -34,11 +34,13 @@ from tvm_fusionx.layout.blocked_windows import (
     PAD,
     REDUCTIONS,
     REPEAT,
+    SLICE,
     block_concatenate,
     block_layout_operator,
     block_pad,
     block_reduction,
     block_repeat,
+    block_slice,
 )
 
 logger = logging.getLogger(__name__)
@@ -57,6 +59,7 @@ CARRIERS: dict[str, Carrier] = {
     PRELU: block_prelu,
     PAD: block_pad,
     REPEAT: block_repeat,
+    SLICE: block_slice,
     CONCATENATE: block_concatenate,
 }
 
