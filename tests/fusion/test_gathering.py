@@ -8,6 +8,7 @@ from tvm import relay
 from tests.depthwise_pairs import bias, blocked_image, depthwise, hard_swish, pointwise
 from tests.fusion.planned import blocks
 from tests.relay_modules import const, graph, var
+from tests.schedules.winograd_convolution import filtered, frames_beside
 from tvm_fusionx.fusion import Limits, PlannerOptions
 from tvm_fusionx.fusion.gathering import MOST_OPERATORS, are_gathered, is_channel_pool, moves_by_one
 from tvm_fusionx.fusion.partition import Partition
@@ -33,6 +34,25 @@ def _enlarged(value: relay.Expr) -> relay.Expr:
 small = blocked_image(CHANNELS // 2, ROWS // 2, ROWS // 2, name="small")
 half, other = (blocked_image(CHANNELS // 2, ROWS, ROWS, name=name) for name in ("half", "other"))
 
+FRAMES = 4
+video = var("video", FRAMES, CHANNELS // 8, ROWS, ROWS, 8)
+
+
+def _filtered(data: relay.Expr) -> relay.Expr:
+    shape = (FRAMES, 3 * CHANNELS, ROWS, ROWS)
+    return filtered(shape, CHANNELS, (1, 1, 1, 1), data=data)
+
+
+def _largest(value: relay.Expr) -> relay.Expr:
+    return relay.maximum(
+        *(relay.strided_slice(value, [i], [FRAMES], [2], axes=[0]) for i in range(2))
+    )
+
+
+def _side_by_side(value: relay.Expr, size: int = 2) -> relay.Expr:
+    return relay.nn.max_pool2d(value, (size, size), (2, 2), padding=(1, 1), layout="NCHW8c")
+
+
 GATHERED: dict[str, Callable[[], relay.Expr]] = {
     "a gate": lambda: _convolution(image * scale),
     "a gate before a window": lambda: _convolution(image * scale, kernel=3),
@@ -45,6 +65,9 @@ GATHERED: dict[str, Callable[[], relay.Expr]] = {
     "an enlarged image": lambda: _convolution(_enlarged(_joined(small, small))),
     "rows put together": lambda: _convolution(_joined(image, image, axis=2)),
     "pieces and a gate": lambda: _convolution(_joined(half, other) * scale),
+    "frames": lambda: pointwise(frames_beside(video, FRAMES), 3 * CHANNELS, CHANNELS, kernel=3),
+    "frames before minimal filtering": lambda: _filtered(frames_beside(video, FRAMES)),
+    "the largest of neighbours": lambda: _side_by_side(_largest(video)),
 }
 
 APART: dict[str, Callable[[], relay.Expr]] = {
@@ -54,6 +77,17 @@ APART: dict[str, Callable[[], relay.Expr]] = {
     "a convolution that gathers nothing": lambda: depthwise(image * scale, CHANNELS),
     "a piece that is computed": lambda: _convolution(_joined(relay.nn.relu(half), other)),
     "pieces before a depthwise window": lambda: depthwise(_joined(half, other), CHANNELS),
+    "pieces before minimal filtering": lambda: _filtered(
+        _joined(*(blocked_image(CHANNELS, ROWS, ROWS, name=name) for name in "abc"))
+    ),
+    "rows padded before minimal filtering": lambda: _filtered(
+        relay.nn.pad(var("x", 1, 6, ROWS, ROWS - 1, 8), (*[(0, 0)] * 3, (0, 1), (0, 0)))
+    ),
+    "images padded by ones before minimal filtering": lambda: _filtered(
+        relay.nn.pad(var("x", 2, 6, ROWS, ROWS, 8), ((1, 0), *[(0, 0)] * 4), relay.const(1.0))
+    ),
+    "an activation before a pool": lambda: _side_by_side(relay.nn.relu(video)),
+    "neighbours before windows that overlap": lambda: _side_by_side(_largest(video), size=3),
     "chunks put together": lambda: pointwise(
         _joined(
             *(blocked_image(CHANNELS, ROWS, ROWS, block=4, name=name) for name in "ab"), axis=4
@@ -142,6 +176,18 @@ def test_an_epilogue_stays_with_its_convolution_when_its_result_is_a_piece() -> 
     joined = pointwise(_joined(*pieces), CHANNELS * 2, CHANNELS)
     epilogue = ("nn.contrib_conv2d_NCHWc", "add", "nn.leaky_relu")
     assert blocks(joined) == [epilogue, epilogue, ("concatenate", "nn.contrib_conv2d_NCHWc")]
+
+
+def test_work_stays_out_of_movements_that_a_window_gathers() -> None:
+    pooled = relay.nn.max_pool2d(video, (3, 3), (1, 1), padding=(1, 1), layout="NCHW8c")
+    made = blocks(_filtered(frames_beside(relay.nn.relu(pooled), FRAMES)))
+    assert made[0] == ("nn.max_pool2d", "nn.relu")
+    assert len(made) == 2
+
+
+def test_work_joins_movements_with_several_windows() -> None:
+    frames = frames_beside(relay.nn.relu(video), FRAMES)
+    assert len(blocks(_filtered(frames), _side_by_side(frames))) == 3
 
 
 def test_a_pool_over_blocked_channels_is_no_channel_pool() -> None:

@@ -6,7 +6,7 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.attention import are_attention
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import mapping_type
-from tvm_fusionx.fusion.gathering import are_gathered
+from tvm_fusionx.fusion.gathering import are_gathered, window_that_gathers
 from tvm_fusionx.fusion.geometry import (
     MATRIX_PRODUCTS,
     is_contraction,
@@ -37,7 +37,8 @@ def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) ->
         return _why_not_before_attention(candidate, *contractions)
     if pairs is not None and len(contractions) > 1:
         return why_not_worth_pairing(candidate.nodes, pairs)
-    for check in (_why_not_by_table, _why_not_into_windows, _why_not_expanded):
+    checks = (_why_not_by_table, _why_not_into_windows, _why_not_gathered, _why_not_expanded)
+    for check in checks:
         refusal = check(candidate)
         if refusal is not None:
             return refusal
@@ -79,6 +80,17 @@ def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
         for node in before:
             if not _is_free_before(node, heavy):
                 return Refusal(Reason.RECOMPUTED, f"{node.op} before {heavy.op}")
+    return None
+
+
+def _why_not_gathered(candidate: Candidate) -> Refusal | None:
+    """Refuse work before movements that a window gathers, and would not if they were not alone."""
+    if all(is_movement(node) for node in candidate.producer.nodes):
+        return None
+    for producer, consumer in candidate.edges():
+        window = window_that_gathers(candidate.partition, producer, consumer)
+        if window is not None and window not in candidate.nodes:
+            return Refusal(Reason.DOMAIN_CHANGES, f"{window.op} gathers what {consumer.op} moves")
     return None
 
 
