@@ -4,10 +4,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
+from tvm import relay
 
 from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
-from tvm_fusionx.frontend.converters.planes import can_be_flat
+from tests.relay_modules import inputs_of, module, run_plain, var
+from tvm_fusionx.block_calls import post_order
+from tvm_fusionx.frontend import from_onnx
+from tvm_fusionx.frontend.converters.planes import (
+    can_be_flat,
+    can_be_pooled_flat,
+    convolve_flat,
+    pool_flat,
+)
 from tvm_fusionx.frontend.converters.windows import Windows
+from tvm_fusionx.passes import RewriteGraph
 
 X = floats(1, 4, 5, 6, 7)
 
@@ -58,10 +69,76 @@ def test_volumes_agree_with_the_reference(
 
 
 @pytest.mark.slow
-def test_a_batch_of_volumes_agrees_with_the_reference() -> None:
+@pytest.mark.parametrize("strides", [[1, 1, 1], [2, 1, 1]], ids=str)
+def test_a_batch_of_volumes_agrees_with_the_reference(strides: list[int]) -> None:
     weights = floats(3, 4, 3, 3, 3, seed=1)
     x = np.concatenate([X, floats(1, 4, 5, 6, 7, seed=3)])
-    check([Case("Conv", [x, weights], {"pads": [1] * 6}, known=(1,))])
+    check([Case("Conv", [x, weights], {"pads": [1] * 6, "strides": strides}, known=(1,))])
+
+
+def volumes(pads: tuple[int, int, int], kernel: tuple[int, int, int]) -> Windows:
+    return Windows((5, 6, 7), kernel, kernel, (1, 1, 1), pads, pads)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("kernel", "pads"),
+    [((1, 2, 2), (0, 0, 0)), ((2, 2, 2), (0, 0, 0)), ((2, 3, 2), (0, 1, 1))],
+    ids=str,
+)
+def test_a_pool_is_one_over_two_axes_and_the_largest_of_frames(
+    batch: int, kernel: tuple[int, int, int], pads: tuple[int, int, int]
+) -> None:
+    windows = volumes(pads, kernel)
+    x = var("x", batch, 4, 5, 6, 7)
+    made = pool_flat(x, batch, 4, windows)
+    plain = relay.nn.max_pool3d(x, kernel, kernel, padding=windows.padding)
+    assert "max_pool3d" not in str(made)
+    inputs = inputs_of(module(x))
+    found, expected = (run_plain(module(each), inputs) for each in (made, plain))
+    np.testing.assert_array_equal(found[0], expected[0])
+
+
+def test_only_what_is_of_pictures_is_pooled_as_pictures() -> None:
+    x, weights = var("x", 1, 4, 5, 6, 7), floats(3, 4, 3, 3, 3)
+    windows = Windows((5, 6, 7), (3, 3, 3), *[(1, 1, 1)] * 4)
+    convolved = convolve_flat(x, 1, weights, None, windows)
+    side_by_side = volumes((0, 0, 0), (2, 2, 2))
+    assert can_be_pooled_flat(relay.nn.relu(convolved), side_by_side)
+    assert not can_be_pooled_flat(relay.nn.relu(x), side_by_side)
+    assert not can_be_pooled_flat(relay.nn.softmax(convolved), side_by_side)
+    assert not can_be_pooled_flat(relay.transpose(x, (0, 1, 2, 4, 3)), side_by_side)
+    assert not can_be_pooled_flat(convolved, volumes((1, 0, 0), (2, 2, 2)))
+    assert not can_be_pooled_flat(convolved, Windows((5, 6, 7), (2, 2, 2), *[(1, 1, 1)] * 4))
+    assert not can_be_pooled_flat(convolved, windows)
+
+
+def test_a_video_network_is_pictures_from_end_to_end() -> None:
+    """No transpose but the input's is left between convolutions and pools over three axes."""
+    kernel, nodes, value = [3, 3, 3], [], "x"
+    for place in ("a", "b"):
+        conv = {"pads": [1] * 6, "kernel_shape": kernel}
+        pool = {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2]}
+        nodes += [
+            helper.make_node("Conv", [value, f"w{place}"], [f"c{place}"], **conv),
+            helper.make_node("Relu", [f"c{place}"], [f"r{place}"]),
+            helper.make_node("MaxPool", [f"r{place}"], [f"p{place}"], **pool),
+        ]
+        value = f"p{place}"
+    weights = [
+        numpy_helper.from_array(floats(16, channels, *kernel), name)
+        for name, channels in (("wa", 3), ("wb", 16))
+    ]
+    shapes = (("x", (1, 3, 4, 16, 16)), ("pb", (1, 16, 1, 4, 4)))
+    ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes]
+    model = helper.make_model(helper.make_graph(nodes, "video", ends[:1], ends[1:], weights))
+    mod = RewriteGraph()(from_onnx(model)[0])
+    transposes = [
+        call.checked_type.concrete_shape
+        for call in post_order(relay.transform.InferType()(mod)["main"].body)
+        if isinstance(call, relay.Call) and call.op.name == "transpose"
+    ]
+    assert transposes == [(4, 1, 3, 16, 16)]
 
 
 @pytest.mark.slow

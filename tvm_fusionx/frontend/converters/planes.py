@@ -1,17 +1,21 @@
-"""Convolutions over one or three axes, written as ones over two.
+"""Convolutions and pools over one or three axes, written as ones over two.
 
 Those over two axes are what layouts and templates know: blocked channels, register tiles, minimal
-filtering. A sequence is a picture of one row. A volume is computed frame by frame: what a window
-sees along the first axis is put beside one another as channels. No number is computed twice, and
-none in another order but the sums over the window.
+filtering. A sequence is a picture of one row. A volume is a batch of pictures, its frames one after
+another: a convolution puts what a window sees along the first axis beside one another as channels,
+a pool takes the largest of neighbouring frames. No number is computed twice, and none in another
+order but the sums over the window. Between two of them the transposes cancel.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from tvm import relay
+from tvm.ir import Op
+from tvm.relay.op import OpPattern
 
 from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.converters.windows import Windows
@@ -19,6 +23,9 @@ from tvm_fusionx.frontend.values import constant
 
 SEQUENCE_AXES = 1
 VOLUME_AXES = 3
+
+# How volumes (batch, channels, depth, ...) come of pictures (depth, batch, channels, ...).
+OF_PICTURES = (1, 2, 0, 3, 4)
 
 
 def can_be_flat(windows: Windows, groups: int) -> bool:
@@ -103,35 +110,135 @@ def _by_frame(
     x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows
 ) -> Any:
     """Convolve each frame of the result as a picture of its own."""
-    _, height, width = windows.sizes
     outputs, channels = weights.shape[:2]
-    frames = relay.transpose(x, (0, 2, 1, 3, 4))
+    frames = _as_pictures(x, batch, channels, windows)
     begin, end = windows.pads_begin[0], windows.pads_end[0]
     if begin or end:
-        frames = relay.nn.pad(frames, ((0, 0), (begin, end), (0, 0), (0, 0), (0, 0)))
-    count, stride = windows.output(0), windows.strides[0]
-    seen = []
-    for step in range(windows.kernel[0]):
-        first = step * windows.dilations[0]
-        last = first + (count - 1) * stride + 1
-        if (first, last, stride) == (0, windows.sizes[0] + begin + end, 1):
-            seen.append(frames)
-        else:
-            seen.append(relay.strided_slice(frames, [first], [last], [stride], axes=[1]))
-    beside = seen[0] if len(seen) == 1 else relay.concatenate(seen, 2)
-    pictures = reshape(beside, (batch * count, len(seen) * channels, height, width))
+        frames = relay.nn.pad(frames, ((begin * batch, end * batch), (0, 0), (0, 0), (0, 0)))
+    depth, count, stride = windows.sizes[0] + begin + end, windows.output(0), windows.strides[0]
+    shape = (depth, batch, channels, *windows.sizes[1:])
+    seen = [
+        _every(frames, shape, step * windows.dilations[0], count, stride)
+        for step in range(windows.kernel[0])
+    ]
+    beside = seen[0] if len(seen) == 1 else relay.concatenate(seen, 1)
     # The order of the channels is the concatenation's: all of a step's, step by step.
     flat = weights.transpose(0, 2, 1, 3, 4).reshape(outputs, -1, *windows.kernel[1:])
     result = _conv2d(
-        pictures,
+        beside,
         flat,
         bias,
         strides=windows.strides[1:],
         padding=(*windows.pads_begin[1:], *windows.pads_end[1:]),
         dilation=windows.dilations[1:],
     )
-    shape = (batch, count, outputs, windows.output(1), windows.output(2))
-    return relay.transpose(reshape(result, shape), (0, 2, 1, 3, 4))
+    return _as_volumes(result, (count, batch, outputs, windows.output(1), windows.output(2)))
+
+
+def can_be_pooled_flat(x: Any, windows: Windows) -> bool:
+    """Tell whether a pool over three axes is worth writing as one over two.
+
+    Its operand is of pictures already, or would have to be transposed for nothing. Its windows lie
+    side by side: then every frame is read once, and the convolution before the pool may take it
+    over its tiles; windows that overlap would read frames again.
+    """
+    return (
+        windows.rank == VOLUME_AXES
+        and windows.kernel == windows.strides
+        and all(step == 1 for step in windows.dilations)
+        and not (windows.pads_begin[0] or windows.pads_end[0])
+        and _is_of_pictures(x)
+    )
+
+
+def _is_of_pictures(x: Any) -> bool:
+    """Tell whether `x` is :func:`_as_volumes` of something, or elementwise work on it."""
+    while isinstance(x, relay.Call) and isinstance(x.op, Op):
+        if x.op.name == "transpose":
+            return tuple(map(int, x.attrs.axes)) == OF_PICTURES
+        if x.op.get_attr("TOpPattern") not in (OpPattern.ELEMWISE, OpPattern.BROADCAST):
+            return False
+        x = x.args[0]
+    return False
+
+
+def pool_flat(x: Any, batch: int, channels: int, windows: Windows) -> Any:
+    """Return the largest element of each window over three axes that lie side by side.
+
+    Parameters
+    ----------
+    x
+        ``(batch, channels, *windows.sizes)``.
+    batch, channels
+        Its first extents.
+    windows
+        For which :func:`can_be_pooled_flat` holds; the padding is that of whole windows.
+    """
+    pictures = _as_pictures(x, batch, channels, windows)
+    # The smaller tensor is the better one to look for neighbours in, but a convolution takes over
+    # no windows that leave the image: then the neighbours are looked for while the pool reads them.
+    if any((*windows.pads_begin, *windows.pads_end)):
+        result = _pool2d(
+            _largest_of_frames(pictures, batch, channels, windows.sizes, windows), windows
+        )
+    else:
+        plane = (windows.output(1), windows.output(2))
+        sizes = (windows.sizes[0], *plane)
+        result = _largest_of_frames(_pool2d(pictures, windows), batch, channels, sizes, windows)
+    return _as_volumes(
+        result, (windows.output(0), batch, channels, windows.output(1), windows.output(2))
+    )
+
+
+def _largest_of_frames(
+    pictures: Any, batch: int, channels: int, sizes: tuple[int, ...], windows: Windows
+) -> Any:
+    """Return the largest elements of the frames of each window."""
+    deep, count = windows.kernel[0], windows.output(0)
+    shape = (sizes[0], batch, channels, *sizes[1:])
+    frames = [_every(pictures, shape, step, count, deep) for step in range(deep)]
+    return reduce(relay.maximum, frames)
+
+
+def _pool2d(pictures: Any, windows: Windows) -> Any:
+    return relay.nn.max_pool2d(
+        pictures,
+        pool_size=windows.kernel[1:],
+        strides=windows.strides[1:],
+        padding=(*windows.pads_begin[1:], *windows.pads_end[1:]),
+    )
+
+
+def _as_pictures(x: Any, batch: int, channels: int, windows: Windows) -> Any:
+    """Return volumes as pictures: the first frames of a batch, then the second ones."""
+    depth, height, width = windows.sizes
+    frames = relay.transpose(x, (2, 0, 1, 3, 4))
+    return reshape(frames, (depth * batch, channels, height, width))
+
+
+def _as_volumes(pictures: Any, shape: tuple[int, ...]) -> Any:
+    """Return pictures of ``(depth, batch, channels, height, width)`` as volumes."""
+    return relay.transpose(reshape(pictures, shape), OF_PICTURES)
+
+
+def _every(pictures: Any, shape: tuple[int, ...], first: int, count: int, stride: int) -> Any:
+    """Return `count` frames of pictures, each `stride` behind the one before.
+
+    Parameters
+    ----------
+    shape
+        ``(depth, batch, channels, height, width)`` of the pictures.
+    """
+    depth, batch, *image = shape
+    if (first, count, stride) == (0, depth, 1):
+        return pictures
+    if batch == 1 or stride == 1:
+        last = first * batch + (count * batch - 1) * stride + 1
+        return relay.strided_slice(pictures, [first * batch], [last], [stride], axes=[0])
+    frames = reshape(pictures, shape)
+    last = first + (count - 1) * stride + 1
+    part = relay.strided_slice(frames, [first], [last], [stride], axes=[0])
+    return reshape(part, (count * batch, *image))
 
 
 def _conv2d(x: Any, weights: np.ndarray[Any, Any], bias: Any, **attributes: Any) -> Any:

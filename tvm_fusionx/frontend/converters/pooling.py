@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.planes import can_be_pooled_flat, pool_flat
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.windows import Windows, windows_of
 from tvm_fusionx.frontend.node import Node
@@ -83,6 +84,9 @@ def convert_max_pool(node: Node) -> Any:
     padded = with_exact_ends(windows, bool(node.attribute("ceil_mode", 0)))
     if node.wants(1):
         raise node.refuse("the pooled values only", "the Indices output")
+    if can_be_pooled_flat(node.expr(), padded):
+        batch, channels = node.shape()[0], node.shape()[1]
+        return pool_flat(node.expr(), batch, channels, padded)
     return LARGEST[windows.rank](
         node.expr(),
         pool_size=windows.kernel,
