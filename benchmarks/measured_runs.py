@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 RUN = "run.json"
+# What benchmarks/cost_growth.py puts beside it.
+GROWTH = "cost_growth.json"
 OURS = "fusionx"
 # Made by this package: no other runtime.
 CONTROL = "unfused"
@@ -37,10 +39,11 @@ SIDES = {
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One run: its own facts, and the result of each model, smallest latency first."""
+    """One run: its own facts, each model's result, smallest latency first, and cost growth."""
 
     facts: dict[str, Any]
     results: tuple[dict[str, Any], ...]
+    growth: dict[str, Any] = field(default_factory=dict)
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -61,13 +64,14 @@ def newest_run(results: Path = RESULTS) -> Path | None:
 
 def read_run(folder: Path) -> MeasuredRun:
     """Return the run in `folder`; other benchmarks' files stay out."""
-    facts = folder / RUN
+    facts, growth = (
+        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for path in (folder / RUN, folder / GROWTH)
+    )
     read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     results = [each for each in read if "latency_ms" in each]
-    return MeasuredRun(
-        json.loads(facts.read_text(encoding="utf-8")) if facts.exists() else {},
-        tuple(sorted(results, key=lambda result: result["latency_ms"][OURS]["median"])),
-    )
+    ordered = sorted(results, key=lambda result: result["latency_ms"][OURS]["median"])
+    return MeasuredRun(facts, tuple(ordered), growth)
 
 
 def lacks(folder: Path, model: str, sides: tuple[str, ...]) -> bool:

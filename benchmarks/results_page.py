@@ -60,7 +60,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 def sections(run: MeasuredRun) -> list[Section]:
     """Return every table: title, sentence, header, rows."""
     makers: list[Callable[[MeasuredRun], Section]] = [
-        _latency, _fusion, _memory, _times, _accuracy, _behind, _failures,
+        _latency, _fusion, _memory, _times, _accuracy, _behind, _growth, _failures,
     ]  # fmt: skip
     return [section for section in (make(run) for make in makers) if section[3]]
 
@@ -218,6 +218,29 @@ def where_time_goes(result: dict[str, Any]) -> str:
         share = seconds * MICROSECONDS / total
         told.append(f"{template} {share:.0%} ({flops:.0f} GFLOP/s, {moved:.0f} GB/s)")
     return "; ".join(told) or "not profiled"
+
+
+def _growth(run: MeasuredRun) -> Section:
+    rows = []
+    for axis, found in run.growth.items():
+        points, slopes = found["points"], found["exponents"]
+        first, last = points[0], points[-1]
+        rows.append(
+            [
+                axis,
+                f"{first['size']} to {last['size']}",
+                f"{first['kernels']} to {last['kernels']}",
+                f"{first['planning_s']:.2f} to {last['planning_s']:.2f}",
+                f"{first['fusionx_ms']:.2f} to {last['fusionx_ms']:.2f}",
+                *(f"{slopes[name]:.2f}" for name in ("planning_s", "fusionx_ms", "tvm_ms")),
+            ]
+        )
+    text = (
+        "A small network of which one number grows (`python benchmarks/cost_growth.py`), and the "
+        "slopes of straight lines through the logarithms: 1 is linear."
+    )
+    header = ["axis", "size", "kernels", "planning s", "ms", "exponent of planning"]
+    return "Cost growth", text, [*header, "of our latency", "of TVM's"], rows
 
 
 def _failures(run: MeasuredRun) -> Section:

@@ -91,6 +91,22 @@ def test_where_we_are_behind_the_profile_says_why(run: Any) -> None:
     assert "small" not in behind
 
 
+def test_cost_growth_is_shown_where_it_was_measured(tmp_path: Path, run: Any) -> None:
+    assert "Cost growth" not in page.markdown(run)
+    points = [
+        {"size": n, "kernels": 5 * n, "planning_s": n / 10, "fusionx_ms": n, "tvm_ms": 2 * n}
+        for n in (2, 4)
+    ]
+    slopes = {"planning_s": 1.0, "fusionx_ms": 1.0, "tvm_ms": 1.25}
+    growth = {"depth": {"points": points, "exponents": slopes}}
+    (tmp_path / "cost_growth.json").write_text(json.dumps(growth))
+    (tmp_path / "small.json").write_text(json.dumps(run.results[0]))
+    text = page.markdown(runs.read_run(tmp_path))
+    assert (
+        "| depth | 2 to 4 | 10 to 20 | 0.20 to 0.40 | 2.00 to 4.00 | 1.00 | 1.00 | 1.25 |" in text
+    )
+
+
 def test_results_of_an_older_form_still_make_a_page(run: Any) -> None:
     old = a_result("old", fusionx=1.0)
     for key in ("prepare_s", "planned_bytes", "code_bytes", "memory_bytes", "blocks"):
