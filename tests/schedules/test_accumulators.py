@@ -1,0 +1,150 @@
+"""The inner loops of products and convolutions keep their sums in registers on every CPU."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+import tvm
+from tvm import relay
+
+import tvm_fusionx as fx
+from tests.relay_modules import const, var
+from tests.sampled import few_fast
+
+HASWELL = "llvm -mcpu=haswell"
+SKYLAKE = "llvm -mcpu=skylake-avx512"
+NEON = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """How one processor's assembly says what is looked for.
+
+    Attributes
+    ----------
+    multiply_add
+        A vector multiply-add.
+    label
+        The target of a jump; its name is the first group.
+    jump
+        A conditional jump; its label is the first group.
+    store
+        Anything written to memory.
+    stack
+        An operand on the stack, where a register that is spilled goes.
+    registers
+        Vector registers of the processor.
+    """
+
+    multiply_add: re.Pattern[str]
+    label: re.Pattern[str]
+    jump: re.Pattern[str]
+    store: re.Pattern[str]
+    stack: re.Pattern[str]
+    registers: int
+
+
+def _x86(vector: str, registers: int) -> Assembly:
+    return Assembly(
+        multiply_add=re.compile(rf"^\s+vfn?madd\S+ps\s.*%{vector}"),
+        label=re.compile(r"^(\.LBB\w+):"),
+        jump=re.compile(r"^\s+j(?!mp)\w+\s+(\.LBB\w+)"),
+        store=re.compile(r"^\s+v?mov\S*\s+[$%][^,()]+, [^,]*\("),
+        stack=re.compile(r"\(%r[sb]p"),
+        registers=registers,
+    )
+
+
+ASSEMBLY = {
+    HASWELL: _x86("ymm", 16),
+    SKYLAKE: _x86("zmm", 32),
+    NEON: Assembly(
+        multiply_add=re.compile(r"^\s+fmla\s+v"),
+        label=re.compile(r"^(\.LBB\w+):"),
+        jump=re.compile(r"^\s+(?:b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.LBB\w+)"),
+        store=re.compile(r"^\s+st\w+\s"),
+        stack=re.compile(r"\[sp\b"),
+        registers=32,
+    ),
+}
+
+# At least this part of the registers holds sums; the others are for operands.
+LEAST_SUMS = 3 / 8
+
+
+def _pointwise() -> relay.Expr:
+    image = relay.nn.conv2d(var("x", 1, 64, 28, 28), const(128, 64, 1, 1))
+    return relay.nn.relu(relay.nn.bias_add(image, const(128)))
+
+
+def _strided() -> relay.Expr:
+    # With a stride it is computed directly: Winograd's filtering has none.
+    image = relay.nn.conv2d(
+        var("x", 1, 64, 56, 56), const(128, 64, 3, 3), strides=(2, 2), padding=(1, 1, 1, 1)
+    )
+    return relay.nn.relu(relay.nn.bias_add(image, const(128)))
+
+
+MODELS = {
+    "dense": relay.nn.relu(
+        relay.nn.bias_add(relay.nn.dense(var("x", 128, 384), const(1536, 384)), const(1536))
+    ),
+    "1x1 convolution": _pointwise(),
+    "3x3 convolution, stride 2": _strided(),
+}
+
+
+def _innermost_loops(text: str, assembly: Assembly) -> list[list[str]]:
+    """Return the lines of every loop that contains no other."""
+    begins: dict[str, int] = {}
+    loops: list[tuple[int, int]] = []
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
+        label = assembly.label.match(line)
+        if label is not None:
+            begins[label[1]] = place
+        jump = assembly.jump.match(line)
+        if jump is not None and jump[1] in begins:
+            begin = begins[jump[1]]
+            if not any(begin <= inner for inner, _ in loops):
+                loops.append((begin, place))
+    return [lines[begin : end + 1] for begin, end in loops]
+
+
+def _multiply_adds(loop: list[str], assembly: Assembly) -> int:
+    return sum(assembly.multiply_add.match(line) is not None for line in loop)
+
+
+@pytest.mark.parametrize("target", ASSEMBLY)
+@pytest.mark.parametrize("name", few_fast(MODELS, 1))
+def test_sums_stay_in_registers(name: str, target: str) -> None:
+    assembly = ASSEMBLY[target]
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(MODELS[name]))
+    text = fx.build(mod, target).get_lib().get_source("asm")
+    loops = _innermost_loops(text, assembly)
+    loop = max(loops, key=lambda lines: _multiply_adds(lines, assembly))
+    assert _multiply_adds(loop, assembly) >= LEAST_SUMS * assembly.registers
+    assert not [line for line in loop if assembly.stack.search(line)]
+    assert not [line for line in loop if assembly.store.match(line)]
+
+
+def test_a_spilled_sum_is_seen() -> None:
+    """The patterns themselves: a loop with one sum on the stack, in both assemblies."""
+    loops = {
+        HASWELL: (
+            ".LBB0_1:\n\tvfmadd231ps\t(%rax), %ymm1, %ymm0\n\tvmovups\t%ymm0, 32(%rsp)\n"
+            "\taddq\t$8, %rax\n\tcmpq\t$64, %rax\n\tjne\t.LBB0_1\n"
+        ),
+        NEON: (
+            ".LBB0_1:\n\tfmla\tv0.4s, v1.4s, v2.s[0]\n\tstr\tq0, [sp, #16]\n"
+            "\tsubs\tx8, x8, #1\n\tb.ne\t.LBB0_1\n"
+        ),
+    }
+    for target, text in loops.items():
+        assembly = ASSEMBLY[target]
+        (loop,) = _innermost_loops(text, assembly)
+        assert _multiply_adds(loop, assembly) == 1
+        assert [line for line in loop if assembly.stack.search(line)]
+        assert [line for line in loop if assembly.store.match(line)]
