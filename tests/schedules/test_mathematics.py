@@ -23,7 +23,12 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] =
     "log": (relay.log, np.log, 1),
     "erf": (relay.erf, special.erf, 1),
     "sigmoid": (relay.sigmoid, special.expit, 3),
-    "tanh": (relay.tanh, np.tanh, 5),
+    "tanh": (relay.tanh, np.tanh, 4),
+    "sqrt": (relay.sqrt, np.sqrt, 1),
+    "rsqrt": (relay.rsqrt, lambda x: 1 / np.sqrt(x), 2),
+    "sin": (relay.sin, np.sin, 1),
+    "cos": (relay.cos, np.cos, 1),
+    "pow": (lambda x: relay.power(x, relay.const(2.5)), lambda x: x**2.5, 1),
 }
 
 
