@@ -9,7 +9,13 @@ from tvm import relay
 from tests.relay_modules import graph, var
 from tests.rewrite.proof import perturbed
 from tvm_fusionx.rewrite import ALL_RULES, Rule
-from tvm_fusionx.rewrite.matching import find_matches, is_filled_with, may_match, outline
+from tvm_fusionx.rewrite.matching import (
+    find_matches,
+    is_filled_with,
+    may_match,
+    operators_read,
+    outline,
+)
 from tvm_fusionx.rewrite.term import Term, call, op, variable
 
 x, y = var("x", 4, 8), var("y", 4, 8)
@@ -104,6 +110,12 @@ def test_a_chain_too_long_to_look_through_is_matched() -> None:
     for _ in range(100):
         expr = y + expr
     assert _may_match(op.exp(a) + b, expr)
+    assert operators_read(graph(expr).outputs[0].node) is None
+
+
+def test_what_a_call_reads_is_read_through_its_chain() -> None:
+    found = graph((relay.exp(x) + y) + relay.tanh(y) * x)
+    assert operators_read(found.outputs[0].node) == {"add", "exp", "input", "multiply"}
 
 
 @pytest.mark.parametrize("rule", [r for r in ALL_RULES if r.lhs is not None], ids=lambda r: r.name)
@@ -113,4 +125,8 @@ def test_no_match_is_ruled_out(rule: Rule) -> None:
     for found in itertools.islice(perturbed(rule), _GRAPHS_OF_A_RULE):
         for node in found.calls():
             matches = find_matches(found, rule.lhs, node[0])
-            assert may_match(asked, node) or next(matches, None) is None
+            read = operators_read(node)
+            is_looked_at = may_match(asked, node) and not (
+                read is not None and any(map(read.isdisjoint, rule.reads))
+            )
+            assert is_looked_at or next(matches, None) is None

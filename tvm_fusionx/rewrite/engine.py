@@ -14,6 +14,7 @@ from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.rewrite.cost import NOTHING, Cost, cost_of, freed_by
+from tvm_fusionx.rewrite.matching import operators_read
 from tvm_fusionx.rewrite.neighbourhood import Change, CountKernels, remembering
 from tvm_fusionx.rewrite.rule import Attempt, NumericClass, Refused, Replacement, Rule
 
@@ -148,7 +149,10 @@ def _apply_round(
     for node in graph.calls():
         if where is not None and node not in where:
             continue
+        read = operators_read(node)
         for rule in by_root.get(node.op, ()):
+            if read is not None and any(map(read.isdisjoint, rule.reads)):
+                continue
             for number, gain in enumerate(_gains(graph, node, rule, count)):
                 if gain is not None and gain > NOTHING:
                     opportunities.append(_Opportunity(gain, node, rule, number))

@@ -141,14 +141,27 @@ def may_match(asked: Outline, node: Node) -> bool:
         return False
     if not asked.below:
         return True
+    read = _read_through_chain(node)
+    if read is None:
+        return True
+    return all(any(may_match(item, other) for other in read) for item in asked.below)
+
+
+def operators_read(node: Node) -> frozenset[str] | None:
+    """Return the operators of what a call reads, or the links of its chain; None for too many."""
+    read = _read_through_chain(node)
+    return None if read is None else frozenset([other.op for other in read])
+
+
+def _read_through_chain(node: Node) -> list[Node] | None:
     read = [value.node for value in node.operands]
     if node.op in CHAINS:
         for other in read:  # which grows meanwhile
             if other.op == node.op:
                 read.extend(value.node for value in other.operands)
                 if len(read) > _MOST_CALLS_OF_A_CHAIN:
-                    return True
-    return all(any(may_match(item, other) for other in read) for item in asked.below)
+                    return None
+    return read
 
 
 def _matches(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -150,6 +150,8 @@ class Rule:
         Both sides as terms; None for a rule in Python.
     conditions
         What must hold; each says why it does not.
+    reads
+        Sets of operators: the root, or its chain, reads a call of each. So the engine need not ask.
     """
 
     name: str
@@ -165,6 +167,7 @@ class Rule:
     lhs: Term | None = None
     rhs: Term | None = None
     conditions: tuple[Why, ...] = ()
+    reads: tuple[frozenset[str], ...] = ()
 
 
 def rule(
@@ -247,7 +250,8 @@ def declared(made: Rule) -> Rule:
         for match in find_matches(graph, left, node[0], keeps_bits=keeps_bits):
             yield _writer(graph, node, right, match, checks)
 
-    return Rule(**{**made.__dict__, "attempts": attempts})
+    reads = tuple(item.operators for item in asked.below)
+    return replace(made, attempts=attempts, reads=reads)
 
 
 _ANSWERS_ABOUT_OPERANDS = frozenset(["argmax", "argmin"])
