@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +53,12 @@ def test_a_model_runs_on_a_board_as_it_does_here(
     assert timed.code == 0, timed.err
     assert re.search(r"Init: .*Avg: [1-9].*\(2 x 1 runs, on emulated-arm64\)", timed.out)
 
+    trace = tmp_path / "trace.json"
+    profiled = run("run", library, *there, "--profile", "--trace", trace)
+    assert profiled.code == 0, profiled.err
+    assert re.search(r"Sum of [1-9]\d* kernels: .*end to end: ", profiled.out)
+    assert json.loads(trace.read_text())["traceEvents"]
+
     # The one machine's library is not the other's.
     refused = run("run", library)
     assert refused.code == 2
@@ -61,12 +68,6 @@ def test_a_model_runs_on_a_board_as_it_does_here(
     assert "expected a library that the device takes and loads" in refused.problem
 
 
-def test_a_profile_is_of_this_machine(run: Callable[..., Ran], tmp_path: Path) -> None:
-    ran = run("run", tmp_path / "any.tar", "--device", "local", "--profile")
-    assert ran.code == 2
-    assert "without --device" in ran.err
-
-
 def test_this_machine_is_a_device_too(run: Callable[..., Ran], tmp_path: Path) -> None:
     model, library = save(perceptron(), tmp_path), tmp_path / "lib.tar"
     compiled = run("compile", model, "-o", library, "--device", "local")
@@ -74,3 +75,6 @@ def test_this_machine_is_a_device_too(run: Callable[..., Ran], tmp_path: Path) -
     ran = run("run", library, "--device", "local", "--print-time", "--repeat", "2")
     assert ran.code == 0, ran.err
     assert "on local)" in ran.out
+    profiled = run("run", library, "--device", "local", "--profile")
+    assert profiled.code == 0, profiled.err
+    assert "Sum of " in profiled.out

@@ -86,8 +86,6 @@ def command(
             check_writable(path)
     count = set_threads(threads)
     chosen = device.find()
-    if chosen is not None and (show_profile or trace is not None):
-        raise click.UsageError("--profile and --trace work on this machine, without --device.")
     with contextlib.ExitStack() as scope:
         started = time.perf_counter()
         if chosen is None:
@@ -118,7 +116,7 @@ def command(
                 click.echo(f"{line} ({repeat} x {number} runs, {where})")
             if show_profile or trace is not None:
                 stage("profiling")
-                report = profile(loaded, arrays)
+                report = profile(loaded, arrays, device=context)
     if show_profile:
         _print_profile(report)
     if trace is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -146,6 +145,7 @@ def profile(
     inputs: Mapping[str, np.ndarray],
     repeat: int = DEFAULT_REPEAT,
     on_kernel: Callable[[], None] = lambda: None,
+    device: Any = None,
 ) -> ProfileReport:
     """Time each kernel of `library` alone on the operands that it gets in a real run.
 
@@ -160,10 +160,13 @@ def profile(
         Measurements of each kernel, each at least :data:`MIN_REPEAT_MS` long; the median counts.
     on_kernel
         Called after each kernel.
+    device
+        The ``tvm.runtime.Device`` that the library is loaded for, also one behind RPC; the first
+        CPU by default. Times are taken on the device itself.
     """
     if not isinstance(library, Library):
         library = describe_library(library, model="", target="", inputs=())
-    stepwise = StepwiseExecutor(library)
+    stepwise = StepwiseExecutor(library, device)
     notes = {note.name: note for note in library.kernels}
     timed: list[tuple[GraphNode, float]] = []
     values: dict[tuple[int, int], Any] = {}
@@ -186,7 +189,7 @@ def profile(
         _row(node, seconds, total, notes.get(node.name, KernelNote(node.name)), stepwise)
         for node, seconds in timed
     ]
-    return ProfileReport(tuple(rows), _end_to_end(library, inputs, repeat))
+    return ProfileReport(tuple(rows), _end_to_end(library, inputs, repeat, stepwise.device))
 
 
 def _row(
@@ -206,19 +209,16 @@ def _row(
     )
 
 
-def _end_to_end(library: Library, inputs: Mapping[str, np.ndarray], repeat: int) -> float:
+def _end_to_end(
+    library: Library, inputs: Mapping[str, np.ndarray], repeat: int, device: Any
+) -> float:
     """Return the median time of a whole run, measured for as long as a kernel at least."""
-    executor = library.executor()
+    executor = library.executor(device)
     set_inputs(executor, inputs)
-    for _ in range(WARM_UP_RUNS):
-        executor.run()
-    taken: list[float] = []
-    deadline = time.perf_counter() + repeat * MIN_REPEAT_MS / 1e3
-    while len(taken) < repeat or time.perf_counter() < deadline:
-        started = time.perf_counter()
-        executor.run()
-        taken.append(time.perf_counter() - started)
-    return float(np.median(taken))
+    evaluate = executor.module.time_evaluator
+    evaluate("run", device, number=WARM_UP_RUNS)()
+    timed = evaluate("run", device, number=1, repeat=repeat, min_repeat_ms=MIN_REPEAT_MS)
+    return float(np.median(timed().results))
 
 
 def format_seconds(seconds: float) -> str:

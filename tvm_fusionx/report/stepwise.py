@@ -20,14 +20,14 @@ COPY = "__copy"
 
 
 class StepwiseExecutor:
-    """The kernels of one library, callable one by one on the CPU or another local device.
+    """The kernels of one library, callable one by one on the CPU or another device.
 
     Parameters
     ----------
     library
         A graph-executor factory module, from ``fx.build`` or ``relay.build``.
     device
-        Where the kernels run; the first CPU by default.
+        Where the kernels run, also behind RPC; the first CPU by default.
     """
 
     def __init__(self, library: Any, device: Any = None) -> None:
