@@ -42,6 +42,19 @@ def test_a_device_that_does_not_exist(run: Callable[..., Ran], model: Path) -> N
 
 
 @pytest.mark.slow
+def test_as_many_threads_are_measured_as_the_report_says(
+    run: Callable[..., Ran], model: Path, tmp_path: Path
+) -> None:
+    written = tmp_path / "report.json"
+    ran = run("tune", model, "--threads", "1", "--dry-run", "--json", written)
+    assert ran.code == 0, ran.err
+    assert "1 threads" in ran.out
+    ran = run("tune", model, "--threads", "1", "--device", "android-arm64", "--dry-run")
+    assert ran.code == 3
+    assert "num-cores" in ran.problem
+
+
+@pytest.mark.slow
 def test_a_dry_run_shows_where_the_budget_would_go(
     run: Callable[..., Ran], model: Path, tmp_path: Path
 ) -> None:

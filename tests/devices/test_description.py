@@ -105,3 +105,12 @@ def test_a_missing_file_and_an_unwritable_one_are_typed_errors(tmp_path: Path) -
 def test_a_target_that_tvm_does_not_know_is_a_target_error() -> None:
     with pytest.raises(TargetError):
         find_device("local", target="nonsense").tvm_target()
+
+
+def test_only_this_machines_cpu_takes_a_number_of_threads() -> None:
+    local = find_device("local", target="llvm -mcpu=haswell -num-cores=4").with_cores(1)
+    assert local.target == "llvm -mcpu=haswell -num-cores=1"
+    assert local.tvm_target().attrs["num-cores"] == 1
+    for name in ("android-arm64", "pocl"):
+        with pytest.raises(DeviceError, match="num-cores"):
+            find_device(name).with_cores(1)

@@ -127,6 +127,8 @@ def command(
     chosen = device.find() or find_device("local")
     if target is not None:
         chosen = replace(chosen, target=target)
+    if threads is not None:
+        chosen = chosen.with_cores(threads)
     use_threads(threads)
     with TuningProgress(
         f"tuning {model.name}", trials or (None if budget else DEFAULT_TRIALS), budget

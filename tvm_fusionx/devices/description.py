@@ -125,6 +125,24 @@ class Device:
             return target
         return tvm.target.Target(target, host=resolve_target(self.host))
 
+    def with_cores(self, count: int) -> Device:
+        """Return the device with its kernels divided among `count` cores.
+
+        Raises
+        ------
+        DeviceError
+            It is not this machine's CPU: what divides its work is for its target to say.
+        """
+        if not self.is_local or self.tvm_target().kind.name != "llvm":
+            raise DeviceError(
+                f"device {self.name}, {count} threads",
+                expected="this machine's CPU, for a number of threads",
+                found=f"target {self.target!r}{'' if self.is_local else f' at {self.tracker}'}",
+                next_step="Say in a CPU's target what it has, as in -num-cores=4.",
+            )
+        words = [word for word in self.target.split() if not word.startswith("-num-cores=")]
+        return replace(self, target=" ".join([*words, f"-num-cores={count}"]))
+
     def to_json(self) -> str:
         """Return the text of its file."""
         return json.dumps(asdict(self), indent=2) + "\n"
