@@ -38,6 +38,14 @@ def test_a_fresh_process_loads_runs_and_tells_its_memory(library: Any, tmp_path:
     assert 0 < memory["tvm"]["before"] <= memory["tvm"]["peak"]
 
 
+def test_the_memory_of_the_measuring_process_is_not_counted(library: Any, tmp_path: Path) -> None:
+    inputs = {"x": np.ones((ROWS, FEATURES), "float32")}
+    _, small = footprint({"tvm": library}, (), tmp_path / "none.onnx", inputs, 1)
+    held = np.ones(1 << 28, "uint8")
+    _, again = footprint({"tvm": library}, (), tmp_path / "none.onnx", inputs, 1)
+    assert again["tvm"]["peak"] < small["tvm"]["peak"] + held.nbytes // 2
+
+
 def test_a_process_that_fails_says_so_and_has_no_memory(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     inputs = {"x": np.ones(3, "float32")}

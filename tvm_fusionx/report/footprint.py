@@ -24,19 +24,19 @@ PROCESS_SECONDS = 300
 # Memory of the process itself, when the model comes and when it has run. The first is taken with
 # the runtime's package loaded, so that the difference is the model's.
 SCRIPT = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 import numpy as np
 KIBI = 1024
 side, model, folder, threads, runs = sys.argv[1], *map(Path, sys.argv[2:4]), *map(int, sys.argv[4:])
 inputs = dict(np.load(folder / "inputs.npz"))
-def resident():
-    fields = Path("/proc/self/status").read_text().split("VmRSS:")[1].split()
-    return int(fields[0]) * KIBI
+def status(field):
+    # Not from getrusage, whose peak is the parent's where that was larger when it forked.
+    return int(Path("/proc/self/status").read_text().split(field + ":")[1].split()[0]) * KIBI
 if side in ("fusionx", "tvm", "unfused"):
     import tvm
     from tvm.contrib import graph_executor
-    before = resident()
+    before = status("VmRSS")
     module = tvm.runtime.load_module(str(folder / "mod.so"))
     graph = (folder / "mod.json").read_text()
     executor = graph_executor.create(graph, module, tvm.cpu())
@@ -47,12 +47,12 @@ if side in ("fusionx", "tvm", "unfused"):
 else:
     from tvm_fusionx.report.peers import PACKAGES, prepare_peer
     __import__(PACKAGES[side])
-    before = resident()
+    before = status("VmRSS")
     run = prepare_peer(side, model, inputs, threads).run
 for _ in range(runs):
     run()
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIBI
-print(json.dumps({"before": before, "after": resident(), "peak": peak}))
+after, peak = status("VmRSS"), status("VmHWM")
+print(json.dumps({"before": before, "after": after, "peak": peak}))
 """
 
 

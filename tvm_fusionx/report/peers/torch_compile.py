@@ -24,11 +24,12 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
     search over kernels (``max-autotune``) is left out, as tuning is on every side.
     """
     import torch
+    import torch._inductor.config
 
     # Before compiling: the number of threads is written into the generated code.
     torch.set_num_threads(threads)
     torch._dynamo.reset()
-    compiled = torch.compile(load_module(model, inputs), options={"freezing": True})
+    compiled = torch.compile(load_module(model, inputs))
     values = tensors(inputs)
 
     def run() -> Any:
@@ -36,6 +37,8 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
         with torch.no_grad():
             return compiled(*values)
 
-    with told_in_one_line("torch.compile"):
+    # The whole configuration and not an option of the call: tracing looks there too.
+    freezing = torch._inductor.config.patch(freezing=True)
+    with freezing, told_in_one_line("torch.compile"):
         run()
     return PreparedPeer("torch-compile", torch.__version__.split("+")[0], run=run, outputs=arrays)
