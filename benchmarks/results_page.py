@@ -107,6 +107,7 @@ def _times_cell(row: dict[str, float] | None, least: float) -> str:
 
 def _fusion(run: MeasuredRun) -> Section:
     rows = []
+    told = [s for s in SIDES if any(s in each.get("peer_kernels", {}) for each in run.results)]
     for result in run.results:
         kernels, moved = result["kernels"], result["intermediate_bytes"]
         rows.append(
@@ -115,6 +116,7 @@ def _fusion(run: MeasuredRun) -> Section:
                 result["ops"],
                 kernels[OURS],
                 kernels["tvm"] or NONE,
+                *(result.get("peer_kernels", {}).get(side, NONE) for side in told),
                 f"{result['ops'] / kernels[OURS]:.1f}",
                 f"{result['ops'] / kernels['tvm']:.1f}" if kernels["tvm"] else NONE,
                 _mebi(moved[OURS]),
@@ -122,10 +124,13 @@ def _fusion(run: MeasuredRun) -> Section:
             ]
         )
     text = (
-        "Operators of the imported model for each kernel, and what kernels write for others (MiB)."
+        "Operators of the imported model for each kernel, and what kernels write for others (MiB). "
+        "Reshapes that move nothing are no kernels; the other runtimes count their own operations."
     )
-    header = ["model", "operators", "kernels", "TVM's kernels", "fusion rate", "TVM's fusion rate"]
-    return "Fusion", text, [*header, "MiB between kernels", "TVM's MiB"], rows
+    others = [f"{SIDES[side]}'s" for side in told]
+    header = ["model", "operators", "kernels", "TVM's kernels", *others, "fusion rate"]
+    header += ["TVM's fusion rate", "MiB between kernels", "TVM's MiB"]
+    return "Fusion", text, header, rows
 
 
 def _memory(run: MeasuredRun) -> Section:
@@ -288,7 +293,11 @@ def page(run: MeasuredRun) -> str:
         latency_bars(run),
     ]
     if run.machine and any(each.get("blocks") for each in run.results):
-        parts += ["<h2>Roofline: each block of every model is a point</h2>", roofline(run)]
+        parts += [
+            "<h2>Roofline: each block of every model is a point</h2>",
+            "<p>Blocks are timed alone: one above the slope finds its operands in the caches.</p>",
+            roofline(run),
+        ]
     for title, text, header, rows in sections(run):
         cells = "".join(f"<th>{html.escape(name)}</th>" for name in header)
         parts += [f"<h2>{title}</h2><p>{html.escape(text)}</p><table><tr>{cells}</tr>"]

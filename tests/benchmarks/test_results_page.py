@@ -40,6 +40,7 @@ def a_result(model: str, **medians: float) -> dict[str, Any]:
         "cosine": 1.0,
         "errors": {"ncnn": "RuntimeError: a | b"},
         "blocks": BLOCKS,
+        "peer_kernels": {"ort": 4},
         "latency_ms": {
             side: {"median": median, "p10": median * 0.9, "p90": median * 1.2, "n": 50}
             for side, median in medians.items()
@@ -77,7 +78,7 @@ def test_the_summary_counts_and_averages(run: Any) -> None:
 def test_every_section_has_its_numbers(run: Any) -> None:
     text = page.markdown(run)
     assert "| small | **1.00** (0.90-1.20) | 4.00 (3.60-4.80) | 2.00" in text
-    assert "| small | 10 | 2 | 5 | 5.0 | 2.0 | 1.0 | 3.0 |" in text
+    assert "| small | 10 | 2 | 5 | 4 | 5.0 | 2.0 | 1.0 | 3.0 |" in text
     assert "| small | 4.0 | 2.0 | - | 0.5 | - | 7.0 |" in text
     assert "| small | 0.5 | 2.0 | 0.2 |" in text
     assert "| small | ncnn | RuntimeError: a \\| b |" in text
@@ -109,7 +110,14 @@ def test_cost_growth_is_shown_where_it_was_measured(tmp_path: Path, run: Any) ->
 
 def test_results_of_an_older_form_still_make_a_page(run: Any) -> None:
     old = a_result("old", fusionx=1.0)
-    for key in ("prepare_s", "planned_bytes", "code_bytes", "memory_bytes", "blocks"):
+    for key in (
+        "prepare_s",
+        "planned_bytes",
+        "code_bytes",
+        "memory_bytes",
+        "blocks",
+        "peer_kernels",
+    ):
         del old[key]
     made = runs.MeasuredRun({}, (old,))
     assert "| old |" in page.markdown(made)

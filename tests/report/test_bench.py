@@ -35,6 +35,7 @@ KEYS = {
     "code_bytes",
     "memory_bytes",
     "blocks",
+    "peer_kernels",
 }
 SCHEMA_PAGE = Path(__file__).resolve().parents[2] / "docs" / "bench_schema.md"
 
@@ -98,6 +99,8 @@ def test_a_thorough_one_has_sizes_memory_and_blocks() -> None:
         assert 0 < memory["after"] <= memory["peak"]
     assert len(result.blocks) == result.kernels["fusionx"]
     assert sum(block["flops"] or 0 for block in result.blocks) >= 2 * ROWS * 8 * (FEATURES + 8)
+    # Two products with their activations, and softmax, at the most.
+    assert 2 <= result.peer_kernels["ort"] <= 4
     assert all(block["us"] > 0 and block["bytes"] > 0 for block in result.blocks)
 
 

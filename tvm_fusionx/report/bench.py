@@ -8,7 +8,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ class BenchResult:
     code_bytes: dict[str, int] = field(default_factory=dict)
     memory_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
     blocks: list[dict[str, Any]] = field(default_factory=list)
+    peer_kernels: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a dictionary that ``json.dumps`` takes."""
@@ -198,7 +199,9 @@ def bench(
         code: dict[str, int] = {}
         memory: dict[str, dict[str, int]] = {}
         blocks: list[dict[str, Any]] = []
+        peer_kernels: dict[str, int] = {}
         if thorough:
+            peer_kernels = _count_peers(peers)
             on_stage("measuring memory")
             apart = tuple(side for side in peers if side in ONNX_PEERS)
             code, memory = footprint(libraries, apart, path, arrays, count)
@@ -234,6 +237,7 @@ def bench(
         code_bytes=code,
         memory_bytes=memory,
         blocks=blocks,
+        peer_kernels=peer_kernels,
     )
 
 
@@ -325,6 +329,16 @@ def _reference(
     except ImportError:
         side = next((name for name in (TVM, UNFUSED) if name in executors), OURS)
         return _outputs_of(executors[side])
+
+
+def _count_peers(peers: Mapping[str, PreparedPeer]) -> dict[str, int]:
+    counts = {}
+    for side, peer in peers.items():
+        # A runtime that fails to tell has been timed all the same.
+        with suppress(Exception):
+            if peer.count_kernels is not None:
+                counts[side] = peer.count_kernels()
+    return counts
 
 
 def _block_times(

@@ -18,3 +18,10 @@ def test_it_computes_what_the_reference_computes(tmp_path: Path) -> None:
 
 def test_integer_inputs_and_several_outputs(tmp_path: Path) -> None:
     check_peer("ort", lookup(), tmp_path)
+
+
+def test_its_own_fusion_is_counted(tmp_path: Path) -> None:
+    count = check_peer("ort", convolution(), tmp_path).count_kernels
+    assert count is not None
+    # Convolution with its activation, and the mean; layouts may be changed before and between.
+    assert 2 <= count() <= 5

@@ -48,12 +48,16 @@ class PreparedPeer:
         returns.
     outputs
         Turns what `run` returned into arrays, in the model's order; not timed.
+    count_kernels
+        Returns the operations that the runtime executes in one run, after its own fusion, without
+        reshapes; None where the runtime does not tell.
     """
 
     name: str
     version: str
     run: Callable[[], Any]
     outputs: Callable[[Any], list[np.ndarray]]
+    count_kernels: Callable[[], int] | None = None
 
 
 def prepare_peer(

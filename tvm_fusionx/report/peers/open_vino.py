@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
+
+# Layers that give their input another shape, or only mark where data enters and leaves.
+MOVES_NOTHING = {"Const", "Input", "Output", "Reshape"}
 
 
 def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
@@ -28,7 +32,8 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "f32",
     }
-    request = core.compile_model(network, "CPU", settings).create_infer_request()
+    compiled = core.compile_model(network, "CPU", settings)
+    request = compiled.create_infer_request()
     for name, value in inputs.items():
         request.set_tensor(name, openvino.Tensor(np.ascontiguousarray(value)))
 
@@ -42,4 +47,26 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
         version=openvino.__version__.split("-")[0],
         run=request.infer,
         outputs=outputs,
+        count_kernels=lambda: _count_kernels(compiled),
     )
+
+
+def _count_kernels(compiled: Any) -> int:
+    """Return the layers executed in a run; those of constants alone ran at compile time."""
+    nodes = compiled.get_runtime_model().get_ordered_ops()
+    kinds = {node.get_friendly_name(): _kind(node) for node in nodes}
+    constants = {name for name, kind in kinds.items() if kind == "Const"}
+    count = 0
+    for node in nodes:
+        name = node.get_friendly_name()
+        sources = {value.get_node().get_friendly_name() for value in node.input_values()}
+        if sources and sources <= constants:
+            constants.add(name)
+        elif kinds[name] not in MOVES_NOTHING:
+            count += 1
+    return count
+
+
+def _kind(node: Any) -> str:
+    kind = node.get_rt_info()["layerType"]
+    return str(kind.astype(str)) if hasattr(kind, "astype") else str(kind)
