@@ -253,6 +253,16 @@ PRODUCTS: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         ),
         None,
     ),
+    "factors that lie as they are read": (
+        "transpose_into_product",
+        lambda: relay.nn.batch_matmul(batch, const(2, 6, 8)),
+        None,
+    ),
+    "batches that change place": (
+        "transpose_into_product",
+        lambda: relay.nn.batch_matmul(relay.transpose(batch, [1, 0, 2]), const(4, 6, 8)),
+        None,
+    ),
     "one product": ("merge_products_of_one_input", lambda: _fan_out(const(6, 8)), None),
     "products of two inputs": (
         "merge_products_of_one_input",

@@ -10,6 +10,7 @@ from tvm import relay
 
 from tests.relay_modules import REASSOCIATING, TARGET, assert_close, const, graph, module, var
 from tests.rewrite.rule_examples import draw, evaluate
+from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import planned_kernels, rewrite_module
@@ -215,3 +216,77 @@ def test_the_scale_of_an_attention_on_inputs_costs_no_kernel(place: str) -> None
     )
     assert after <= before
     assert after == (2 if place in ("on the query", "on the key", "on both") else 1)
+
+
+# ---- batch norms, scales and biases -------------------------------------------------------------
+
+NARROW = 4
+shrunk = const(1, NARROW, 1, 1, seed=5)
+
+
+def _normed(data: relay.Expr, channels: int) -> relay.Expr:
+    gain, shift, mean, spread = (const(channels, seed=seed) for seed in range(4))
+    return relay.nn.batch_norm(data, gain, shift, mean, relay.exp(spread))[0]
+
+
+def _convolved(data: relay.Expr, **attributes: object) -> relay.Expr:
+    return relay.nn.conv2d(data, const(6, NARROW, 3, 3, seed=7), **attributes)
+
+
+def _by_channel(data: relay.Expr, **attributes: object) -> relay.Expr:
+    kernel = const(NARROW, 1, 3, 3, seed=8)
+    return relay.nn.conv2d(data, kernel, groups=NARROW, channels=NARROW, **attributes)
+
+
+pixels = var("pixels", 1, NARROW, 8, 8)
+around = ((0, 0), (0, 0), (1, 1), (1, 1))
+
+# Where it stands, and the calls that are left.
+FOLDED: dict[str, tuple[Callable[[], relay.Expr], list[str]]] = {
+    "norm after a convolution": (lambda: _normed(_convolved(pixels), 6), ["add", "nn.conv2d"]),
+    "norm after a depthwise one": (
+        lambda: _normed(_by_channel(pixels), NARROW),
+        ["add", "nn.conv2d"],
+    ),
+    "norm after a product": (
+        lambda: _normed(relay.nn.dense(x, const(6, 8)), 6),
+        ["add", "nn.dense"],
+    ),
+    "norm before a convolution": (
+        lambda: _convolved(_normed(pixels, NARROW)) + const(6, 1, 1),
+        ["add", "nn.conv2d"],
+    ),
+    "norm before a product": (
+        lambda: relay.nn.dense(_normed(x, 8), const(6, 8)) + const(6),
+        ["add", "nn.dense"],
+    ),
+    "scale before a depthwise one": (lambda: _by_channel(pixels * shrunk), ["nn.conv2d"]),
+    "scale before zeros that are padded": (
+        lambda: _convolved(pixels * shrunk, padding=(1, 1)),
+        ["nn.conv2d"],
+    ),
+    "scale before a padding of zeros": (
+        lambda: _convolved(relay.nn.pad(pixels * shrunk, around)),
+        ["nn.conv2d", "nn.pad"],
+    ),
+    "scale before a padding of ones": (
+        lambda: _convolved(relay.nn.pad(pixels * shrunk, around, 1.0)),
+        ["multiply", "nn.conv2d", "nn.pad"],
+    ),
+    "shift before zeros that are padded": (
+        lambda: _convolved(pixels + shrunk, padding=(1, 1)) + const(6, 1, 1),
+        ["add", "add", "nn.conv2d"],
+    ),
+}
+
+
+@pytest.mark.parametrize("place", FOLDED)
+def test_norms_scales_and_shifts_end_in_the_weights(place: str) -> None:
+    make, left = FOLDED[place]
+    mod = relay.transform.SimplifyInference()(module(make()))
+    before = from_relay(relay.transform.InferType()(mod)["main"])
+    rewritten, _ = rewrite_module(mod)
+    after = from_relay(relay.transform.InferType()(rewritten)["main"])
+    assert sorted(node.op for node in after.calls()) == left
+    inputs = draw(before)
+    assert_close(evaluate(after, inputs), evaluate(before, inputs), REASSOCIATING)
