@@ -310,6 +310,7 @@ def main() -> None:
     strategies: list[Strategy] = ["greedy"]
     if options.strategy == "saturate":
         strategies.append("saturate")
+    largest = dict.fromkeys(RULE_SETS, 0.0)
     print(Row.HEAD)
     for model in options.models or zoo.names():
         mod, inputs, path = import_model(model)
@@ -327,7 +328,11 @@ def main() -> None:
             for found in deviations(mod, inputs, path):
                 print(f"   {found.text()}", flush=True)
                 result["deviations"].append(asdict(found))
+                largest[found.rules] = max(largest[found.rules], found.beside_no_rules)
         save(result)
+    if options.verify:
+        for rules, difference in largest.items():
+            print(f"largest difference from no rules, {rules}: {difference:.2e}")
 
 
 def facts(model: str) -> dict[str, Any]:
