@@ -15,8 +15,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 RUN = "run.json"
-# What benchmarks/cost_growth.py puts beside it.
+# What benchmarks/cost_growth.py puts beside it, and benchmarks/ablation.py where it is told to.
 GROWTH = "cost_growth.json"
+ABLATION = "ablation.json"
 OURS = "fusionx"
 # Made by this package: no other runtime.
 CONTROL = "unfused"
@@ -39,11 +40,12 @@ SIDES = {
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One run: its own facts, each model's result, smallest latency first, and cost growth."""
+    """One run: its facts, each model's result, smallest latency first, cost growth, ablation."""
 
     facts: dict[str, Any]
     results: tuple[dict[str, Any], ...]
     growth: dict[str, Any] = field(default_factory=dict)
+    ablation: dict[str, Any] = field(default_factory=dict)
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -64,14 +66,14 @@ def newest_run(results: Path = RESULTS) -> Path | None:
 
 def read_run(folder: Path) -> MeasuredRun:
     """Return the run in `folder`; other benchmarks' files stay out."""
-    facts, growth = (
+    facts, growth, ablation = (
         json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        for path in (folder / RUN, folder / GROWTH)
+        for path in (folder / RUN, folder / GROWTH, folder / ABLATION)
     )
     read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     results = [each for each in read if "latency_ms" in each]
     ordered = sorted(results, key=lambda result: result["latency_ms"][OURS]["median"])
-    return MeasuredRun(facts, tuple(ordered), growth)
+    return MeasuredRun(facts, tuple(ordered), growth, ablation)
 
 
 def lacks(folder: Path, model: str, sides: tuple[str, ...]) -> bool:

@@ -60,7 +60,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 def sections(run: MeasuredRun) -> list[Section]:
     """Return every table: title, sentence, header, rows."""
     makers: list[Callable[[MeasuredRun], Section]] = [
-        _latency, _fusion, _memory, _times, _accuracy, _behind, _growth, _failures,
+        _latency, _fusion, _memory, _times, _accuracy, _behind, _ablation, _growth, _failures,
     ]  # fmt: skip
     return [section for section in (make(run) for make in makers) if section[3]]
 
@@ -223,6 +223,23 @@ def where_time_goes(result: dict[str, Any]) -> str:
         share = seconds * MICROSECONDS / total
         told.append(f"{template} {share:.0%} ({flops:.0f} GFLOP/s, {moved:.0f} GB/s)")
     return "; ".join(told) or "not profiled"
+
+
+def _ablation(run: MeasuredRun) -> Section:
+    versions = list(next(iter(run.ablation.values()), {}))
+    rows = [
+        [model, *(_version_cell(found.get(version)) for version in versions)]
+        for model, found in run.ablation.items()
+    ]
+    text = "Kernels and latency with parts taken away (`python benchmarks/ablation.py`)."
+    return "Ablation", text, ["model", *versions], rows
+
+
+def _version_cell(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return NONE
+    latency = f", {found['latency_ms']:.2f} ms" if "latency_ms" in found else ""
+    return f"{found['kernels']}{latency}"
 
 
 def _growth(run: MeasuredRun) -> Section:

@@ -92,7 +92,9 @@ def test_where_we_are_behind_the_profile_says_why(run: Any) -> None:
     assert "small" not in behind
 
 
-def test_cost_growth_is_shown_where_it_was_measured(tmp_path: Path, run: Any) -> None:
+def test_cost_growth_and_ablation_are_shown_where_they_were_measured(
+    tmp_path: Path, run: Any
+) -> None:
     assert "Cost growth" not in page.markdown(run)
     points = [
         {"size": n, "kernels": 5 * n, "planning_s": n / 10, "fusionx_ms": n, "tvm_ms": 2 * n}
@@ -101,6 +103,8 @@ def test_cost_growth_is_shown_where_it_was_measured(tmp_path: Path, run: Any) ->
     slopes = {"planning_s": 1.0, "fusionx_ms": 1.0, "tvm_ms": 1.25}
     growth = {"depth": {"points": points, "exponents": slopes}}
     (tmp_path / "cost_growth.json").write_text(json.dumps(growth))
+    versions = {"no fusion": {"kernels": 9, "latency_ms": 2.5}, "all": {"kernels": 2}}
+    (tmp_path / "ablation.json").write_text(json.dumps({"small": versions}))
     (tmp_path / "small.json").write_text(json.dumps(run.results[0]))
     text = page.markdown(runs.read_run(tmp_path))
     assert (
