@@ -1,17 +1,17 @@
-"""Distributive and commutative laws of matrix products and convolutions, as equations."""
+"""Laws of matrix products and convolutions, most of them as equations."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from tvm_fusionx.ecg.construct import dense, transpose
+from tvm_fusionx.ecg.construct import dense, transpose, transpose_axes
 from tvm_fusionx.ecg.fold import LARGEST_FOLDED_BYTES
-from tvm_fusionx.ecg.graph import Value
+from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.operators import MOVEMENTS
 from tvm_fusionx.rewrite.conditions import constants, same_shape, scalars
 from tvm_fusionx.rewrite.matching import Match
-from tvm_fusionx.rewrite.rule import Law, constant, rule
+from tvm_fusionx.rewrite.rule import Law, Replacement, constant, graph_rule, rule
 from tvm_fusionx.rewrite.rule import non_negative as never_negative
 from tvm_fusionx.rewrite.term import Term, call, computed, op
 from tvm_fusionx.rewrite.writing import Writing
@@ -286,6 +286,32 @@ def mean_of_rows_before_dense(x: Term, w: Term) -> Term:
     return op.nn.dense(op.mean(x), w)
 
 
+@graph_rule(
+    roots=("nn.batch_matmul", "nn.matmul"),
+    example=lambda a, b, c, d: (
+        op.nn.batch_matmul(op.transpose(a), b),
+        op.nn.matmul(op.tanh(c), call("transpose", d, tag="matrix")),
+    ),
+    attributes={"transpose": {"axes": [0, 2, 1]}, "matrix": {"axes": [1, 0]}},
+    a=(2, 8, 4),
+    b=(2, 6, 8),
+    c=(4, 8),
+    d=(6, 8),
+)
+def transpose_into_product(graph: Graph, node: Node) -> list[Replacement] | None:
+    """transpose(a).b -> a.b with the flag that reads a by columns (Glow)."""
+    rank = len(node.outputs[0].shape)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    operands, flags = list(node.operands), {}
+    for place, flag in enumerate(("transpose_a", "transpose_b")):
+        moved = operands[place]
+        if moved.op == "transpose" and transpose_axes(moved.node) == swapped:
+            operands[place], flags[flag] = moved.node.operands[0], not node.attrs[flag]
+    if not flags:
+        return None
+    return [(node[0], graph.call(node.op, operands, node.attrs.replace(**flags), name=node.name))]
+
+
 RULES = (
     add_weights_of_dense,
     subtract_weights_of_dense,
@@ -307,4 +333,5 @@ RULES = (
     scale_product,
     merge_dense_weights,
     mean_of_rows_before_dense,
+    transpose_into_product,
 )

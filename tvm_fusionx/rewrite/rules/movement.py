@@ -305,32 +305,6 @@ def transpose_of_product(graph: Graph, node: Node) -> list[Replacement] | None:
 
 
 @graph_rule(
-    roots=("nn.batch_matmul", "nn.matmul"),
-    example=lambda a, b, c, d: (
-        op.nn.batch_matmul(op.transpose(a), b),
-        op.nn.matmul(op.tanh(c), call("transpose", d, tag="matrix")),
-    ),
-    attributes={"transpose": {"axes": [0, 2, 1]}, "matrix": {"axes": [1, 0]}},
-    a=(2, 8, 4),
-    b=(2, 6, 8),
-    c=(4, 8),
-    d=(6, 8),
-)
-def transpose_into_product(graph: Graph, node: Node) -> list[Replacement] | None:
-    """transpose(a).b -> a.b with the flag that reads a by columns (Glow)."""
-    rank = len(node.outputs[0].shape)
-    swapped = (*range(rank - 2), rank - 1, rank - 2)
-    operands, flags = list(node.operands), {}
-    for place, flag in enumerate(("transpose_a", "transpose_b")):
-        moved = operands[place]
-        if moved.op == "transpose" and transpose_axes(moved.node) == swapped:
-            operands[place], flags[flag] = moved.node.operands[0], not node.attrs[flag]
-    if not flags:
-        return None
-    return [(node[0], graph.call(node.op, operands, node.attrs.replace(**flags), name=node.name))]
-
-
-@graph_rule(
     roots=("strided_slice",),
     law=Law.COMMUTATIVE,
     example=lambda a: op.strided_slice(op.transpose(a)),
@@ -392,7 +366,6 @@ RULES = (
     softmax_without_transposes,
     reduce_before_transpose,
     transpose_of_product,
-    transpose_into_product,
     slice_before_transpose,
     slice_before_function,
     slice_before_binary,
