@@ -67,6 +67,11 @@ BOUNDS: dict[str, tuple[Callable[[], relay.Expr], float, float]] = {
     "truth, cast": (lambda: relay.const(1.0) - relay.cast(relay.less(x, y), "float32"), 0, 1),
     "absolute value that wraps around": (lambda: relay.abs(n), -128, 127),
     "sum that wraps around": (lambda: n + n, -128, 127),
+    "cast that rounds to zero": (
+        lambda: relay.cast(relay.maximum(x, relay.const(1e-10)), "float16"),
+        0,
+        math.inf,
+    ),
     "cast that does not fit": (lambda: relay.cast(relay.exp(x), "int8"), -128, 127),
     "further back than is looked": (lambda: _deep(relay.abs(x)), -math.inf, math.inf),
 }

@@ -268,12 +268,12 @@ def _clip(node: Node, operands: list[Range]) -> Range:
 def _cast(node: Node, operands: list[Range]) -> Range:
     """Return the range of a type's numbers next to the operand's; what does not fit is anything."""
     (operand,), dtype = operands, node.outputs[0].dtype
-    if dtype == "bool" or not operand.is_bounded:
-        return operand if dtype in _LARGEST else ANYTHING
     if dtype in _LARGEST:
         with np.errstate(over="ignore"):
             low, high = (float(np.asarray(e).astype(dtype)) for e in (operand.low, operand.high))
         return Range(low, high)
+    if dtype == "bool" or not operand.is_bounded:
+        return ANYTHING
     return Range(math.trunc(operand.low), math.trunc(operand.high))
 
 

@@ -190,7 +190,8 @@ def fold_input_summand_into_convolution(
         product = result.node
         data, weight = product.operands
         found = _channel_factor(_unpadded(data), "add") if _is_plain(product) else None
-        if found is None or not weight.is_constant or product.attrs["groups"] != 1:
+        is_known = weight.is_constant and weight.type.is_float
+        if found is None or not is_known or product.attrs["groups"] != 1:
             continue
         if data.op == "nn.pad" or any(int(item) for item in product.attrs["padding"]):
             return Refused("what is padded with is not shifted")
