@@ -8,6 +8,7 @@ from tvm import relay
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX2, assert_scheduled, dense, describe, hard_swish
+from tests.schedules.winograd_convolution import frames_beside
 from tvm_fusionx.schedules.conv2d import CONV2D
 
 ASYMMETRIC = (0, 1, 1, 2)
@@ -43,6 +44,7 @@ def _enlarged(x: relay.Expr) -> relay.Expr:
     return relay.concatenate([relay.repeat(small, 2, 2), x], 1)
 
 
+VIDEO = var("video", 3, 2, 6, 7, 8)
 BLOCKS = {
     "prime width": dense(16, (5, 13), 32, (3, 3), padding=(1, 1, 1, 1), post=hard_swish),
     "wider than a tile": dense(8, (3, 37), 16, (3, 3), padding=(1, 1, 1, 1)),
@@ -74,6 +76,9 @@ BLOCKS = {
     ),
     "an enlarged piece": dense(
         16, (6, 7), 24, (1, 1), pre=lambda _: _enlarged(var("first", 1, 1, 6, 7, 8))
+    ),
+    "frames": dense(
+        48, (6, 7), 16, (3, 3), padding=(1,) * 4, batch=3, pre=lambda _: frames_beside(VIDEO, 3)
     ),
     "residual": dense(
         16, (6, 7), 16, (3, 3), padding=(1,) * 4, post=lambda y: y + var("r", 1, 2, 6, 7, 8)

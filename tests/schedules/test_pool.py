@@ -11,10 +11,16 @@ from tests.schedules.blocked_blocks import assert_scheduled, depthwise, describe
 from tvm_fusionx.schedules.pool import POOL
 
 WINDOW = {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "layout": "NCHW8c"}
+VIDEO = var("x", 4, 2, 7, 9, 8)
+SIDE_BY_SIDE = {"pool_size": (2, 2), "strides": (2, 2), "padding": (1, 1), "layout": "NCHW8c"}
 
 BLOCKS = {
     "maximum": relay.nn.max_pool2d(var("x", 1, 2, 11, 13, 8), **WINDOW),
     "average": relay.nn.avg_pool2d(var("x", 1, 2, 11, 13, 8), **WINDOW),
+    "maximum of neighbouring images": relay.nn.max_pool2d(
+        relay.maximum(*(relay.strided_slice(VIDEO, [i], [4], [2], axes=[0]) for i in (0, 1))),
+        **SIDE_BY_SIDE,
+    ),
     "average of the padding too": relay.nn.avg_pool2d(
         var("x", 1, 2, 11, 13, 8), **WINDOW, count_include_pad=True
     ),
