@@ -6,6 +6,10 @@ Five versions of each model of the zoo: with neither rewriting nor fusion, witho
 without fusion, with data movements as kernels of their own, and all. Printed are kernels that do
 work, bytes that kernels hand to each other, planning time, and the median latency of interleaved
 runs; DNNFusion shows the same in Figure 7 and Table 5.
+
+Building takes minutes and cares for no noise, timing takes seconds and does: --repeat 0 with
+--libraries FOLDER builds alone, and a second call with the folder times what lies there. One
+folder holds what one commit built.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +34,7 @@ from tvm_fusionx import zoo
 from tvm_fusionx.fusion import Plan, PlannerOptions
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.operators import MOVEMENTS, REORGANIZE
+from tvm_fusionx.output_file import new_file
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
 from tvm_fusionx.pipeline import bind_parameters
@@ -38,6 +44,7 @@ from tvm_fusionx.schedules import resolve_target
 
 TARGET = "llvm -mcpu=native"
 KIBI = 1024
+HASH_BITS = (1 << 64) - 1
 
 # Version -> whether laws are applied, and how it is planned. Layouts are always packed: without,
 # the templates would be others.
@@ -60,17 +67,31 @@ def planned(mod: Any, target: Any, version: str) -> tuple[Any, Plan, float]:
     return fused, plans["main"], time.perf_counter() - started
 
 
-def ready(fused: Any, target: Any, inputs: Mapping[str, Any]) -> Any:
-    """Build a version and return its run function with the inputs set."""
-    with lowering(target):
-        library = relay.build(fused, target)
+def built(fused: Any, target: Any, folder: Path, model: str) -> Path:
+    """Build a version into a file of the folder, unless it is there."""
+    # Versions without a difference are one library.
+    path = folder / f"{model}-{tvm.ir.structural_hash(fused, True) & HASH_BITS:016x}.so"
+    if not path.is_file():
+        with lowering(target):
+            library = relay.build(fused, target)
+        folder.mkdir(parents=True, exist_ok=True)
+        with new_file(path) as scratch:
+            library.export_library(str(scratch))
+    return path
+
+
+def ready(path: Path, inputs: Mapping[str, Any]) -> Any:
+    """Load a version and return its run function with the inputs set."""
+    library = tvm.runtime.load_module(str(path.resolve()))
     module = graph_executor.GraphModule(library["default"](tvm.cpu()))
     for name, value in inputs.items():
         module.set_input(name, value)
     return module.run
 
 
-def measure(name: str, folder: Path, repeat: int) -> dict[str, dict[str, float]]:
+def measure(
+    name: str, folder: Path, repeat: int, libraries: Path | None
+) -> dict[str, dict[str, float]]:
     """Return the numbers of every version of one model."""
     path = folder / f"{name}.onnx"
     if not path.is_file():
@@ -91,8 +112,10 @@ def measure(name: str, folder: Path, repeat: int) -> dict[str, dict[str, float]]
             "intermediate_bytes": summary.intermediate_bytes,
             "planning_seconds": seconds,
         }
-        if repeat:
-            runs[version] = ready(fused, target, inputs)
+        if libraries is not None:
+            path = built(fused, target, libraries, name)
+            if repeat:
+                runs[version] = ready(path, inputs)
     if repeat:
         with threads_apart(fx.threads()):
             latencies, failures = time_interleaved(runs, repeat=repeat)
@@ -103,26 +126,35 @@ def measure(name: str, folder: Path, repeat: int) -> dict[str, dict[str, float]]
     return rows
 
 
+def shown(name: str, rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Print a model's rows, and return them."""
+    print(f"{name:20} {'operators':>9} {'kernels':>8} {'KiB':>9} {'plan s':>7} {'ms':>8}")
+    for version, row in rows.items():
+        print(
+            f"  {version:18} {row['operators']:9} {row['kernels']:8}"
+            f" {row['intermediate_bytes'] / KIBI:9.0f} {row['planning_seconds']:7.2f}"
+            f" {row.get('latency_ms', float('nan')):8.2f}",
+            flush=True,
+        )
+    return rows
+
+
 def main() -> None:
     """Measure the models named and print a table for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("models", nargs="+", help=f"of {', '.join(zoo.names())}")
     parser.add_argument("--models", dest="folder", type=Path, default=Path("out/zoo"))
     parser.add_argument("--repeat", type=int, default=20, help="timed runs a version; 0 plans only")
+    parser.add_argument("--libraries", type=Path, help="keep what is built here, or time it")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args()
     fx.threads()
-    found = {}
-    for name in options.models:
-        found[name] = measure(name, options.folder, options.repeat)
-        print(f"{name:20} {'operators':>9} {'kernels':>8} {'KiB':>9} {'plan s':>7} {'ms':>8}")
-        for version, row in found[name].items():
-            print(
-                f"  {version:18} {row['operators']:9} {row['kernels']:8}"
-                f" {row['intermediate_bytes'] / KIBI:9.0f} {row['planning_seconds']:7.2f}"
-                f" {row.get('latency_ms', float('nan')):8.2f}",
-                flush=True,
-            )
+    with tempfile.TemporaryDirectory() as scratch:
+        libraries = options.libraries or (Path(scratch) if options.repeat else None)
+        found = {
+            name: shown(name, measure(name, options.folder, options.repeat, libraries))
+            for name in options.models
+        }
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
