@@ -88,7 +88,7 @@ def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, An
         "date": date,
         "device": describe_device(),
         "threads": count,
-        "command": "python benchmarks/zoo.py",
+        "command": " ".join(["python", "benchmarks/zoo.py", *sys.argv[1:]]),
         "commit": commit.stdout.strip(),
         "sides": list(sides),
         "repeat": repeat,
@@ -126,7 +126,9 @@ def main() -> int:
     if options.here is not None:
         for name in options.models:
             measure(name, options.here, options.sides, options.repeat, not options.quick)
-        return 0
+        sys.stdout.flush()
+        # At once: the threads of a runtime must not keep a process that has written its result.
+        os._exit(0)
     date = options.date or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     facts = facts_of_run(date, options.sides, options.repeat)
     results = QUICK_FOLDER if options.quick else RESULTS
