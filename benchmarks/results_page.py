@@ -151,19 +151,23 @@ def _memory(run: MeasuredRun) -> Section:
                 _mebi(planned.get("tvm", {}).get("activations")),
                 _mebi(code.get(OURS)),
                 _mebi(code.get("tvm")),
-                *(
-                    _mebi(memory[side]["peak"] - memory[side]["before"]) if side in memory else NONE
-                    for side in measured
-                ),
+                *(_memory_cell(memory.get(side)) for side in measured),
             ]
         )
     text = (
         "MiB. Planned: constants, and everything else in the executor's pool. Code: the linked "
         "library without constants. Peak: what loading the model and running it three times adds "
-        "to a fresh process, its runtime loaded."
+        "to a fresh process, its runtime loaded; in brackets what of it is left."
     )
     header = ["model", "weights", "activations", "TVM's activations", "code", "TVM's code"]
     return "Size and memory", text, [*header, *(f"peak, {SIDES[s]}" for s in measured)], rows
+
+
+def _memory_cell(memory: dict[str, int] | None) -> str:
+    if memory is None:
+        return NONE
+    peak, after = (memory[when] - memory["before"] for when in ("peak", "after"))
+    return f"{_mebi(peak)} ({_mebi(after)})"
 
 
 def _times(run: MeasuredRun) -> Section:

@@ -79,7 +79,7 @@ def test_every_section_has_its_numbers(run: Any) -> None:
     text = page.markdown(run)
     assert "| small | **1.00** (0.90-1.20) | 4.00 (3.60-4.80) | 2.00" in text
     assert "| small | 10 | 2 | 5 | 4 | 5.0 | 2.0 | 1.0 | 3.0 |" in text
-    assert "| small | 4.0 | 2.0 | - | 0.5 | - | 7.0 |" in text
+    assert "| small | 4.0 | 2.0 | - | 0.5 | - | 7.0 (4.0) |" in text
     assert "| small | 0.5 | 2.0 | 0.2 |" in text
     assert "| small | ncnn | RuntimeError: a \\| b |" in text
     assert "python x" in text

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tvm import relay
 
 from tvm_fusionx.kernels import KernelGraph
 
@@ -40,7 +39,10 @@ if side in ("fusionx", "tvm", "unfused"):
     module = tvm.runtime.load_module(str(folder / "mod.so"))
     graph = (folder / "mod.json").read_text()
     executor = graph_executor.create(graph, module, tvm.cpu())
-    executor.load_params((folder / "mod.params").read_bytes())
+    # One at a time: load_params holds all of them three times over.
+    with np.load(folder / "params.npz") as params:
+        for name in params:
+            executor.set_input(name, params[name])
     for name, value in inputs.items():
         executor.set_input(name, value)
     run = executor.run
@@ -103,7 +105,8 @@ def save_for_a_process(library: Any, inputs: Mapping[str, np.ndarray], folder: P
     code = folder / "mod.so"
     library.get_lib().export_library(str(code))
     (folder / "mod.json").write_text(library.get_graph_json(), encoding="utf-8")
-    (folder / "mod.params").write_bytes(bytes(relay.save_param_dict(dict(library.get_params()))))
+    constants = {name: value.numpy() for name, value in library.get_params().items()}
+    np.savez(folder / "params.npz", **constants)
     save_inputs(inputs, folder)
     return code.stat().st_size
 
