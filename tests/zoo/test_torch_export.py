@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import onnx
 import pytest
 
+from tvm_fusionx.errors import ModelError
 from tvm_fusionx.zoo.torch_export import OPSETS, call_with_names, export_module
 
 torch = pytest.importorskip("torch")
@@ -52,6 +55,10 @@ def test_small_bert_agrees_with_torch(exporter, tmp_path):
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is not None,
+    reason="triton is installed, whose LLVM ends a process that has loaded TVM's",
+)
 def test_a_program_computes_what_the_module_computes(tmp_path):
     module = torch.nn.Linear(3, 2).eval()
     value = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -60,3 +67,10 @@ def test_a_program_computes_what_the_module_computes(tmp_path):
     with torch.no_grad():
         found = torch.export.load(str(path)).module()(torch.from_numpy(value))
         assert torch.equal(found, module(torch.from_numpy(value)))
+
+
+def test_triton_and_tvm_are_kept_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "triton" or None)
+    module = torch.nn.Linear(3, 2).eval()
+    with pytest.raises(ModelError, match="pip uninstall triton"):
+        export_module(lambda: module, (), tmp_path / "linear.pt2", ("x",), ("y",), "program")

@@ -8,11 +8,13 @@ cope with. ``exporter="dynamo"`` is the newer form: fewer nodes, opset 18. onnx 
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from tvm_fusionx.errors import ModelError
 from tvm_fusionx.zoo.packages import import_zoo_package
 
 Exporter = Literal["torchscript", "dynamo", "program"]
@@ -83,6 +85,13 @@ def export_module(
 
 def _save_program(torch: Any, module: Any, arguments: Sequence[Any], path: Path) -> None:
     """Write torch's exported program, in which attention is the one call that torch has for it."""
+    if importlib.util.find_spec("triton") is not None:
+        raise ModelError(
+            f"torch's program {path.name}",
+            expected="torch's build for CPUs",
+            found="triton, whose LLVM ends a process that has loaded TVM's",
+            next_step="Run `pip uninstall triton`.",
+        )
     for part in module.modules():
         if hasattr(part, "set_attn_implementation"):
             part.set_attn_implementation("sdpa")

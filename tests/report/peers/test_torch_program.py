@@ -12,6 +12,7 @@ from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.report.peers import torch_program
 
 torch = pytest.importorskip("torch")
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 @pytest.fixture
@@ -22,6 +23,8 @@ def inputs() -> dict[str, np.ndarray]:
 @pytest.fixture
 def model(tmp_path: Path, inputs: dict[str, np.ndarray]) -> Path:
     """Return the path of a model of which the torch program alone exists."""
+    if HAS_TRITON:
+        pytest.skip("triton is installed, whose LLVM ends a process that has loaded TVM's")
     program = torch.export.export(torch.nn.ReLU(), torch_program.tensors(inputs))
     torch.export.save(program, str(tmp_path / "relu.pt2"))
     return tmp_path / "relu.onnx"
@@ -46,8 +49,8 @@ def test_a_model_of_onnx_alone_needs_the_converter(
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("onnx2torch") is None,
-    reason="onnx2torch, which converts for PyTorch, is missing",
+    HAS_TRITON or importlib.util.find_spec("onnx2torch") is None,
+    reason="onnx2torch, which converts for PyTorch, is missing, or triton is there",
 )
 def test_a_model_of_onnx_alone_is_converted(tmp_path: Path) -> None:
     from tvm_fusionx.report.reference import run_onnxruntime
@@ -58,6 +61,14 @@ def test_a_model_of_onnx_alone_is_converted(tmp_path: Path) -> None:
     (found,) = torch_program.arrays(module(*torch_program.tensors(inputs)))
     (wanted,) = run_onnxruntime(str(path), inputs)
     assert np.abs(found - wanted).max() <= 1e-6 * np.abs(wanted).max()
+
+
+def test_triton_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "triton" or None)
+    with pytest.raises(RuntimeError, match="uninstall triton"):
+        torch_program.load_module(tmp_path / "model.onnx", {})
+    with pytest.raises(RuntimeError, match="uninstall triton"):
+        torch_program.program_file(tmp_path / "model.onnx", {}, tmp_path)
 
 
 def test_the_stand_in_for_torchvision_goes_again() -> None:

@@ -45,6 +45,7 @@ def load_module(model: Path, inputs: Mapping[str, np.ndarray]) -> Any:
     """
     import torch
 
+    _refuse_triton()
     program = model.with_suffix(PROGRAM_SUFFIX)
     if program.is_file():
         return torch.export.load(str(program)).module()
@@ -70,6 +71,7 @@ def program_file(model: Path, inputs: Mapping[str, np.ndarray], folder: Path) ->
     """Return the model's exported program as a file, written to `folder` where there is none."""
     import torch
 
+    _refuse_triton()
     program = model.with_suffix(PROGRAM_SUFFIX)
     if program.is_file():
         return program
@@ -124,6 +126,15 @@ def _error_line(printed: Sequence[str]) -> str:
     """Return the line that names the exception, after which some converters print advice."""
     named = [line for line in printed if EXCEPTION_LINE.match(line)]
     return (named or list(printed))[-1].strip()
+
+
+def _refuse_triton() -> None:
+    """Raise where torch would load triton, whose LLVM ends a process that has loaded TVM's."""
+    if importlib.util.find_spec("triton") is not None:
+        raise RuntimeError(
+            "triton is installed, whose LLVM ends a process that has loaded TVM's: "
+            "install torch's build for CPUs and uninstall triton"
+        )
 
 
 def _from_onnx(model: Path, inputs: Mapping[str, np.ndarray]) -> Any:
