@@ -19,7 +19,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,9 @@ def ready(path: Path, inputs: Mapping[str, Any]) -> Any:
 
 
 def measure(
-    name: str, folder: Path, repeat: int, libraries: Path | None
+    name: str, folder: Path, repeat: int, libraries: Path | None, versions: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """Return the numbers of every version of one model."""
+    """Return the numbers of the versions of one model."""
     path = folder / f"{name}.onnx"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def measure(
     target = resolve_target(TARGET)
     rows: dict[str, dict[str, float]] = {}
     runs = {}
-    for version in VERSIONS:
+    for version in versions:
         fused, plan, seconds = planned(mod, target, version)
         summary = report_plan(plan, str(target)).summary
         rows[version] = {
@@ -145,6 +145,9 @@ def main() -> None:
     parser.add_argument("models", nargs="+", help=f"of {', '.join(zoo.names())}")
     parser.add_argument("--models", dest="folder", type=Path, default=Path("out/zoo"))
     parser.add_argument("--repeat", type=int, default=20, help="timed runs a version; 0 plans only")
+    parser.add_argument(
+        "--versions", nargs="+", choices=VERSIONS, default=list(VERSIONS), help="all by default"
+    )
     parser.add_argument("--libraries", type=Path, help="keep what is built here, or time it")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args()
@@ -152,7 +155,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         libraries = options.libraries or (Path(scratch) if options.repeat else None)
         found = {
-            name: shown(name, measure(name, options.folder, options.repeat, libraries))
+            name: shown(
+                name, measure(name, options.folder, options.repeat, libraries, options.versions)
+            )
             for name in options.models
         }
     if options.json:
