@@ -47,6 +47,7 @@ def test_a_plan_beyond_its_limits_is_seen() -> None:
         check_blocks(made, PlannerOptions(deny=frozenset(["exp"])))
 
 
+@pytest.mark.slow
 @settings(max_examples=1)
 @given(st.just(module(tvm.relay.exp(var("x", 4)))))
 def test_wrong_numbers_are_seen(mod: tvm.IRModule) -> None:

@@ -110,6 +110,7 @@ def test_a_machine_without_a_driver_is_told_of_one(monkeypatch: pytest.MonkeyPat
         load_opencl()
 
 
+@pytest.mark.slow
 def test_importing_loads_nothing() -> None:
     code = (
         "import tvm_fusionx.devices.opencl_plugin as plugin; "

@@ -88,6 +88,7 @@ def test_what_each_side_took_to_get_ready_and_what_is_planned_is_kept(result: Be
     assert result.blocks == []
 
 
+@pytest.mark.slow
 def test_a_thorough_one_has_sizes_memory_and_blocks() -> None:
     result = fx.bench(perceptron(), TARGET, ("ort",), threads=1, repeat=1, thorough=True)
     assert result.errors == {}

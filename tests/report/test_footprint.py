@@ -31,6 +31,7 @@ def test_the_plan_tells_weights_from_activations(library: Any) -> None:
     assert planned.to_json() == {"weights": planned.weights, "activations": planned.activations}
 
 
+@pytest.mark.slow
 def test_a_fresh_process_loads_runs_and_tells_its_memory(library: Any, tmp_path: Path) -> None:
     inputs = {"x": np.ones((ROWS, FEATURES), "float32")}
     code, memory = footprint({"tvm": library}, (), tmp_path / "none.onnx", inputs, 1)
@@ -38,6 +39,7 @@ def test_a_fresh_process_loads_runs_and_tells_its_memory(library: Any, tmp_path:
     assert 0 < memory["tvm"]["before"] <= memory["tvm"]["peak"]
 
 
+@pytest.mark.slow
 def test_the_memory_of_the_measuring_process_is_not_counted(library: Any, tmp_path: Path) -> None:
     inputs = {"x": np.ones((ROWS, FEATURES), "float32")}
     _, small = footprint({"tvm": library}, (), tmp_path / "none.onnx", inputs, 1)
@@ -46,6 +48,7 @@ def test_the_memory_of_the_measuring_process_is_not_counted(library: Any, tmp_pa
     assert again["tvm"]["peak"] < small["tvm"]["peak"] + held.nbytes // 2
 
 
+@pytest.mark.slow
 def test_a_process_that_fails_says_so_and_has_no_memory(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     inputs = {"x": np.ones(3, "float32")}

@@ -104,6 +104,7 @@ def test_a_pool_reads_its_windows_from_the_tiles(case: str) -> None:
     _check(pool(filtered(shape, outputs, padding, tile)), pool(direct(shape, outputs, padding)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frames", few_fast([3, 1], 1))
 def test_frames_are_read_where_they_are(frames: int) -> None:
     data = frames_beside(var("x", frames, 2, 9, 8, 8), frames)

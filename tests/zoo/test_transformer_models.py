@@ -76,6 +76,7 @@ def test_counts_are_the_published_ones(make, pooler, parameters, operations):
     assert operations is None or 2 * multiply_adds == printed(operations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "shape", "parameters", "multiply_adds"),
     [

@@ -80,6 +80,7 @@ def volumes(pads: tuple[int, int, int], kernel: tuple[int, int, int]) -> Windows
     return Windows((5, 6, 7), kernel, kernel, (1, 1, 1), pads, pads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize(
     ("kernel", "pads"),
