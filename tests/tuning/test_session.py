@@ -192,6 +192,19 @@ def _tune_in_child(path: Path, ran: Path) -> None:
     os._exit(0)
 
 
+def test_a_default_is_timed_however_often_the_tuner_was_ended_meanwhile(tmp_path: Path) -> None:
+    task = made_up_task()
+    for _ in range(3):
+        journal = _journal(tmp_path)
+        journal.start(task.key, task.template, task.space.default)
+        journal.close()
+    bench = PretendedBench()
+    session = _run(_session(tmp_path, bench))
+    assert bench.ran[0] == task.space.default
+    assert math.isfinite(session.progresses[task.key].default_seconds)
+    assert session.measured == GRID.most_trials
+
+
 @pytest.mark.slow
 def test_killed_at_twenty_instants_nothing_is_lost_and_nothing_repeated(tmp_path: Path) -> None:
     generator = random.Random(5)

@@ -237,13 +237,11 @@ class Journal:
             if outcome.is_quarantined
         }
         for key, trial in self._state.interrupted.items():
-            restarted = bool(trial.boot) and trial.boot != self.boot
-            if trial.interruptions >= MOST_INTERRUPTIONS or restarted:
-                detail = (
-                    "the machine was started anew while it ran"
-                    if restarted
-                    else f"it was cut short {trial.interruptions} times"
-                )
+            if trial.boot and trial.boot != self.boot:
+                detail = "the machine was started anew while it ran"
+                found.setdefault(key, Outcome(failure=DEVICE_LOST, detail=detail))
+            elif trial.interruptions >= MOST_INTERRUPTIONS:
+                detail = f"it was cut short {trial.interruptions} times"
                 found.setdefault(key, Outcome(failure=INTERRUPTED, detail=detail))
         return found
 

@@ -21,7 +21,7 @@ from tvm_fusionx.tuning.allocation import Progress, least_seconds, next_task
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import DUPLICATE, INVALID, Candidate, CandidateBuilder
 from tvm_fusionx.tuning.cost_model import CostModel, TaskFeatures
-from tvm_fusionx.tuning.journal import Journal, Outcome
+from tvm_fusionx.tuning.journal import INTERRUPTED, Journal, Outcome
 from tvm_fusionx.tuning.peak import Peak
 from tvm_fusionx.tuning.search import Search, make_search
 from tvm_fusionx.tuning.settings import Settings
@@ -118,7 +118,9 @@ class Session:
             task = progress.task
             self.journal.add_task(task.key, TaskFeatures.of(task).to_json())
             outcome = self.journal.outcome(task.key, task.template, task.space.default)
-            if outcome is None:
+            # The model runs its defaults anyway: that the tuner was ended twice while one was timed
+            # is no reason to leave its block untuned.
+            if outcome is None or outcome.failure == INTERRUPTED:
                 (candidate,) = self.builder.build(task, [task.space.default])
                 outcome = self._try(candidate)
             progress.default_seconds = outcome.least_seconds
