@@ -18,6 +18,7 @@ from tvm_fusionx.fusion.planner import PLANNERS
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
+from tvm_fusionx.report.exact import exact_outputs
 from tvm_fusionx.report.plain_tvm import build_plain, run_once
 from tvm_fusionx.schedules import resolve_target
 
@@ -44,7 +45,7 @@ Run = Callable[[Any, "Mapping[str, np.ndarray]"], "Sequence[np.ndarray]"]
 def check_plan(
     mod: tvm.IRModule, options: PlannerOptions, *, rewrite: bool, run: Run = run_once
 ) -> None:
-    """Check a function's plan and that its numbers are those of plain TVM without any fusion.
+    """Check a function's plan, and that its numbers are plain TVM's without fusion or float64's.
 
     Parameters
     ----------
@@ -76,7 +77,14 @@ def check_plan(
     assert all(np.isfinite(array).all() for array in expected)
     # A sum of what cancels out is nothing but rounding: no two orders of additions agree on it.
     assume(is_well_conditioned(plain, inputs, expected))
-    assert_close(run(library, inputs), expected, REASSOCIATING)
+    found = run(library, inputs)
+    try:
+        assert_close(found, expected, REASSOCIATING)
+    except AssertionError:
+        # Plain TVM is no better than float32 itself, and its tanh of small numbers is worse.
+        exact = exact_outputs(mod["main"], list(inputs.values()), target)
+        narrow = [wide.astype(array.dtype) for wide, array in zip(exact, expected, strict=True)]
+        assert_close(found, narrow, REASSOCIATING)
 
 
 def is_well_conditioned(

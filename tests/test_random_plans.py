@@ -21,6 +21,12 @@ FAST_EXAMPLES = 8
 SLOW_EXAMPLES = 60
 
 
+def _square_of_gate() -> tvm.relay.Expr:
+    x = var("x", 1, 1, 1)
+    gate = tvm.relay.tanh(x) * x
+    return tvm.relay.tanh(tvm.relay.nn.batch_matmul(gate, gate, transpose_b=True))
+
+
 @pytest.mark.slow
 @settings(max_examples=FAST_EXAMPLES)
 @given(random_relay(), planner_options(), st.booleans())
@@ -54,6 +60,14 @@ def test_wrong_numbers_are_seen(mod: tvm.IRModule) -> None:
     wrong = [np.full(4, 9.0, "float32")]
     with pytest.raises(AssertionError):
         check_plan(mod, PlannerOptions(), rewrite=False, run=lambda *_: wrong)
+
+
+@pytest.mark.slow
+@settings(max_examples=1)
+@given(st.just(module(_square_of_gate())))
+def test_float64_decides_where_plain_tvm_is_off(mod: tvm.IRModule) -> None:
+    # TVM's tanh of 2.5e-4 is off by 5.6e-5 of it.
+    check_plan(mod, PlannerOptions(), rewrite=False)
 
 
 def test_what_cancels_out_says_nothing() -> None:
