@@ -8,22 +8,23 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import tir
 
 from tvm_fusionx.devices import export_kernel
 from tvm_fusionx.lowering import compile_kernel
+from tvm_fusionx.measuring.peak_kernels import (
+    FLOAT_BYTES,
+    FLOPS_OF_A_MULTIPLY_ADD,
+    SUMS,
+    copying,
+    multiply_adds,
+)
 from tvm_fusionx.schedules import describe_cpu
-from tvm_fusionx.schedules.cpu import Cpu, is_cpu
+from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.tuning.bench import Bench
 
-# Independent sums: twice as many as hide the latency of a multiply-add, and fewer than registers.
-SUMS = 12
 STEPS = 20000
 # Tensors of a model's size: out of the first caches, in the last one.
 COPIED_FLOATS = 1 << 19
-FLOAT_BYTES = 4
-# A multiply and an add.
-FLOPS_A_STEP = 2
 REPEATS = 15
 
 
@@ -54,14 +55,17 @@ def measure_peak(bench: Bench, folder: Path) -> Peak | None:
     if not is_cpu(target):
         return None
     cpu = describe_cpu(target)
-    width = SUMS * cpu.lanes * cpu.cores
-    flops = width * STEPS * FLOPS_A_STEP
+    cores, lanes = cpu.cores, cpu.lanes
+    width = SUMS * lanes * cores
+    flops = width * STEPS * FLOPS_OF_A_MULTIPLY_ADD
     moved = 2 * COPIED_FLOATS * FLOAT_BYTES
-    arithmetic = _seconds(bench, folder, "fusionx_arithmetic", _arithmetic(cpu), (width,))
-    copying = _seconds(
-        bench, folder, "fusionx_copying", _copying(cpu), (COPIED_FLOATS, COPIED_FLOATS)
+    arithmetic = _seconds(
+        bench, folder, "fusionx_arithmetic", multiply_adds(cores, lanes, STEPS), (width,)
     )
-    return Peak(flops / arithmetic, moved / copying)
+    copied = (COPIED_FLOATS, COPIED_FLOATS)
+    kernel = copying(cores, lanes, COPIED_FLOATS)
+    copy_seconds = _seconds(bench, folder, "fusionx_copying", kernel, copied)
+    return Peak(flops / arithmetic, moved / copy_seconds)
 
 
 def _seconds(bench: Bench, folder: Path, name: str, func: Any, extents: tuple[int, ...]) -> float:
@@ -79,55 +83,3 @@ def _seconds(bench: Bench, folder: Path, name: str, func: Any, extents: tuple[in
     )
     # The least: what disturbs a measurement makes it longer.
     return float(min(timer(*arrays).results))
-
-
-def _arithmetic(cpu: Cpu) -> Any:
-    """Return a kernel of nothing but multiply-adds on registers."""
-    builder = tir.ir_builder.create()
-    result = tir.decl_buffer((SUMS * cpu.lanes * cpu.cores,), "float32", "result")
-    store = builder.buffer_ptr(result)
-    with builder.for_range(0, cpu.cores, "core", kind="parallel") as core:
-        sums = builder.allocate("float32", SUMS * cpu.lanes, "sums", scope="local")
-        for step in ("begin", "multiply", "end"):
-            if step == "multiply":
-                with builder.for_range(0, STEPS, "step"):
-                    _each_sum(
-                        builder, cpu, lambda at: _set(sums, at, sums[at] * 0.5 + tir.const(1.0))
-                    )
-            elif step == "begin":
-                _each_sum(builder, cpu, lambda at: _set(sums, at, tir.const(1.0, "float32")))
-            else:
-                offset = core * (SUMS * cpu.lanes)
-                _each_sum(
-                    builder, cpu, lambda at, offset=offset: _set(store, offset + at, sums[at])
-                )
-    return tir.PrimFunc([result], builder.get())
-
-
-def _each_sum(builder: Any, cpu: Cpu, body: Any) -> None:
-    with (
-        builder.for_range(0, SUMS, "sum", kind="unroll") as which,
-        builder.for_range(0, cpu.lanes, "lane", kind="vectorize") as lane,
-    ):
-        body(which * cpu.lanes + lane)
-
-
-def _set(buffer: Any, at: Any, value: Any) -> None:
-    buffer[at] = value
-
-
-def _copying(cpu: Cpu) -> Any:
-    """Return a kernel that copies one tensor into another."""
-    builder = tir.ir_builder.create()
-    source = tir.decl_buffer((COPIED_FLOATS,), "float32", "source")
-    result = tir.decl_buffer((COPIED_FLOATS,), "float32", "result")
-    load, store = builder.buffer_ptr(source), builder.buffer_ptr(result)
-    share = COPIED_FLOATS // cpu.cores // cpu.lanes
-    with (
-        builder.for_range(0, cpu.cores, "core", kind="parallel") as core,
-        builder.for_range(0, share, "vector") as vector,
-        builder.for_range(0, cpu.lanes, "lane", kind="vectorize") as lane,
-    ):
-        at = (core * share + vector) * cpu.lanes + lane
-        store[at] = load[at]
-    return tir.PrimFunc([source, result], builder.get())
