@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from tvm import relay
 
 from tests.relay_modules import TARGET, var
 from tests.schedules.blocked_blocks import as_block
+from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
-
-special = pytest.importorskip("scipy.special")
-
-SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 88.7, 88.73, -87.3, -103.9, -104.5)
-FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] = {
-    "exp": (relay.exp, np.exp, 1),
-    "log": (relay.log, np.log, 1),
-    "erf": (relay.erf, special.erf, 1),
-    "sigmoid": (relay.sigmoid, special.expit, 3),
-    "tanh": (relay.tanh, np.tanh, 4),
-    "sqrt": (relay.sqrt, np.sqrt, 1),
-    "rsqrt": (relay.rsqrt, lambda x: 1 / np.sqrt(x), 2),
-    "sin": (relay.sin, np.sin, 1),
-    "cos": (relay.cos, np.cos, 1),
-    "pow": (lambda x: relay.power(x, relay.const(2.5)), lambda x: x**2.5, 1),
-}
-
-
-def _arguments() -> np.ndarray:
-    """Return every 70,000th float32, dense samples where the functions bend, special values."""
-    bits = np.arange(0, 1 << 32, 70_001, dtype=np.uint64).astype(np.uint32)
-    parts = [
-        bits.view(np.float32),
-        np.linspace(-110, 95, 20_001),
-        np.linspace(-10, 10, 20_001),
-        np.linspace(-1.2, 1.2, 20_001),
-        np.array(SPECIAL),
-    ]
-    return np.concatenate([part.astype("float32") for part in parts])
 
 
 def _evaluate(body: relay.Expr, x: np.ndarray) -> np.ndarray:
@@ -55,18 +24,9 @@ def _evaluate(body: relay.Expr, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_error_in_units_in_the_last_place(name: str) -> None:
-    function, reference, bound = FUNCTIONS[name]
-    x = _arguments()
-    found = _evaluate(function(var("x", len(x))), x)
-    with np.errstate(all="ignore"):
-        exact = reference(x.astype("float64"))
-        expected = exact.astype("float32")
-    plain = np.isfinite(expected) & (expected != 0)
-    np.testing.assert_array_equal(found[~plain], expected[~plain])
-    spacing = np.spacing(np.abs(expected[plain])).astype("float64")
-    errors = np.abs(found[plain].astype("float64") - exact[plain]) / spacing
-    worst = int(np.argmax(errors))
-    assert errors[worst] <= bound, f"{errors[worst]} units at {x[plain][worst]}"
+    function, _, _ = FUNCTIONS[name]
+    x = arguments()
+    assert_accurate(name, x, _evaluate(function(var("x", len(x))), x))
 
 
 @pytest.mark.parametrize("power", [2.0, 3.0, 4.0])

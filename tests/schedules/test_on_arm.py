@@ -1,0 +1,282 @@
+"""Every template's kernels on Arm: compiled for aarch64, run under emulation, right numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+
+from tests.depthwise_pairs import hard_swish as pair_hard_swish
+from tests.depthwise_pairs import pair
+from tests.devices.emulated_board import emulated_boards
+from tests.relay_modules import (
+    EXACT,
+    REASSOCIATING,
+    assert_close,
+    inputs_of,
+    module,
+    run_plain,
+    var,
+)
+from tests.sampled import few_fast_rows
+from tests.schedules.blocked_blocks import (
+    as_block,
+    dense,
+    depthwise,
+    hard_swish,
+    unscheduled,
+)
+from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
+from tests.schedules.matrix_blocks import (
+    attention,
+    attention_scores,
+    gelu,
+    layer_norm,
+    packed_dense,
+)
+from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
+from tvm_fusionx.devices import Device, export_kernel, find_device
+from tvm_fusionx.devices.emulation import PRESET
+from tvm_fusionx.lowering import TOPI_TEMPLATE, block_hash, lowering
+from tvm_fusionx.records import Record
+from tvm_fusionx.report.plain_tvm import load, set_inputs
+from tvm_fusionx.schedules import CPU_TEMPLATES
+from tvm_fusionx.schedules.cpu import describe_cpu, target_key
+from tvm_fusionx.schedules.default import DEFAULT
+from tvm_fusionx.tuning.bench import Bench
+
+NEON = "+neon"
+# What phones since 2018 have besides (Armv8.2): dot products of bytes, arithmetic in float16.
+ARMV82 = "+neon,+dotprod,+fullfp16"
+
+SESSION_SECONDS = 600.0
+# Sums of 24 products of float16, each rounded to 11 bits (IEEE 754).
+HALF_TOLERANCE = 24 * 2.0**-11
+
+ONE = (1, 1, 1, 1)
+# Chunks of one vector of 128 bits, as they are packed for Arm; and of a picture's channels.
+FOURS, FIRST = (4, 4), (1, 4)
+WINOGRAD_SHAPE = (1, 16, 7, 10)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A block, what plain TVM computes in its place, and how far apart the two may be."""
+
+    body: relay.Expr
+    plain: relay.Expr | None = None
+    tolerance: float = REASSOCIATING
+
+
+def _masked(x: relay.Expr) -> relay.Expr:
+    return relay.where(relay.greater(x, relay.const(0.0)), relay.exp(x), x) + var("y", 37)
+
+
+def _pieces(**attrs: Any) -> relay.Expr:
+    pieces = [var(f"p{place}", 1, size, 4, 7, 18) for place, size in enumerate((2, 3, 1))]
+    window = {"pool_size": (3, 3, 3), "padding": (1,) * 6}
+    return relay.nn.max_pool3d(relay.concatenate(pieces, axis=1), **window, **attrs)
+
+
+def _half(name: str, *shape: int) -> relay.Var:
+    return var(name, *shape, dtype="float16")
+
+
+def _bytes(name: str, *shape: int) -> relay.Var:
+    return var(name, *shape, dtype="int8")
+
+
+# By the template that must serve it. A template without a case fails a test.
+CASES: dict[str, dict[str, Case]] = {
+    "winograd": {
+        "parts of tiles": Case(
+            hard_swish(filtered(WINOGRAD_SHAPE, 24, ONE)),
+            hard_swish(direct(WINOGRAD_SHAPE, 24, ONE)),
+            WINOGRAD_TOLERANCE,
+        ),
+        "small tiles": Case(
+            hard_swish(filtered((1, 48, 7, 9), 32, ONE, 2)),
+            hard_swish(direct((1, 48, 7, 9), 32, ONE)),
+            WINOGRAD_TOLERANCE,
+        ),
+    },
+    "depthwise_pointwise": {
+        "stride 2, odd sizes": Case(
+            pair(
+                24,
+                (9, 11),
+                40,
+                stride=2,
+                block=4,
+                out_block=4,
+                between=pair_hard_swish,
+                after=pair_hard_swish,
+            )
+        ),
+        "chunks of 8": Case(pair(16, (7, 9), 24)),
+    },
+    "conv_image": {
+        "stride 2": Case(
+            dense(
+                3, (11, 14), 16, (3, 3), strides=(2, 2), padding=ONE, blocks=(1, 4), post=hard_swish
+            )
+        ),
+        "chunks of 8": Case(dense(3, (7, 9), 16, (3, 3), padding=ONE, blocks=(1, 8))),
+    },
+    "conv2d": {
+        "odd sizes": Case(
+            dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=(4, 4), post=hard_swish)
+        ),
+        "chunks of 8, pointwise": Case(dense(16, (5, 7), 24, (1, 1), post=relay.sigmoid)),
+        "groups": Case(dense(16, (6, 7), 16, (3, 3), padding=ONE, groups=2)),
+    },
+    "depthwise": {
+        "odd sizes": Case(depthwise(12, (7, 13), (3, 3), padding=ONE, block=4, post=hard_swish)),
+        "stride 2, chunks of 8": Case(
+            depthwise(16, (9, 11), (5, 5), strides=(2, 2), padding=(2, 2, 2, 2))
+        ),
+    },
+    "pool": {
+        "average": Case(
+            relay.nn.relu(
+                relay.nn.avg_pool2d(var("x", 1, 3, 11, 13, 4), (3, 3), (2, 2), layout="NCHW4c")
+            )
+        ),
+        "global maximum": Case(
+            relay.nn.global_max_pool2d(var("x", 1, 3, 5, 7, 8), layout="NCHW8c")
+        ),
+    },
+    "channel_pool": {"pieces": Case(_pieces(), tolerance=EXACT)},
+    "attention": {
+        "tails": Case(relay.nn.relu(attention(2, 12, 37, 5, 21)) + var("r", 12, 42)),
+        "heads": Case(attention(3, 16, 16, 8, 8)),
+    },
+    "dot": {
+        "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),
+        "residual and norm": Case(
+            layer_norm(packed_dense(13, 24, 20, width=8) + var("residual", 13, 24), 24)
+        ),
+        "one row": Case(relay.nn.relu(packed_dense(1, 24, 33, width=8))),
+        "batches": Case(relay.nn.softmax(attention_scores(3, 10, 11, 5))),
+        "float16": Case(
+            relay.nn.relu(relay.nn.dense(_half("x", 13, 24), _half("w", 40, 24))),
+            tolerance=HALF_TOLERANCE,
+        ),
+    },
+    "rows": {
+        "norm of a prime row": Case(layer_norm(var("x", 7, 61) + var("y", 7, 61), 61)),
+        "softmax over channels": Case(relay.nn.softmax(var("x", 2, 19, 5, 7), axis=1)),
+        "argmax": Case(relay.argmax(var("x", 13, 37), axis=1)),
+        "broadcast": Case(_masked(var("x", 13, 37))),
+        "products of bytes": Case(
+            relay.nn.dense(_bytes("x", 13, 24), _bytes("w", 40, 24), out_dtype="int32")
+        ),
+        "integers": Case(var("x", 5, 9, dtype="int64") * var("y", 5, 9, dtype="int64")),
+        "float16": Case(
+            relay.nn.relu(_half("x", 5, 19) * _half("y", 5, 19) + _half("z", 19)),
+            tolerance=2.0**-10,
+        ),
+    },
+    # Serves only what the others failed on.
+    "default": {"norm": Case(layer_norm(var("x", 7, 33), 33))},
+    TOPI_TEMPLATE: {"sorted": Case(relay.sort(var("x", 5, 13)), tolerance=EXACT)},
+}
+
+# Blocks that LLVM makes other code of where the processor has the extensions.
+EXTENDED = ("float16", "products of bytes")
+
+# One case of each template first, which are the fast ones.
+ROWS = [
+    (template, name, NEON)
+    for place in range(max(map(len, CASES.values())))
+    for template, cases in CASES.items()
+    for name in [*cases][place : place + 1]
+]
+ROWS += [(template, name, ARMV82) for template, name, _ in ROWS if name in EXTENDED]
+FAST = len(CASES)
+
+
+class Board:
+    """An emulated board, and what it takes to run blocks on it."""
+
+    def __init__(self, device: Device, folder: Path) -> None:
+        self.bench = Bench(replace(device, session_timeout_seconds=SESSION_SECONDS))
+        self.folder = folder
+        self.count = 0
+
+    def path(self) -> Path:
+        """Return where the next library goes."""
+        self.count += 1
+        return self.folder / f"block_{self.count}.so"
+
+    def run(self, library: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Return the outputs of a factory module there."""
+        session = self.bench.session()
+        path = export_kernel(library, self.path(), self.bench.device)
+        executor = load(session.load(path), session.context)
+        set_inputs(executor, inputs)
+        executor.run()
+        return [executor.get_output(place).numpy() for place in range(executor.get_num_outputs())]
+
+
+@pytest.fixture(scope="module", name="board")
+def fixture_board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
+    with emulated_boards() as emulation:
+        board = Board(emulation.device, tmp_path_factory.mktemp("arm"))
+        with board.bench:
+            yield board
+
+
+def test_every_template_has_a_case() -> None:
+    assert {template.name for template in CPU_TEMPLATES} <= set(CASES)
+
+
+@pytest.mark.parametrize(("template", "name", "features"), few_fast_rows(ROWS, FAST))
+def test_a_kernel_is_right(board: Board, template: str, name: str, features: str) -> None:
+    case = CASES[template][name]
+    mod = as_block(case.body)
+    inputs = inputs_of(mod)
+    expected = run_plain(module(case.plain or case.body), inputs)
+    assert all(np.isfinite(array).all() for array in expected)
+    target = _target(board.bench.device, features)
+    with lowering(target, _pinned(template, case.body, target)) as log:
+        library = relay.build(mod, target)
+    assert [entry.template for entry in log.entries] == [template]
+    assert template == TOPI_TEMPLATE or log.entries[0].fallback_reason is None
+    assert_close(board.run(library, inputs), expected, case.tolerance)
+
+
+def _target(device: Device, features: str) -> tvm.target.Target:
+    """Return the target of a device that has the features beside, or in the place of, NEON."""
+    return replace(device, target=device.target.replace(NEON, features)).tvm_target()
+
+
+def _pinned(template: str, body: relay.Expr, target: tvm.target.Target) -> dict[str, Record]:
+    """Return a record that makes the template serve a block that it is only the last resort of."""
+    if template != DEFAULT.name:
+        return {}
+    digest = block_hash(unscheduled(body, target))
+    return {digest: Record(target_key(target), digest, template, {})}
+
+
+def test_no_template_asks_for_an_extension() -> None:
+    """Kernels differ by what LLVM makes of them alone; else every case is needed twice."""
+    board = find_device(PRESET)
+    assert describe_cpu(_target(board, NEON)) == describe_cpu(_target(board, ARMV82))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_error_in_units_in_the_last_place(board: Board, name: str) -> None:
+    function, _, _ = FUNCTIONS[name]
+    x = arguments()
+    target = board.bench.device.tvm_target()
+    with lowering(target):
+        library = relay.build(as_block(function(var("x", len(x)))), target)
+    (found,) = board.run(library, {"x": x})
+    assert_accurate(name, x, found)
