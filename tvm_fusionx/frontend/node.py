@@ -69,6 +69,11 @@ class Node:
             raise self.refuse(f"a tensor as input {position}", found, ASK_SUPPORT)
         return value
 
+    def maker(self, position: int, op_type: str) -> Node | None:
+        """Return the node that computes an input, if it is of `op_type`."""
+        made_by = self.tensor(position).maker
+        return made_by if made_by is not None and made_by.op_type == op_type else None
+
     def expr(self, position: int = 0) -> Any:
         """Return the Relay expression of an input."""
         return self.tensor(position).expr

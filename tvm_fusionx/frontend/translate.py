@@ -257,7 +257,9 @@ class Translation:
         values: list[Value] = []
         for item in converted:
             if isinstance(item, tvm.relay.Expr):
-                values.append(self._typed(next(sealed)))
+                tensor = self._typed(next(sealed))
+                tensor.maker = node
+                values.append(tensor)
             elif item is None or isinstance(item, Tensor):
                 values.append(item)
             else:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tvm
 from tvm import relay
 
 from tvm_fusionx.frontend.element_types import ELEMENTS, STORED_WIDER
+
+if TYPE_CHECKING:
+    from tvm_fusionx.frontend.node import Node
 
 
 def constant(array: Any) -> Any:
@@ -28,9 +31,11 @@ class Tensor:
         The numbers, where they are known while compiling.
     element : int
         ONNX's element type, which for four-bit integers says more than `dtype`.
+    maker : Node or None
+        The ONNX node that computes it, for converters that know a better form of two nodes.
     """
 
-    __slots__ = ("_expr", "array", "dtype", "element", "shape")
+    __slots__ = ("_expr", "array", "dtype", "element", "maker", "shape")
 
     def __init__(self, expr: Any, shape: tuple[int, ...], dtype: str, array: Any = None) -> None:
         self._expr = expr
@@ -38,6 +43,7 @@ class Tensor:
         self.dtype = dtype
         self.array = array
         self.element = ELEMENTS[dtype]
+        self.maker: Node | None = None
 
     @classmethod
     def from_array(cls, array: Any) -> Tensor:

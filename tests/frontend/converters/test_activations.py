@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+import tvm
+from tvm.contrib import graph_executor
 
+import tvm_fusionx as fx
 from tests.frontend.onnx_nodes import Case, check, floats
 from tvm_fusionx.errors import UnsupportedOperatorError
+from tvm_fusionx.report.bench import count_operators
 
 # Compiling its cases takes seconds.
 pytestmark = pytest.mark.slow
@@ -48,6 +53,35 @@ def test_softplus_neither_overflows_nor_loses_small_values() -> None:
     large = Case("Softplus", [x[6:]], expected=[exact[6:].astype("float32")])
     check([case, large])
     check([small])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_mish_neither_overflows_nor_loses_small_values(dtype: str) -> None:
+    x = np.array([-10.0, -1.0, 0.0, 1.0, 4.99, 5.01, 19.99, 20.01, 300.0, 1000.0], dtype)
+    wide = x.astype("float64")
+    factor = np.tanh(np.logaddexp(0.0, wide))
+    tolerance = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
+    for part in (slice(0, 1), slice(1, 8), slice(8, 10)):  # relative to the largest of each part
+        expected = (wide * factor)[part].astype(dtype)
+        check([Case("Mish", [x[part]], expected=[expected])], tolerance=tolerance)
+
+
+def test_tanh_of_softplus_takes_one_exponential() -> None:
+    nodes = [
+        onnx.helper.make_node("Softplus", ["x"], ["soft"]),
+        onnx.helper.make_node("Tanh", ["soft"], ["y"]),
+    ]
+    x = np.array([-30.0, -5.0, 0.0, 5.0, 200.0, np.inf, -np.inf, np.nan], "float32")
+    info = [onnx.helper.make_tensor_value_info(n, 1, x.shape) for n in "xy"]
+    graph = onnx.helper.make_graph(nodes, "mish", info[:1], info[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    mod, params = fx.from_onnx(model)
+    assert count_operators(mod) == 7
+    executor = graph_executor.GraphModule(fx.build(mod, "llvm", params)["default"](tvm.cpu()))
+    executor.run(x=x)
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
+        expected = np.tanh(np.logaddexp(0.0, x.astype("float64")))
+    np.testing.assert_allclose(executor.get_output(0).numpy(), expected, rtol=1e-6)
 
 
 def test_softmax_of_old_opsets_flattens_its_input() -> None:
