@@ -1,6 +1,6 @@
 """Build models for OpenCL, run them on the first device, and compare with stored outputs.
 
-    python benchmarks/opencl.py FOLDER [NAME...] [--target "opencl -device=adreno"]
+    python benchmarks/opencl.py FOLDER [NAME...] [--target "opencl -device=adreno"] [--float16]
 
 FOLDER holds NAME.onnx, NAME.inputs.npz and NAME.outputs.npz; without names, every model in it. Each
 model is told in one line: blocks, kernels, blocks left to TVM's own schedules, the largest
@@ -30,6 +30,7 @@ from tvm_fusionx.lowering import lowering
 from tvm_fusionx.pipeline import bind_parameters, pipeline
 
 TOLERANCE = 1e-5
+FLOAT16_TOLERANCE = 1e-2
 KERNELS = re.compile(r"^// Function: ", re.MULTILINE)
 
 
@@ -39,8 +40,10 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--target", default="opencl")
-    parser.add_argument("--tolerance", type=float, default=TOLERANCE)
+    parser.add_argument("--float16", action="store_true")
+    parser.add_argument("--tolerance", type=float)
     arguments = parser.parse_args()
+    tolerance = arguments.tolerance or (FLOAT16_TOLERANCE if arguments.float16 else TOLERANCE)
     load_opencl(build=True)
     fx.threads()
     names = arguments.names or sorted(path.stem for path in arguments.folder.glob("*.onnx"))
@@ -48,25 +51,25 @@ def main() -> int:
     wrong = []
     for name in names:
         try:
-            difference = run(arguments.folder / name, target)
+            difference = run(arguments.folder / name, target, arguments.float16)
         except Exception as error:  # one model's fault must not hide the others
             lines = str(error).strip().splitlines() or [type(error).__name__]
             print(f"{name}: FAILED {type(error).__name__}: {lines[-1]}", flush=True)
             wrong.append(name)
             continue
-        if difference > arguments.tolerance:
+        if difference > tolerance:
             wrong.append(name)
-    print(f"{len(names) - len(wrong)} of {len(names)} agree within {arguments.tolerance:g}", wrong)
+    print(f"{len(names) - len(wrong)} of {len(names)} agree within {tolerance:g}", wrong)
     return EXIT_WRONG_RESULT if wrong else EXIT_OK
 
 
-def run(stem: Path, target: tvm.target.Target) -> float:
+def run(stem: Path, target: tvm.target.Target, float16: bool) -> float:
     """Build and run one model; print its line and return the difference."""
     inputs = dict(np.load(f"{stem}.inputs.npz"))
     expected = np.load(f"{stem}.outputs.npz")
     started = time.perf_counter()
     mod, params = fx.from_onnx(f"{stem}.onnx", shape={key: x.shape for key, x in inputs.items()})
-    blocks = pipeline(target)(bind_parameters(mod, params))
+    blocks = pipeline(target, float16=float16)(bind_parameters(mod, params))
     with lowering(target) as log:
         library = relay.build(blocks, target)
     seconds = time.perf_counter() - started

@@ -35,6 +35,7 @@ from tvm_fusionx._tvm import (
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
 from tvm_fusionx.schedules.cpu import is_cpu
+from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
@@ -135,7 +136,7 @@ class _Session:
 
     def device_kernels(self, mod: Any) -> Any:
         """Return the device kernels that differ; TVM makes these before the host's functions."""
-        kept, names = share_device_kernels(mod)
+        kept, names = share_device_kernels(compute_in_float32(mod))
         self.kernels.update(names)
         return kept
 

@@ -16,7 +16,7 @@ from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
-from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
+from tvm_fusionx.passes import FuseByMapping, PackFloat16, PackLayouts, RewriteGraph
 from tvm_fusionx.rewrite import ALL_RULES, Rule
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.cpu import is_cpu
@@ -78,6 +78,7 @@ def pipeline(
     target: Any,
     *,
     rules: Sequence[Rule] = ALL_RULES,
+    float16: bool = False,
     **choices: Any,
 ) -> tvm.transform.Sequential:
     """Return all passes, in order, from an imported module to one of blocks.
@@ -88,6 +89,9 @@ def pipeline(
         Target string or object; ``-mcpu=native`` is this machine's.
     rules
         Rewriting rules to apply; without any, TVM's own simplifications are made all the same.
+    float16
+        Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
+        targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
     **choices
         ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of :func:`planner_options`.
 
@@ -99,7 +103,7 @@ def pipeline(
     Raises
     ------
     TargetError
-        The target is unknown.
+        The target is unknown, or float16 is asked for and the target is not OpenCL.
     """
     resolved = resolve_target(target)
     options = planner_options(resolved, **choices)
@@ -111,6 +115,8 @@ def pipeline(
             PackLayouts(resolved),
             # Then blocks.
             FuseByMapping(resolved, options=options),
+            # Last what lies between them.
+            *([PackFloat16(resolved)] if float16 else []),
         ],
         name="tvm_fusionx.pipeline",
     )
@@ -137,8 +143,8 @@ def build(
         Tuning records: a file or directory; templates' defaults when None. How many blocks they
         cover, and what share of the time, is logged in one line.
     **choices
-        ``rules`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of
-        :func:`planner_options`.
+        ``rules`` and ``float16`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow``
+        and ``deny`` of :func:`planner_options`.
 
     Returns
     -------

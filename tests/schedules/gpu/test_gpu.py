@@ -19,10 +19,9 @@ def test_groups_are_no_larger_than_registers_allow() -> None:
     assert describe_gpu(tvm.target.Target("opencl -max_threads_per_block=1024")).items == 256
 
 
-def test_adreno_has_textures_and_float16() -> None:
+def test_adreno_has_textures() -> None:
     gpu = describe_gpu(tvm.target.Target("opencl -device=adreno -texture_spatial_limit=8192"))
     assert gpu.has_textures
-    assert gpu.has_float16
     assert gpu.texture_extent == 8192
 
 

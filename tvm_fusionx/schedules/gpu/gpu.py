@@ -70,9 +70,6 @@ class Gpu:
     has_textures: bool = False
     """Whether image2d textures are the faster way to read (Adreno)."""
 
-    has_float16: bool = False
-    """Whether kernels may compute in float16."""
-
 
 def is_gpu(target: tvm.target.Target) -> bool:
     """Tell whether `target` is compiled to OpenCL."""
@@ -83,8 +80,8 @@ def describe_gpu(target: tvm.target.Target) -> Gpu:
     """Return what an OpenCL target offers, from its attributes.
 
     ``-max_threads_per_block``, ``-max_shared_memory_per_block``, ``-max_function_args`` and
-    ``-texture_spatial_limit`` are TVM's; ``-device=adreno`` says that there are textures and
-    float16: TVM has no attribute of OpenCL for either.
+    ``-texture_spatial_limit`` are TVM's; ``-device=adreno`` says that there are textures, for
+    which TVM has no attribute of OpenCL.
     """
     attributes = target.attrs
 
@@ -98,5 +95,4 @@ def describe_gpu(target: tvm.target.Target) -> Gpu:
         arguments=number("max_function_args", DEFAULT_ARGUMENTS),
         texture_extent=number("texture_spatial_limit", DEFAULT_TEXTURE_EXTENT),
         has_textures=is_adreno,
-        has_float16=is_adreno,
     )
