@@ -6,6 +6,10 @@ One number of a small network grows and nothing else: layers of a transformer, i
 of a picture, or the pictures in a batch. Latency is ours and TVM's default, in turns; planning is
 ``fx.pipeline``, rewriting and fusion, without code generation. An exponent is the slope of a
 straight line through the logarithms: 1 is linear. The file goes beside the newest run of the zoo.
+
+Building takes minutes and cares for no noise, timing takes seconds and does: --repeat 0 with
+--libraries FOLDER builds alone, and later calls with the folder time what lies there, an axis or a
+size at a time. One folder holds what one commit built; what the file holds already stays in it.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +36,7 @@ from measured_runs import GROWTH, newest_run
 import tvm_fusionx as fx
 from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
 from tvm_fusionx.report.timing import threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
@@ -133,18 +139,39 @@ def exponents(points: Sequence[Point]) -> dict[str, float]:
     }
 
 
-def measure(expr: relay.Expr, size: int, target: tvm.target.Target, repeat: int) -> Point:
-    """Plan, build and time one network."""
-    mod = relay.transform.InferType()(tvm.IRModule.from_expr(expr))
+def module_of(expr: relay.Expr) -> tvm.IRModule:
+    """Return a network as a module with its types."""
+    return relay.transform.InferType()(tvm.IRModule.from_expr(expr))
+
+
+def built(mod: tvm.IRModule, target: tvm.target.Target, folder: Path, name: str) -> dict[str, Path]:
+    """Build our side and TVM's into files of the folder, where they are not there."""
+    builders: dict[str, Callable[[], Any]] = {
+        "fusionx": lambda: build_fused(mod, target).library,
+        "tvm": lambda: build_plain(mod, target),
+    }
+    paths = {side: folder / f"{name}-{side}.so" for side in builders}
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, path in paths.items():
+        if not path.is_file():
+            with new_file(path) as scratch:
+                builders[side]().export_library(str(scratch))
+    return paths
+
+
+def measure(
+    mod: tvm.IRModule, size: int, target: tvm.target.Target, repeat: int, paths: Mapping[str, Path]
+) -> Point:
+    """Plan one network, and time what was built of it."""
     started = time.perf_counter()
     fx.pipeline(target)(mod)
     planning_s = time.perf_counter() - started
-    built = build_fused(mod, target)
     (parameter,) = mod["main"].params
     shape = tuple(map(int, parameter.checked_type.shape))
     value = np.random.default_rng(1).standard_normal(shape).astype("float32")
+    libraries = {side: tvm.runtime.load_module(str(path.resolve())) for side, path in paths.items()}
     runs: dict[str, Callable[[], Any]] = {}
-    for side, library in (("fusionx", built.library), ("tvm", build_plain(mod, target))):
+    for side, library in libraries.items():
         executor = load(library)
         set_inputs(executor, {parameter.name_hint: value})
         runs[side] = executor.run
@@ -152,8 +179,17 @@ def measure(expr: relay.Expr, size: int, target: tvm.target.Target, repeat: int)
         latency, failures = time_interleaved(runs, repeat)
     if failures:
         raise RuntimeError(f"size {size}: {failures}")
-    kernels = len(KernelGraph.from_json(built.library.get_graph_json()).kernels)
+    kernels = len(KernelGraph.from_json(libraries["fusionx"]["get_graph_json"]()).kernels)
     return Point(size, kernels, planning_s, latency["fusionx"].median, latency["tvm"].median)
+
+
+def merged(old: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
+    """Return an axis with new points in the place of older ones of their sizes."""
+    known = [Point(**point) for point in old.get("points", [])]
+    every = {point.size: point for point in (*known, *points)}
+    ordered = [every[size] for size in sorted(every)]
+    slopes = exponents(ordered) if len(ordered) > 1 else {}
+    return {"points": [asdict(point) for point in ordered], "exponents": slopes}
 
 
 def main() -> None:
@@ -161,30 +197,48 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--axis", choices=sorted(AXES), action="append")
     parser.add_argument("--sizes", type=int, nargs="+", help="in place of an axis's own")
-    parser.add_argument("--repeat", type=int, default=REPEAT, help="timed runs a side")
+    parser.add_argument("--repeat", type=int, default=REPEAT, help="timed runs a side; 0 builds")
+    parser.add_argument("--libraries", type=Path, help="keep what is built here, or time it")
     parser.add_argument("--json", type=Path, help="in place of the newest run's folder")
     options = parser.parse_args()
     fx.threads()
-    target = resolve_target(TARGET)
-    found = {}
-    for axis in options.axis or AXES:
-        make, sizes = AXES[axis]
-        print(f"{axis:>12} {'kernels':>8} {'planning s':>11} {'ours ms':>9} {'TVM ms':>9}")
-        points = []
-        for size in options.sizes or sizes:
-            point = measure(make(size), size, target, options.repeat)
-            points.append(point)
-            print(
-                f"{size:12} {point.kernels:8} {point.planning_s:11.3f}"
-                f" {point.fusionx_ms:9.3f} {point.tvm_ms:9.3f}",
-                flush=True,
-            )
-        slopes = exponents(points)
-        print(f"{'exponent':>12} {'':8} " + " ".join(f"{value:9.2f}" for value in slopes.values()))
-        found[axis] = {"points": [asdict(point) for point in points], "exponents": slopes}
     newest = newest_run()
     path = options.json or (newest / GROWTH if newest is not None else Path(GROWTH))
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.libraries or Path(scratch)
+        for axis in options.axis or AXES:
+            points = _measured(axis, options, folder)
+            if not points:
+                continue
+            # After each axis: a later one may fail.
+            found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            found[axis] = merged(found.get(axis, {}), points)
+            with new_file(path) as written:
+                written.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            slopes = found[axis]["exponents"].values()
+            print(f"{'exponent':>12} {'':8} " + " ".join(f"{value:9.2f}" for value in slopes))
+
+
+def _measured(axis: str, options: argparse.Namespace, folder: Path) -> list[Point]:
+    """Build an axis's networks, and time them where that is asked for."""
+    make, sizes = AXES[axis]
+    target = resolve_target(TARGET)
+    print(f"{axis:>12} {'kernels':>8} {'planning s':>11} {'ours ms':>9} {'TVM ms':>9}")
+    points = []
+    for size in options.sizes or sizes:
+        mod = module_of(make(size))
+        paths = built(mod, target, folder, f"{axis}-{size}")
+        if not options.repeat:
+            print(f"{size:12} built", flush=True)
+            continue
+        point = measure(mod, size, target, options.repeat, paths)
+        points.append(point)
+        print(
+            f"{size:12} {point.kernels:8} {point.planning_s:11.3f}"
+            f" {point.fusionx_ms:9.3f} {point.tvm_ms:9.3f}",
+            flush=True,
+        )
+    return points
 
 
 if __name__ == "__main__":
