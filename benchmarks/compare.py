@@ -26,8 +26,8 @@ from rich.table import Column, Table
 from tvm_fusionx.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG_RESULT
 
 OURS = "fusionx"
-# Made by this package: a change of ours moves it too.
-CONTROL = "unfused"
+# Made by this package: a change of ours moves them too.
+OURS_TOO = ("unfused", "fusionx-tuned")
 # Half the distance from the 10th to the 90th percentile of a normal distribution, in deviations.
 DEVIATIONS = 1.2816
 # Changes this many standard errors wide happen by chance once in 370 comparisons.
@@ -74,7 +74,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change | str:
     if OURS not in old["latency_ms"] or OURS not in new["latency_ms"]:
         return "not measured on both sides"
     shared = sorted(
-        (old["latency_ms"].keys() & new["latency_ms"].keys()) - {OURS, CONTROL},
+        (old["latency_ms"].keys() & new["latency_ms"].keys()) - {OURS, *OURS_TOO},
     )
     if not shared:
         return "no other runtime was measured on both sides"

@@ -1,13 +1,15 @@
 """Where measurements of the zoo are kept: benchmarks/results/DATE/DEVICE/, a JSON file a model.
 
-``run.json`` beside them says what the run was: its command, commit, sides, threads, and the
-machine's measured peaks. The newest such folder is what README.md and docs/results.md show.
+``run.json`` beside them says what the run was: its command, commit, sides, threads, the machine's
+measured peaks, and the models that failed altogether. The newest such folder of a full run is what
+README.md and docs/results.md show.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,17 @@ OURS = "fusionx"
 # Made by this package: no other runtime.
 CONTROL = "unfused"
 
+# The sides that are tuned first: TVM's, and ours.
+TUNED = ("fusionx-tuned", "tvm-metaschedule")
+# What is not a runtime of somebody else.
+NOT_PEERS = (OURS, CONTROL, "tvm", *TUNED)
+
+Row = Sequence[Any]
+Section = tuple[str, str, list[str], list[Row]]
+"""A table of a page: title, sentence, header, rows."""
+# A cell without a value.
+NONE = "-"
+
 # Name on the command line -> name in tables.
 SIDES = {
     OURS: "ours",
@@ -35,6 +48,8 @@ SIDES = {
     "torch-compile": "torch.compile",
     "executorch": "ExecuTorch",
     "litert": "LiteRT",
+    "tvm-metaschedule": "TVM tuned",
+    "fusionx-tuned": "ours tuned",
 }
 
 
@@ -60,8 +75,12 @@ def folder_of(device: str, date: str, results: Path = RESULTS) -> Path:
 
 
 def newest_run(results: Path = RESULTS) -> Path | None:
-    """Return the folder of the newest run; None where there is none."""
-    return max((path.parent for path in results.glob(f"*/*/{RUN}")), default=None)
+    """Return the folder of the newest full run; without one, of the newest; None without any.
+
+    A run of some models alone says ``"full": false`` in its ``run.json``.
+    """
+    runs = {path.parent: json.loads(path.read_text()) for path in results.glob(f"*/*/{RUN}")}
+    return max(runs, key=lambda folder: (runs[folder].get("full", True), folder), default=None)
 
 
 def read_run(folder: Path) -> MeasuredRun:

@@ -24,6 +24,8 @@ COLOURS = {
     "torch-compile": "#ffbb78",
     "executorch": "#9467bd",
     "litert": "#8c564b",
+    "tvm-metaschedule": "#3f3f3f",
+    "fusionx-tuned": "#8b0000",
 }
 WIDTH = 1100
 LEFT, RIGHT, TOP, BOTTOM = 150, 20, 30, 40

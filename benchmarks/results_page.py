@@ -8,18 +8,23 @@ from __future__ import annotations
 import html
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from further_sections import sustained, tuned
+from kernel_profile import behind
 from measured_runs import (
     CONTROL,
+    NONE,
+    NOT_PEERS,
     OURS,
     ROOT,
     SIDES,
     MeasuredRun,
+    Section,
     measured_sides,
     newest_run,
     read_run,
@@ -30,15 +35,6 @@ from result_plots import latency_bars, roofline
 MARKDOWN = ROOT / "docs" / "results.md"
 HTML = ROOT / "docs" / "results.html"
 MEBI = 1 << 20
-GIGA = 1e9
-MICROSECONDS = 1e6
-# What is not a runtime of somebody else.
-NOT_PEERS = (OURS, CONTROL, "tvm")
-SHOWN_TEMPLATES = 3
-NONE = "-"
-
-Row = Sequence[Any]
-Section = tuple[str, str, list[str], list[Row]]
 
 
 def best_peer(result: dict[str, Any]) -> tuple[str, float] | None:
@@ -58,11 +54,15 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def sections(run: MeasuredRun) -> list[Section]:
-    """Return every table: title, sentence, header, rows."""
-    makers: list[Callable[[MeasuredRun], Section]] = [
-        _latency, _fusion, _memory, _times, _accuracy, _behind, _ablation, _growth, _failures,
-    ]  # fmt: skip
-    return [section for section in (make(run) for make in makers) if section[3]]
+    """Return every table that has rows, and what there is to say where we are not first."""
+    before = [make(run) for make in (_latency, sustained, tuned, _fusion, _memory, _times)]
+    after = [make(run) for make in (_accuracy, _ablation, _growth, _failures)]
+    profiles = behind(run)
+    return [
+        *(section for section in before if section[3]),
+        *profiles,
+        *(section for section in after if section[3]),
+    ]
 
 
 def summary(run: MeasuredRun) -> str:
@@ -109,28 +109,31 @@ def _fusion(run: MeasuredRun) -> Section:
     rows = []
     told = [s for s in SIDES if any(s in each.get("peer_kernels", {}) for each in run.results)]
     for result in run.results:
-        kernels, moved = result["kernels"], result["intermediate_bytes"]
+        kernels, moved, ops = result["kernels"], result["intermediate_bytes"], result["ops"]
+        others = result.get("peer_kernels", {})
         rows.append(
             [
                 result["model"],
-                result["ops"],
-                kernels[OURS],
-                kernels["tvm"] or NONE,
-                *(result.get("peer_kernels", {}).get(side, NONE) for side in told),
-                f"{result['ops'] / kernels[OURS]:.1f}",
-                f"{result['ops'] / kernels['tvm']:.1f}" if kernels["tvm"] else NONE,
-                _mebi(moved[OURS]),
-                _mebi(moved["tvm"]),
+                ops,
+                _kernels_cell(kernels[OURS], ops),
+                _kernels_cell(kernels["tvm"], ops),
+                *(_kernels_cell(others.get(side), ops) for side in told),
+                *(_mebi(moved.get(side)) for side in (OURS, CONTROL, "tvm")),
             ]
         )
     text = (
-        "Operators of the imported model for each kernel, and what kernels write for others (MiB). "
-        "Reshapes that move nothing are no kernels; the other runtimes count their own operations."
+        "Kernels of each side, in brackets the fusion rate: operators of the imported model for "
+        "each. Reshapes that move nothing are no kernels; the other runtimes count what they "
+        "execute after their own fusion, and those that do not tell are left out. MiB: what "
+        "kernels write for other kernels in one run."
     )
-    others = [f"{SIDES[side]}'s" for side in told]
-    header = ["model", "operators", "kernels", "TVM's kernels", *others, "fusion rate"]
-    header += ["TVM's fusion rate", "MiB between kernels", "TVM's MiB"]
+    header = ["model", "operators", "ours", "TVM", *(SIDES[side] for side in told)]
+    header += ["MiB, ours", "MiB, unfused", "MiB, TVM"]
     return "Fusion", text, header, rows
+
+
+def _kernels_cell(kernels: int | None, operators: int) -> str:
+    return f"{kernels} ({operators / kernels:.1f})" if kernels else NONE
 
 
 def _memory(run: MeasuredRun) -> Section:
@@ -192,41 +195,25 @@ def _times(run: MeasuredRun) -> Section:
 
 
 def _accuracy(run: MeasuredRun) -> Section:
+    told = [s for s in SIDES if any(s in each.get("rel_err", {}) for each in run.results)]
+    others = [side for side in told if side != OURS]
     rows = [
-        [each["model"], f"{each['max_rel_err']:.1e}", f"{1 - each['cosine']:.1e}"]
+        [
+            each["model"],
+            f"{each['max_rel_err']:.1e}",
+            f"{1 - each['cosine']:.1e}",
+            *(_error_cell(each.get("rel_err", {}).get(side)) for side in others),
+        ]
         for each in run.results
     ]
-    text = "Against ONNX Runtime without optimisation, relative to the largest output."
-    return "Accuracy", text, ["model", "max rel. error", "1 - cosine"], rows
+    text = (
+        "Largest difference from ONNX Runtime without optimisation, relative to the largest output."
+    )
+    return "Accuracy", text, ["model", "ours", "1 - cosine", *(SIDES[s] for s in others)], rows
 
 
-def _behind(run: MeasuredRun) -> Section:
-    """Return where another runtime is faster: what our time went to."""
-    rows = []
-    for result in run.results:
-        best = best_peer(result)
-        if best is None or best[1] >= 1:
-            continue
-        rows.append([result["model"], f"{SIDES[best[0]]}, {best[1]:.2f}", where_time_goes(result)])
-    text = "Where another runtime is faster, its time over ours, and the blocks that ours goes to."
-    return "Not first", text, ["model", "faster", "our time by template"], rows
-
-
-def where_time_goes(result: dict[str, Any]) -> str:
-    """Return the heaviest templates with their share of the blocks' time and their speeds."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for block in result.get("blocks", []):
-        groups.setdefault(block["template"] or "unknown", []).append(block)
-    total = sum(block["us"] for block in result.get("blocks", []))
-    told = []
-    heaviest = sorted(groups.items(), key=lambda item: -sum(block["us"] for block in item[1]))
-    for template, blocks in heaviest[:SHOWN_TEMPLATES]:
-        seconds = sum(block["us"] for block in blocks) / MICROSECONDS
-        flops = sum(block["flops"] or 0 for block in blocks) / seconds / GIGA
-        moved = sum(block["bytes"] for block in blocks) / seconds / GIGA
-        share = seconds * MICROSECONDS / total
-        told.append(f"{template} {share:.0%} ({flops:.0f} GFLOP/s, {moved:.0f} GB/s)")
-    return "; ".join(told) or "not profiled"
+def _error_cell(error: float | None) -> str:
+    return NONE if error is None else f"{error:.1e}"
 
 
 def _ablation(run: MeasuredRun) -> Section:
@@ -258,15 +245,20 @@ def _growth(run: MeasuredRun) -> Section:
                 f"{first['kernels']} to {last['kernels']}",
                 f"{first['planning_s']:.2f} to {last['planning_s']:.2f}",
                 f"{first['fusionx_ms']:.2f} to {last['fusionx_ms']:.2f}",
-                *(f"{slopes[name]:.2f}" for name in ("planning_s", "fusionx_ms", "tvm_ms")),
+                f"{first['tvm_ms']:.2f} to {last['tvm_ms']:.2f}",
+                *(
+                    f"{slopes[name]:.2f}" if name in slopes else NONE
+                    for name in ("planning_s", "fusionx_ms", "tvm_ms")
+                ),
             ]
         )
     text = (
         "A small network of which one number grows (`python benchmarks/cost_growth.py`), and the "
         "slopes of straight lines through the logarithms: 1 is linear."
     )
-    header = ["axis", "size", "kernels", "planning s", "ms", "exponent of planning"]
-    return "Cost growth", text, [*header, "of our latency", "of TVM's"], rows
+    header = ["axis", "size", "kernels", "planning s", "ours ms", "TVM ms"]
+    header += ["exponent of planning", "of our latency", "of TVM's"]
+    return "Cost growth", text, header, rows
 
 
 def _failures(run: MeasuredRun) -> Section:
@@ -274,6 +266,10 @@ def _failures(run: MeasuredRun) -> Section:
         [each["model"], SIDES.get(side, side), message.replace("|", "\\|")]
         for each in run.results
         for side, message in sorted(each["errors"].items())
+    ]
+    rows += [
+        [model, "all", message.replace("|", "\\|")]
+        for model, message in sorted(run.facts.get("failed", {}).items())
     ]
     text = "What a side could not convert, load or run, or computed otherwise."
     return "Failures", text, ["model", "side", "message"], rows
@@ -298,7 +294,10 @@ def markdown(run: MeasuredRun) -> str:
         how_measured(run),
     ]
     for title, text, header, rows in sections(run):
-        lines += ["", f"## {title}", "", text, "", f"| {' | '.join(header)} |"]
+        lines += ["", f"## {title}", "", text]
+        if not rows:
+            continue
+        lines += ["", f"| {' | '.join(header)} |"]
         lines.append("|---" + "|---:" * (len(header) - 1) + "|")
         lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -320,8 +319,11 @@ def page(run: MeasuredRun) -> str:
             roofline(run),
         ]
     for title, text, header, rows in sections(run):
+        parts.append(f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>")
+        if not rows:
+            continue
         cells = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-        parts += [f"<h2>{title}</h2><p>{html.escape(text)}</p><table><tr>{cells}</tr>"]
+        parts += [f"<table><tr>{cells}</tr>"]
         parts += [f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows]
         parts.append("</table>")
     return "\n".join(parts) + "\n"

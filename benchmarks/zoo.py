@@ -35,16 +35,19 @@ QUICK_FOLDER = ROOT / "out" / "quick"
 
 # The largest models take half an hour where every side converts and compiles them.
 LIMIT_SECONDS = 3600
+SUSTAINED_SECONDS = 30.0
 
 
-def measure(name: str, folder: Path, sides: tuple[str, ...], repeat: int, thorough: bool) -> None:
+def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
     """Export one model, measure it, and write its result."""
     # Here and not above: the parent process only starts others.
     from tvm_fusionx import zoo
     from tvm_fusionx.errors import ModelError
     from tvm_fusionx.report.bench import bench
     from tvm_fusionx.report.peers import ONNX_PEERS, PEERS
+    from tvm_fusionx.tuning.sides import split_sides
 
+    sides, tuned = split_sides(options.sides, options.budget)
     MODELS.mkdir(parents=True, exist_ok=True)
     model = zoo.export(name, MODELS / f"{name}.onnx")
     if set(sides) & (PEERS.keys() - set(ONNX_PEERS)):
@@ -56,10 +59,12 @@ def measure(name: str, folder: Path, sides: tuple[str, ...], repeat: int, thorou
         model.path,
         TARGET,
         sides,
-        repeat=repeat,
+        repeat=options.repeat,
         inputs=zoo.sample_inputs(name),
         shape=model.shapes,
-        thorough=thorough,
+        thorough=not options.quick,
+        sustained=options.sustained,
+        tuned=tuned,
         on_stage=lambda what: print(f"{name}: {what}", flush=True),
     )
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,11 +104,25 @@ def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, An
 def _options() -> argparse.Namespace:
     from tvm_fusionx import zoo
     from tvm_fusionx.report.bench import SIDES
+    from tvm_fusionx.tuning.sides import TUNED_SIDES, TuningBudget, split_sides
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=[], help=f"of {', '.join(zoo.names())}")
     parser.add_argument("--vs", default=None, help=f"sides, of {','.join(SIDES)}")
     parser.add_argument("--repeat", type=int, default=None, help="timed runs a side")
+    parser.add_argument(
+        "--sustained",
+        type=float,
+        nargs="?",
+        const=SUSTAINED_SECONDS,
+        help="also run each side for so many seconds in one go, 30 by default",
+    )
+    parser.add_argument(
+        "--tuning-budget",
+        dest="budget",
+        help=f"also measure {' and '.join(TUNED_SIDES)}; each may spend so much on a model, as "
+        "10m, or 200 trials",
+    )
     parser.add_argument("--quick", action="store_true", help="fewer models, sides and runs")
     parser.add_argument(
         "--missing", action="store_true", help="only models that lack a side: go on after a stop"
@@ -116,16 +135,31 @@ def _options() -> argparse.Namespace:
     options.sides = (
         tuple(options.vs.split(",")) if options.vs else QUICK_SIDES if options.quick else SIDES
     )
+    options.words = _words(options)
+    if options.budget is not None:
+        options.budget = TuningBudget.parse(options.budget)
+    others, tuned = split_sides(options.sides, options.budget)
+    options.sides = (*others, *tuned)
     options.models = options.models or (QUICK_MODELS if options.quick else zoo.names())
     return options
 
 
+def _words(options: argparse.Namespace) -> list[str]:
+    """Return the options on which one model's measurement depends, as they were given."""
+    words = ["--repeat", str(options.repeat), "--vs", ",".join(options.sides)]
+    words += ["--quick"] if options.quick else []
+    words += ["--sustained", str(options.sustained)] if options.sustained is not None else []
+    return words + (["--tuning-budget", options.budget] if options.budget is not None else [])
+
+
 def main() -> int:
     """Measure every model named, or all; return the number that failed."""
+    from tvm_fusionx import zoo
+
     options = _options()
     if options.here is not None:
         for name in options.models:
-            measure(name, options.here, options.sides, options.repeat, not options.quick)
+            measure(name, options.here, options)
         sys.stdout.flush()
         # At once: the threads of a runtime must not keep a process that has written its result.
         os._exit(0)
@@ -134,33 +168,62 @@ def main() -> int:
     results = QUICK_FOLDER if options.quick else RESULTS
     folder = folder_of(facts["device"], date, results)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RUN).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    before = json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
+    # Until it is known to hold every model, no page shows it.
+    _write_facts(folder, {**facts, "failed": before.get("failed", {}), "full": False})
     models = options.models
     if options.missing:
         models = [name for name in models if lacks(folder, name, options.sides)]
-    failed = sum(_measured_apart(name, folder, options) for name in models)
+    found = {name: _measured_apart(name, folder, options) for name in models}
+    messages = {name: message for name, message in found.items() if message is not None}
+    failed = len(messages)
+    messages = {
+        name: message
+        for name, message in {**before.get("failed", {}), **messages}.items()
+        if not (folder / f"{name}.json").is_file()
+    }
+    unknown = [
+        name
+        for name in zoo.names()
+        if name not in messages and not (folder / f"{name}.json").is_file()
+    ]
+    _write_facts(folder, {**facts, "failed": messages, "full": not unknown})
     if options.quick:
         from measured_runs import read_run
         from readme_table import table
 
         print(table(read_run(folder)))
         return failed
+    if unknown:
+        print(
+            f"The pages stay as they are: {len(unknown)} models are not measured, such as "
+            f"{unknown[0]}. `--missing --date {date}` goes on; `benchmarks/results_page.py "
+            f"{folder}` shows what there is."
+        )
+        return failed
     for page in ("readme_table.py", "results_page.py"):
         subprocess.run([sys.executable, str(ROOT / "benchmarks" / page)], check=True)
     return failed
 
 
-def _measured_apart(name: str, folder: Path, options: argparse.Namespace) -> bool:
-    """Measure a model in a process of its own; tell whether that failed."""
-    command = [sys.executable, __file__, "--here", str(folder), "--repeat", str(options.repeat)]
-    command += ["--vs", ",".join(options.sides), *(["--quick"] if options.quick else []), name]
+def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    (folder / RUN).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _measured_apart(name: str, folder: Path, options: argparse.Namespace) -> str | None:
+    """Measure a model in a process of its own; return why that failed, or None."""
+    command = [sys.executable, __file__, name, "--here", str(folder), *options.words]
     environment = os.environ | {"TOPHUB_LOCATION": "NONE"}
     try:
         done = subprocess.run(command, env=environment, timeout=options.limit, check=False)
     except subprocess.TimeoutExpired:
-        print(f"{name}: stopped after {options.limit} s", flush=True)
-        return True
-    return done.returncode != 0
+        message = f"stopped after {options.limit} s"
+    else:
+        if done.returncode == 0:
+            return None
+        message = f"its process ended with {done.returncode}"
+    print(f"{name}: {message}", flush=True)
+    return message
 
 
 if __name__ == "__main__":

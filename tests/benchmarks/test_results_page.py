@@ -78,7 +78,7 @@ def test_the_summary_counts_and_averages(run: Any) -> None:
 def test_every_section_has_its_numbers(run: Any) -> None:
     text = page.markdown(run)
     assert "| small | **1.00** (0.90-1.20) | 4.00 (3.60-4.80) | 2.00" in text
-    assert "| small | 10 | 2 | 5 | 4 | 5.0 | 2.0 | 1.0 | 3.0 |" in text
+    assert "| small | 10 | 2 (5.0) | 5 (2.0) | 4 (2.5) | 1.0 | - | 3.0 |" in text
     assert "| small | 4.0 | 2.0 | - | 0.5 | - | 7.0 (4.0) |" in text
     assert "| small | 0.5 | 2.0 | 0.2 |" in text
     assert "| small | ncnn | RuntimeError: a \\| b |" in text
@@ -87,9 +87,14 @@ def test_every_section_has_its_numbers(run: Any) -> None:
 
 
 def test_where_we_are_behind_the_profile_says_why(run: Any) -> None:
-    behind = page.markdown(run).split("## Not first")[1].split("##")[0]
-    assert "| large | ORT, 0.50 | dense 99% (100 GFLOP/s, 10 GB/s); unknown 1%" in behind
-    assert "small" not in behind
+    text = page.markdown(run)
+    behind = text.split("## Not first: large")[1].split("##")[0]
+    assert "Ours takes 10.00 ms; faster: ORT 5.00 (0.50 of ours)." in behind
+    assert "Our 2 kernels, each alone, add up to 0.10 ms" in behind
+    assert "dense 99% (100 GFLOP/s, 10 GB/s); unknown 1%" in behind
+    assert "| dense_add | dense | 100 | 99% | 100 | 50% | 10 | 42% |" in behind
+    assert "Not first: small" not in text
+    assert "Not first: large" in page.page(run)
 
 
 def test_cost_growth_and_ablation_are_shown_where_they_were_measured(
@@ -108,7 +113,8 @@ def test_cost_growth_and_ablation_are_shown_where_they_were_measured(
     (tmp_path / "small.json").write_text(json.dumps(run.results[0]))
     text = page.markdown(runs.read_run(tmp_path))
     assert (
-        "| depth | 2 to 4 | 10 to 20 | 0.20 to 0.40 | 2.00 to 4.00 | 1.00 | 1.00 | 1.25 |" in text
+        "| depth | 2 to 4 | 10 to 20 | 0.20 to 0.40 | 2.00 to 4.00 | 4.00 to 8.00 | 1.00 | 1.00 "
+        "| 1.25 |" in text
     )
 
 
@@ -127,7 +133,10 @@ def test_results_of_an_older_form_still_make_a_page(run: Any) -> None:
     assert "| old |" in page.markdown(made)
     assert "Size and memory" not in page.markdown(made)
     assert "Roofline" not in page.page(made)
-    assert page.where_time_goes(old) == "not profiled"
+    slower = a_result("old", fusionx=1.0, ort=0.5)
+    del slower["blocks"]
+    told = page.markdown(runs.MeasuredRun({}, (slower,)))
+    assert "faster: ORT 0.50 (0.50 of ours). Our kernels were not profiled." in told
 
 
 def test_the_plots_have_a_bar_a_side_and_a_point_a_block(run: Any) -> None:
@@ -162,6 +171,54 @@ def test_a_run_is_found_by_date_and_kept_by_device(tmp_path: Path, run: Any) -> 
     assert read.facts == {"date": "2026-02-01"}
 
 
+def test_a_run_of_some_models_does_not_take_the_place_of_a_full_one(tmp_path: Path) -> None:
+    def begun(date: str, **facts: Any) -> Path:
+        folder = runs.folder_of("a machine", date, tmp_path)
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(json.dumps(facts))
+        return folder
+
+    part = begun("2026-03-03", full=False)
+    assert runs.newest_run(tmp_path) == part
+    older = begun("2026-01-01")
+    assert runs.newest_run(tmp_path) == older
+    newer = begun("2026-02-02", full=True)
+    assert runs.newest_run(tmp_path) == newer
+
+
+def test_a_model_that_failed_altogether_is_a_failure(run: Any) -> None:
+    failed = {"huge": "stopped after 3600 s"}
+    made = runs.MeasuredRun({**run.facts, "failed": failed}, run.results)
+    assert "| huge | all | stopped after 3600 s |" in page.markdown(made)
+
+
+def test_lasting_speed_and_tuned_sides_are_shown_where_they_were_measured(run: Any) -> None:
+    lasting = {"first": 1.0, "last": 1.5, "throttling": 1.5, "seconds": 30.2}
+    lasting |= {"median": 1.2, "p10": 1.0, "p90": 1.6, "n": 9}
+    facts = {"budget_s": 60.0, "spent_s": 61.7, "trials": 40, "failed": 1}
+    facts |= {"reached": 3, "tasks": 8}
+    result = a_result("net", **{"fusionx": 1.0, "tvm": 3.0, "tvm-metaschedule": 2.0})
+    result |= {"sustained_ms": {"ort": lasting}, "tuning": {"tvm-metaschedule": facts}}
+    text = page.markdown(runs.MeasuredRun(run.facts, (*run.results, result)))
+    assert "of 30 s in one go" in text
+    assert "| net | 1.00 → 1.50, 1.50 (1.00-1.60) |" in text
+    spent = "40 trials, 62 s of 60 s, 3 of 8 kernels"
+    assert f"| net | 1.00 | - | 3.00 | 2.00 | - | {spent} |" in text
+    # Neither is another runtime.
+    assert page.best_peer(result) is None
+    for title in ("## Sustained", "## Tuned at equal budget"):
+        assert title not in page.markdown(run)
+
+
+def test_how_far_the_others_are_is_shown_where_it_was_measured(run: Any) -> None:
+    result = a_result("net", fusionx=1.0, ort=2.0) | {"rel_err": {"fusionx": 1e-6, "ort": 2e-7}}
+    text = page.markdown(runs.MeasuredRun(run.facts, (*run.results, result)))
+    accuracy = text.split("## Accuracy")[1].split("##")[0]
+    assert "| model | ours | 1 - cosine | ORT |" in accuracy
+    assert "| net | 1.0e-06 | 0.0e+00 | 2.0e-07 |" in accuracy
+    assert "| small | 1.0e-06 | 0.0e+00 | - |" in accuracy
+
+
 def test_a_side_without_a_word_is_missing(tmp_path: Path) -> None:
     assert runs.lacks(tmp_path, "net", ("ort",))
     (tmp_path / "net.json").write_text(json.dumps(a_result("net", fusionx=1.0, ort=2.0)))
@@ -171,8 +228,9 @@ def test_a_side_without_a_word_is_missing(tmp_path: Path) -> None:
 
 def test_every_side_has_a_name_and_a_colour() -> None:
     from tvm_fusionx.report.bench import OURS, SIDES
+    from tvm_fusionx.tuning.sides import TUNED_SIDES
 
-    assert {OURS, *SIDES} == set(runs.SIDES) == set(plots.COLOURS)
+    assert {OURS, *SIDES, *TUNED_SIDES} == set(runs.SIDES) == set(plots.COLOURS)
 
 
 def test_what_the_repository_shows_is_its_newest_run() -> None:

@@ -30,7 +30,64 @@ def test_a_quick_run_is_small_models_and_runtimes_without_conversion(
     assert full.repeat > quick.repeat
 
 
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Keep the commands of a run in place of starting them, on a machine of no name."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(zoo, "RESULTS", tmp_path)
+    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {"device": "a machine"})
+    monkeypatch.setattr(zoo.subprocess, "run", run)
+    monkeypatch.setattr("tvm_fusionx.zoo.names", lambda: ("minilm", "gpt2"))
+    return commands
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made: Path = zoo.folder_of("a machine", "2026-01-31", tmp_path)
+    made.mkdir(parents=True)
+    done = {"latency_ms": {"fusionx": {}}, "errors": {"ort": "a message is an answer too"}}
+    (made / "minilm.json").write_text(json.dumps(done))
+    return made
+
+
 def test_a_run_goes_on_where_a_side_is_missing(
+    started: list[list[str]],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert zoo.main() == 0
+    (command,) = started
+    assert command[2] == "gpt2"
+    assert command[command.index("--vs") + 1] == "ort"
+    # The process that stands for gpt2 wrote nothing.
+    assert "1 models are not measured, such as gpt2" in capsys.readouterr().out
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts == {"device": "a machine", "failed": {}, "full": False}
+
+
+def test_the_pages_are_written_when_there_is_a_word_on_every_model(
+    started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"failed": {"gpt2": "stopped after 7 s", "minilm": "and measured since"}}
+    (folder / "run.json").write_text(json.dumps(facts))
+    words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31", "minilm"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert zoo.main() == 0
+    assert [Path(command[-1]).name for command in started] == ["readme_table.py", "results_page.py"]
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts["failed"] == {"gpt2": "stopped after 7 s"}
+    assert facts["full"]
+
+
+def test_a_model_apart_is_measured_as_the_run_was_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
@@ -39,22 +96,18 @@ def test_a_run_goes_on_where_a_side_is_missing(
         started.append(command)
         return subprocess.CompletedProcess(command, 0)
 
-    facts = {"device": "a machine"}
-    monkeypatch.setattr(zoo, "RESULTS", tmp_path)
-    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: facts)
     monkeypatch.setattr(zoo.subprocess, "run", run)
-    folder = zoo.folder_of("a machine", "2026-01-31", tmp_path)
-    folder.mkdir(parents=True)
-    done = {"latency_ms": {"fusionx": {}}, "errors": {"ort": "a message is an answer too"}}
-    (folder / "minilm.json").write_text(json.dumps(done))
-    words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31", "minilm", "gpt2"]
-    monkeypatch.setattr(sys, "argv", words)
-    assert zoo.main() == 0
-    assert json.loads((folder / "run.json").read_text()) == facts
-    models, pages = started[:-2], [Path(command[-1]).name for command in started[-2:]]
-    assert [command[-1] for command in models] == ["gpt2"]
-    assert models[0][models[0].index("--vs") + 1] == "ort"
-    assert pages == ["readme_table.py", "results_page.py"]
+    words = ["minilm", "--vs", "tvm,ort", "--sustained", "--tuning-budget", "3m", "--repeat", "7"]
+    monkeypatch.setattr(sys, "argv", ["zoo.py", *words])
+    options = zoo._options()
+    assert options.sides == ("tvm", "ort", "tvm-metaschedule", "fusionx-tuned")
+    assert options.sustained == zoo.SUSTAINED_SECONDS
+    assert zoo._measured_apart("minilm", tmp_path, options) is None
+    monkeypatch.setattr(sys, "argv", started[0][1:])
+    apart = zoo._options()
+    for name in ("models", "sides", "sustained", "budget", "repeat", "quick"):
+        assert getattr(apart, name) == getattr(options, name), name
+    assert apart.here == tmp_path
 
 
 def test_a_model_that_takes_too_long_counts_as_failed(
@@ -65,5 +118,5 @@ def test_a_model_that_takes_too_long_counts_as_failed(
 
     monkeypatch.setattr(zoo.subprocess, "run", run)
     monkeypatch.setattr(sys, "argv", ["zoo.py", "--limit", "7", "gpt2"])
-    assert zoo._measured_apart("gpt2", tmp_path, zoo._options())
+    assert zoo._measured_apart("gpt2", tmp_path, zoo._options()) == "stopped after 7 s"
     assert "gpt2: stopped after 7 s" in capsys.readouterr().out

@@ -30,6 +30,21 @@ def test_the_table_has_a_row_a_side_and_the_json_is_written(
     assert set(json.loads(written.read_text())["latency_ms"]) == {"fusionx", "tvm", "unfused"}
 
 
+def test_how_each_side_lasts_has_a_table(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model, written = save(perceptron(), tmp_path), tmp_path / "bench.json"
+    words = ["--vs", "", "--threads", 1, "--repeat", 1, "--sustained", "0.02s", "--json", written]
+    ran = run("bench", model, *words)
+    assert ran.code == 0, ran.err
+    assert "last/first" in ran.out
+    assert json.loads(written.read_text())["sustained_ms"]["fusionx"]["throttling"] > 0
+
+
+def test_a_tuned_side_without_a_budget_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("bench", save(perceptron(), tmp_path), "--vs", "tvm-metaschedule")
+    assert ran.code == 2
+    assert "--tuning-budget" in ran.problem
+
+
 def test_an_unknown_side_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
     ran = run("bench", save(perceptron(), tmp_path), "--vs", "tvm,abacus")
     assert ran.code == 2

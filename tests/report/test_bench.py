@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ import pytest
 import tvm_fusionx as fx
 from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron, save
 from tvm_fusionx.errors import InputError, ShapeError
+from tvm_fusionx.report import bench as bench_module
 from tvm_fusionx.report import peers
-from tvm_fusionx.report.bench import BenchResult, count_operators
-from tvm_fusionx.report.timing import Latency
+from tvm_fusionx.report.bench import count_operators
+from tvm_fusionx.report.bench_result import BenchResult
 
 # The schema is a contract: other programs read it.
 KEYS = {
@@ -36,6 +38,9 @@ KEYS = {
     "memory_bytes",
     "blocks",
     "peer_kernels",
+    "rel_err",
+    "sustained_ms",
+    "tuning",
 }
 SCHEMA_PAGE = Path(__file__).resolve().parents[2] / "docs" / "bench_schema.md"
 
@@ -86,6 +91,13 @@ def test_what_each_side_took_to_get_ready_and_what_is_planned_is_kept(result: Be
         assert planned["activations"] >= 4 * ROWS * (FEATURES + 8)
     assert result.code_bytes == result.memory_bytes == {}
     assert result.blocks == []
+    assert result.sustained_ms == result.tuning == {}
+
+
+def test_how_far_each_side_is_from_the_reference_is_kept(result: BenchResult) -> None:
+    assert set(result.rel_err) == {"fusionx", "tvm", "unfused", "ort"}
+    assert result.rel_err["fusionx"] == result.max_rel_err
+    assert max(result.rel_err.values()) <= 1e-5
 
 
 @pytest.mark.slow
@@ -105,18 +117,6 @@ def test_a_thorough_one_has_sizes_memory_and_blocks() -> None:
     assert all(block["us"] > 0 and block["bytes"] > 0 for block in result.blocks)
 
 
-def test_the_result_is_written_as_json(result: BenchResult, tmp_path: Path) -> None:
-    result.save_json(tmp_path / "bench.json")
-    assert set(json.loads((tmp_path / "bench.json").read_text())) == KEYS
-
-
-def test_the_ratio_is_how_many_times_faster_ours_is(result: BenchResult) -> None:
-    latency = {"fusionx": Latency(2, 2, 2, 1), "tvm": Latency(5, 5, 5, 1)}
-    made = BenchResult(**{**result.__dict__, "latency_ms": latency})
-    assert made.speedup_over("tvm") == 2.5
-    assert made.speedup_over("ort") is None
-
-
 def test_a_peer_that_is_missing_or_fails_is_reported_with_its_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -132,6 +132,32 @@ def test_a_peer_that_is_missing_or_fails_is_reported_with_its_message(
     assert result.errors["mnn"] == "ImportError: No module named 'MNN'"
     assert "outputs are 1 off" in result.errors["ncnn"]
     assert result.kernels["tvm"] is None
+
+
+def test_sides_may_be_tuned_and_run_for_long() -> None:
+    def build(mod: Any, target: Any, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
+        assert set(inputs) == {"x"}
+        return bench_module.build_plain(mod, target, params), {"trials": 3}
+
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("nothing could be measured")
+
+    stages: list[str] = []
+    result = fx.bench(
+        perceptron(),
+        TARGET,
+        (),
+        threads=1,
+        repeat=1,
+        sustained=0.01,
+        tuned={"tvm-metaschedule": build, "fusionx-tuned": fails},
+        on_stage=stages.append,
+    )
+    assert set(result.latency_ms) == set(result.sustained_ms) == {"fusionx", "tvm-metaschedule"}
+    assert result.tuning == {"tvm-metaschedule": {"trials": 3}}
+    assert result.errors == {"fusionx-tuned": "RuntimeError: nothing could be measured"}
+    assert "running fusionx for 0.01 s" in stages
+    assert json.loads(json.dumps(result.to_json()))["sustained_ms"]["fusionx"]["n"] >= 1
 
 
 def test_given_inputs_are_checked_and_used() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tvm_fusionx.cli.options import (
+    Duration,
     debug_option,
     input_shapes_option,
     inputs_option,
@@ -22,10 +23,11 @@ from tvm_fusionx.cli.options import (
 from tvm_fusionx.cli.progress import Stages
 
 if TYPE_CHECKING:
-    from tvm_fusionx.report.bench import BenchResult
+    from tvm_fusionx.report.bench_result import BenchResult
 
 DEFAULT_SIDES = "tvm,unfused,ort,openvino,mnn,ncnn"
 DEFAULT_REPEAT = 50
+SUSTAINED_SECONDS = "30"
 
 
 @click.command("bench")
@@ -43,6 +45,21 @@ DEFAULT_REPEAT = 50
     show_default=True,
     help="Timed runs of each side.",
 )
+@click.option(
+    "--sustained",
+    type=Duration(),
+    is_flag=False,
+    flag_value=SUSTAINED_SECONDS,
+    help="Also run each side for so long in one go, 30s by default: does it keep its speed?",
+)
+@click.option(
+    "--tuning-budget",
+    "budget",
+    metavar="TIME|TRIALS",
+    help="Also compare what tuning gives: sides fusionx-tuned and tvm-metaschedule (TVM's own"
+    " pipeline and tuner), or the one of them that --vs names; each may spend so much, such as"
+    " 10m, or 200 trials.",
+)
 @json_option
 @debug_option
 def command(
@@ -54,6 +71,8 @@ def command(
     records: Path | None,
     threads: int | None,
     repeat: int,
+    sustained: float | None,
+    budget: str | None,
     json_path: Path | None,
 ) -> None:
     """Time the ONNX file MODEL on every side, taking turns in one process with the same threads."""
@@ -63,19 +82,26 @@ def command(
     from tvm_fusionx.inputs import read_inputs
     from tvm_fusionx.output_file import check_writable
     from tvm_fusionx.report.bench import bench
+    from tvm_fusionx.tuning.sides import TuningBudget, split_sides
 
+    sides, tuned = split_sides(
+        tuple(side.strip() for side in vs.split(",") if side.strip()),
+        TuningBudget.parse(budget) if budget is not None else None,
+    )
     if json_path is not None:
         check_writable(json_path)
     with Stages(f"benchmarking {model.name}") as stage:
         result = bench(
             model,
             target,
-            tuple(side.strip() for side in vs.split(",") if side.strip()),
+            sides,
             threads=threads,
             repeat=repeat,
             inputs=read_inputs(inputs) if inputs is not None else None,
             shape=shape,
             records=records,
+            sustained=sustained,
+            tuned=tuned,
             on_stage=stage,
         )
     if json_path is not None:
@@ -108,5 +134,35 @@ def print_result(result: BenchResult) -> None:
             style="bold" if side == "fusionx" else None,
         )
     console.print(table)
+    if result.sustained_ms:
+        console.print(_sustained_table(result))
+    for side, facts in result.tuning.items():
+        console.print(
+            f"{side}: {facts['trials']} trials ({facts['failed']} failed) in"
+            f" {facts['spent_s']:.0f} s, on {facts['reached']} of {facts['tasks']} kernels",
+            highlight=False,
+        )
     for side, message in result.errors.items():
         console.print(f"{side}: {message}", highlight=False, markup=False)
+
+
+def _sustained_table(result: BenchResult) -> Table:
+    """Return what each side took run after run, the fastest at the end first."""
+    names = ("sustained", "first ms", "last ms", "last/first", "median", "p10", "p90", "runs", "s")
+    table = Table(*names, box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for side, each in sorted(result.sustained_ms.items(), key=lambda item: item[1].last):
+        table.add_row(
+            side,
+            f"{each.first:.3g}",
+            f"{each.last:.3g}",
+            f"{each.throttling:.2f}",
+            f"{each.latency.median:.3g}",
+            f"{each.latency.p10:.3g}",
+            f"{each.latency.p90:.3g}",
+            str(each.latency.n),
+            f"{each.seconds:.0f}",
+            style="bold" if side == "fusionx" else None,
+        )
+    return table

@@ -20,6 +20,24 @@ DEFAULT_TARGET = "llvm -mcpu=native"
 # One input: a name, which may itself contain colons, and its extents in brackets.
 _ONE_SHAPE = re.compile(r"\s*,?\s*(?P<name>[^\s\[\],]+)\s*:\s*\[(?P<extents>[^\[\]]*)\]")
 
+SECONDS = {"s": 1, "m": 60, "h": 3600, "": 1}
+_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[smh]?)")
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """A time such as ``90s``, ``30m`` or ``2h``, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds."""
+        match = _DURATION.fullmatch(str(value).strip())
+        if match is None or float(match["number"]) == 0:
+            self.fail(f"{value!r}: write it like 90s, 30m or 2h.", param, ctx)
+        return float(match["number"]) * SECONDS[match["unit"]]
+
 
 @dataclass
 class Settings:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
+    Duration,
     debug_option,
     input_shapes_option,
     inputs_option,
@@ -26,24 +26,7 @@ if TYPE_CHECKING:
 TUNERS = ("metaschedule", "autotvm")
 ALGORITHMS = ("xgb", "ga", "random", "grid")
 
-SECONDS = {"s": 1, "m": 60, "h": 3600, "": 1}
-_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[smh]?)")
 SHOWN_BLOCKS = 20
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]
-    """A time such as ``90s``, ``30m`` or ``2h``, in seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the seconds."""
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None or float(match["number"]) == 0:
-            self.fail(f"{value!r}: write it like 90s, 30m or 2h.", param, ctx)
-        return float(match["number"]) * SECONDS[match["unit"]]
 
 
 @click.command("tune")

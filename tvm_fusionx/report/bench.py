@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +22,18 @@ from tvm_fusionx.fused_build import FusedBuild, build_fused, kernel_notes
 from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of, random_inputs
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.library import build_versions, describe_library
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.bench_result import OURS, BenchResult
 from tvm_fusionx.report.difference import measure_difference, worst
 from tvm_fusionx.report.footprint import footprint, planned_bytes
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
 from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
 from tvm_fusionx.report.reference import run_onnxruntime
-from tvm_fusionx.report.timing import Latency, describe_failure, threads_apart, time_interleaved
+from tvm_fusionx.report.sustained import Sustained, time_sustained
+from tvm_fusionx.report.timing import describe_failure, threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.threads import threads as set_threads
 
-OURS = "fusionx"
 TVM = "tvm"
 UNFUSED = "unfused"
 SIDES = (TVM, UNFUSED, *PEERS)
@@ -48,56 +46,11 @@ DEFAULT_REPEAT = 50
 # something else.
 SUSPICIOUS_RELATIVE_ERROR = 1e-2
 
-
-@dataclass
-class BenchResult:
-    """One benchmark; :meth:`to_json` is documented in ``docs/bench_schema.md``."""
-
-    model: str
-    target: str
-    threads: int
-    device: str
-    versions: dict[str, str]
-    ops: int
-    kernels: dict[str, int | None]
-    intermediate_bytes: dict[str, int | None]
-    weight_bytes: int
-    max_rel_err: float
-    cosine: float
-    import_s: float
-    build_s: float
-    latency_ms: dict[str, Latency] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
-    prepare_s: dict[str, float] = field(default_factory=dict)
-    planned_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
-    code_bytes: dict[str, int] = field(default_factory=dict)
-    memory_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
-    blocks: list[dict[str, Any]] = field(default_factory=list)
-    peer_kernels: dict[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as a dictionary that ``json.dumps`` takes."""
-        return {
-            **self.__dict__,
-            "latency_ms": {name: latency.to_json() for name, latency in self.latency_ms.items()},
-        }
-
-    def save_json(self, path: str | Path) -> None:
-        """Write :meth:`to_json` to `path`.
-
-        Raises
-        ------
-        OutputFileError
-            The path cannot be written.
-        """
-        with new_file(path) as scratch:
-            scratch.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
-
-    def speedup_over(self, side: str) -> float | None:
-        """Return the median latency of `side` over ours; None when it has none."""
-        if side not in self.latency_ms or OURS not in self.latency_ms:
-            return None
-        return self.latency_ms[side].median / self.latency_ms[OURS].median
+TunedBuild = Callable[
+    [tvm.IRModule, tvm.target.Target, Mapping[str, Any], Mapping[str, np.ndarray]],
+    tuple[Any, dict[str, Any]],
+]
+"""Of module, target, parameters and inputs makes a library, and what there is to say of it."""
 
 
 def bench(
@@ -111,6 +64,8 @@ def bench(
     shape: Mapping[str, Sequence[int]] | None = None,
     records: str | Path | None = None,
     thorough: bool = False,
+    sustained: float | None = None,
+    tuned: Mapping[str, TunedBuild] | None = None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BenchResult:
     """Time `model` on every side, all in this process, taking turns, with the same threads.
@@ -132,6 +87,11 @@ def bench(
     thorough
         Also measure the size of the code, the memory of a fresh process for each side, and the time
         of each block of ours.
+    sustained
+        Seconds that each side also runs in one go, to see whether it keeps its speed.
+    tuned
+        Further sides: builds that tune first, as :func:`tvm_fusionx.tuning.sides.tuned_builds`
+        gives them.
     on_stage
         Told what is being done, in words.
 
@@ -162,19 +122,23 @@ def bench(
     build_s = time.perf_counter() - started
     prepare_s = {OURS: build_s}
     errors: dict[str, str] = {}
-    builders: dict[str, Callable[[], Any]] = {
-        TVM: lambda: build_plain(mod, resolved, params),
-        UNFUSED: lambda: build_fused(mod, resolved, params, records, fuse=False).library,
+    tuning: dict[str, dict[str, Any]] = {}
+    builds: dict[str, TunedBuild] = {
+        TVM: lambda *_: (build_plain(mod, resolved, params), {}),
+        UNFUSED: lambda *_: (build_fused(mod, resolved, params, records, fuse=False).library, {}),
     }
-    for side, build in builders.items():
-        if side in vs:
-            on_stage(f"building {side}")
-            started = time.perf_counter()
-            try:
-                libraries[side] = build()
-                prepare_s[side] = time.perf_counter() - started
-            except Exception as error:  # TVM's default does fail on valid models
-                errors[side] = describe_failure(error)
+    asked = {side: build for side, build in builds.items() if side in vs}
+    for side, build in {**asked, **(tuned or {})}.items():
+        on_stage(f"building {side}")
+        started = time.perf_counter()
+        try:
+            libraries[side], facts = build(mod, resolved, params, arrays)
+            prepare_s[side] = time.perf_counter() - started
+        except Exception as error:  # TVM's default does fail on valid models
+            errors[side] = describe_failure(error)
+            continue
+        if facts:
+            tuning[side] = facts
 
     graphs = {
         side: KernelGraph.from_json(library.get_graph_json()) for side, library in libraries.items()
@@ -185,17 +149,25 @@ def bench(
     sides: dict[str, Callable[[], Any]] = {side: ex.run for side, ex in executors.items()}
     with _model_file(model) as path:
         on_stage("computing the reference")
-        ours = _outputs_of(executors[OURS])
         reference = _reference(path, arrays, executors)
+        outputs = {side: _outputs_of(executor) for side, executor in executors.items()}
         peers: dict[str, PreparedPeer] = {}
-        for side, peer, seconds in _prepare_peers(
-            vs, path, arrays, count, reference, errors, on_stage
+        for side, peer, computed, seconds in _prepare_peers(
+            vs, path, arrays, count, errors, on_stage
         ):
-            peers[side], prepare_s[side] = peer, seconds
+            peers[side], outputs[side], prepare_s[side] = peer, computed, seconds
+        rel_err = _relative_errors(outputs, reference, errors)
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
         with threads_apart(count):
             latency_ms, failures = time_interleaved(sides, repeat)
+            kept: dict[str, Sustained] = {}
+            if sustained is not None:
+                lasting = {side: sides[side] for side in latency_ms}
+                kept, ended = time_sustained(
+                    lasting, sustained, lambda side: on_stage(f"running {side} for {sustained:g} s")
+                )
+                failures |= ended
         code: dict[str, int] = {}
         memory: dict[str, dict[str, int]] = {}
         blocks: list[dict[str, Any]] = []
@@ -207,7 +179,9 @@ def bench(
             code, memory = footprint(libraries, apart, path, arrays, count)
             on_stage("timing blocks")
             blocks = _block_times(built, _name_of(model), specs, arrays)
-    difference = worst([measure_difference(a, b) for a, b in zip(ours, reference, strict=True)])
+    difference = worst(
+        [measure_difference(a, b) for a, b in zip(outputs[OURS], reference, strict=True)]
+    )
     return BenchResult(
         model=_name_of(model),
         target=str(resolved),
@@ -221,7 +195,7 @@ def bench(
         },
         intermediate_bytes={
             side: graphs[side].intermediate_bytes if side in graphs else None
-            for side in (OURS, TVM)
+            for side in (OURS, TVM, UNFUSED)
         },
         weight_bytes=_weight_bytes(libraries[OURS]),
         max_rel_err=difference.max_rel,
@@ -238,6 +212,9 @@ def bench(
         memory_bytes=memory,
         blocks=blocks,
         peer_kernels=peer_kernels,
+        rel_err=rel_err,
+        sustained_ms=kept,
+        tuning=tuning,
     )
 
 
@@ -277,11 +254,10 @@ def _prepare_peers(
     path: Path,
     arrays: Mapping[str, np.ndarray],
     count: int,
-    reference: list[np.ndarray],
     errors: dict[str, str],
     on_stage: Callable[[str], None],
-) -> Iterator[tuple[str, PreparedPeer, float]]:
-    """Yield the peers that load and run once, and the seconds that this took.
+) -> Iterator[tuple[str, PreparedPeer, list[np.ndarray], float]]:
+    """Yield the peers that load and run once, their outputs, and the seconds that this took.
 
     The others' messages go into `errors`.
     """
@@ -297,15 +273,28 @@ def _prepare_peers(
         except Exception as error:  # another runtime may raise anything
             errors[side] = describe_failure(error)
             continue
-        distance = _peer_distance(outputs, reference)
-        if not distance <= SUSPICIOUS_RELATIVE_ERROR:
+        yield side, peer, outputs, seconds
+
+
+def _relative_errors(
+    outputs: Mapping[str, list[np.ndarray]],
+    reference: list[np.ndarray],
+    errors: dict[str, str],
+) -> dict[str, float]:
+    """Return how far each side is from the reference; what is far off is an error too.
+
+    A side whose outputs have other shapes, or are no numbers, has a message alone.
+    """
+    distances = {side: _distance(computed, reference) for side, computed in outputs.items()}
+    for side, distance in distances.items():
+        if side != OURS and not distance <= SUSPICIOUS_RELATIVE_ERROR:
             errors[side] = (
                 f"timed, but its outputs are {distance:.2g} off (relative to the largest)"
             )
-        yield side, peer, seconds
+    return {side: distance for side, distance in distances.items() if np.isfinite(distance)}
 
 
-def _peer_distance(outputs: list[np.ndarray], reference: list[np.ndarray]) -> float:
+def _distance(outputs: list[np.ndarray], reference: list[np.ndarray]) -> float:
     """Return the largest relative difference; extents of 1 and widths of dtypes may differ."""
     if [a.size for a in outputs] != [b.size for b in reference]:
         return float("inf")

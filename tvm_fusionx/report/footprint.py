@@ -32,7 +32,7 @@ inputs = dict(np.load(folder / "inputs.npz"))
 def status(field):
     # Not from getrusage, whose peak is the parent's where that was larger when it forked.
     return int(Path("/proc/self/status").read_text().split(field + ":")[1].split()[0]) * KIBI
-if side in ("fusionx", "tvm", "unfused"):
+if (folder / "mod.so").is_file():
     import tvm
     from tvm.contrib import graph_executor
     before = status("VmRSS")
@@ -122,8 +122,7 @@ def process_memory(side: str, model: Path, folder: Path, threads: int) -> dict[s
     Parameters
     ----------
     side
-        ``fusionx``, ``tvm`` or ``unfused``, whose library is in `folder`, or a peer that reads
-        `model` itself.
+        One of TVM's, whose library is in `folder`, or a peer that reads `model` itself.
     folder
         What :func:`save_for_a_process` wrote, or :func:`save_inputs` for a peer.
 

@@ -20,6 +20,11 @@ LOWER_PHASE = 3
 DEFAULT_OPT_LEVEL = 3
 
 
+def cured_config() -> dict[str, Any]:
+    """Return the ``PassContext`` configuration under which LLVM takes what TVM makes."""
+    return {"tir.disable_cse_tir": True, "tir.add_lower_pass": [(LOWER_PHASE, drop_lets())]}
+
+
 def build_plain(
     mod: tvm.IRModule,
     target: str | tvm.target.Target,
@@ -39,8 +44,7 @@ def build_plain(
     -------
     GraphExecutorFactoryModule
     """
-    config = {"tir.disable_cse_tir": True, "tir.add_lower_pass": [(LOWER_PHASE, drop_lets())]}
-    with let_cure(), tvm.transform.PassContext(opt_level=opt_level, config=config):
+    with let_cure(), tvm.transform.PassContext(opt_level=opt_level, config=cured_config()):
         return relay.build(mod, target=resolve_target(target), params=dict(params or {}))
 
 

@@ -1,0 +1,82 @@
+"""Tables of what a run measures only where it is asked to: lasting speed, and tuned sides."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from measured_runs import NONE, OURS, SIDES, TUNED, MeasuredRun, Row, Section
+
+SHOWN = (OURS, "fusionx-tuned", "tvm", "tvm-metaschedule")
+
+
+def sustained(run: MeasuredRun) -> Section:
+    """Return how each side's speed lasts: medians of the first and last tenth of the runs."""
+    sides = [side for side in SIDES if any(side in _kept(each) for each in run.results)]
+    rows: list[Row] = [
+        [each["model"], *(_lasting(_kept(each).get(side)) for side in sides)]
+        for each in run.results
+        if _kept(each)
+    ]
+    seconds = {round(row["seconds"]) for each in run.results for row in _kept(each).values()}
+    text = (
+        f"Milliseconds of the first and of the last tenth of the runs of {_span(seconds)} s in one "
+        "go, what the one is of the other, and in brackets the 10th to the 90th percentile of all."
+    )
+    return "Sustained", text, ["model", *(SIDES[side] for side in sides)], rows
+
+
+def tuned(run: MeasuredRun) -> Section:
+    """Return what tuning gives ours and plain TVM for the same budget."""
+    rows: list[Row] = []
+    for each in run.results:
+        facts = each.get("tuning", {})
+        if not facts:
+            continue
+        latency = each["latency_ms"]
+        rows.append(
+            [
+                each["model"],
+                *(f"{latency[side]['median']:.2f}" if side in latency else NONE for side in SHOWN),
+                *(_spent(facts.get(side)) for side in TUNED),
+            ]
+        )
+    text = (
+        "Milliseconds without and with tuning, each tuned side with the same budget: ours searches "
+        "the knobs of its templates, TVM its own schedules with MetaSchedule."
+    )
+    spent = [f"{SIDES[side]} spent" for side in TUNED]
+    return "Tuned at equal budget", text, ["model", *(SIDES[s] for s in SHOWN), *spent], rows
+
+
+def _kept(result: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = result.get("sustained_ms", {})
+    return found
+
+
+def _lasting(row: dict[str, float] | None) -> str:
+    if row is None:
+        return NONE
+    change = f"{row['first']:.2f} → {row['last']:.2f}, {row['throttling']:.2f}"
+    return f"{change} ({row['p10']:.2f}-{row['p90']:.2f})"
+
+
+def _span(values: set[int]) -> str:
+    if not values:
+        return "0"
+    return str(min(values)) if len(values) == 1 else f"{min(values)} to {max(values)}"
+
+
+def _spent(facts: dict[str, Any] | None) -> str:
+    if facts is None:
+        return NONE
+    budget = (
+        f"{facts['budget_s']:.0f} s" if "budget_s" in facts else f"{facts['budget_trials']} trials"
+    )
+    return (
+        f"{facts['trials']} trials, {facts['spent_s']:.0f} s of {budget}, "
+        f"{facts['reached']} of {facts['tasks']} kernels"
+    )

@@ -1,0 +1,215 @@
+"""Plain TVM tuned by its own MetaSchedule: what a benchmark compares our tuning with.
+
+TVM's own Relay pipeline, fusion and schedule space; nothing of ours but the budget in seconds,
+which MetaSchedule does not know, and the cures without which candidates fail to build.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import meta_schedule as ms
+from tvm.meta_schedule.builder import LocalBuilder
+from tvm.meta_schedule.measure_callback import PyMeasureCallback
+from tvm.meta_schedule.runner import LocalRunner
+from tvm.meta_schedule.utils import derived_object
+
+from tvm_fusionx._tvm import let_cure
+from tvm_fusionx.errors import TuningError
+from tvm_fusionx.report.plain_tvm import cured_config
+from tvm_fusionx.tuning.cost_model import import_xgboost
+from tvm_fusionx.tuning.metaschedule_search import (
+    FAILED_SECONDS,
+    GENERATIONS,
+    LEAST_UNMEASURED,
+    MEASURED_SHARE,
+    POPULATION,
+    RANDOM_SHARE,
+)
+from tvm_fusionx.tuning.settings import Settings
+
+# More trials than any budget in seconds allows.
+MAX_TRIALS = 1 << 20
+# A candidate that compiles or runs for longer is none that wins.
+CANDIDATE_SECONDS = 30.0
+POOL_SIZE = "TVM_NUM_THREADS"
+# TVM tells every step at INFO, and warns of each space that gets empty.
+_QUIET = logging.getLogger("tvm_fusionx.tuning.plain_metaschedule")
+_QUIET.setLevel(logging.ERROR)
+BUILDS = {
+    "relay.backend.use_meta_schedule": True,
+    "relay.backend.tir_converter": "default",
+}
+
+
+@dataclass(frozen=True)
+class PlainTuning:
+    """A model as TVM's own tuner leaves it.
+
+    Attributes
+    ----------
+    library
+        The graph-executor factory module.
+    trials, failed
+        Candidates that were measured, and those of them that failed to build or run.
+    tasks, reached
+        Different kernels of the model, and those of them that the budget reached.
+    seconds
+        Time from the extraction of tasks to the last trial.
+    """
+
+    library: Any
+    trials: int
+    failed: int
+    tasks: int
+    reached: int
+    seconds: float
+
+
+class _BudgetSpentError(Exception):
+    """The budget in seconds is spent; TVM's scheduler has no other way to be stopped."""
+
+
+@derived_object
+class _Budget(PyMeasureCallback):
+    """Counts trials, and ends the search when its time is over."""
+
+    def __init__(self, ends_at: float) -> None:
+        super().__init__()
+        self.ends_at = ends_at
+        self.trials = 0
+        self.failed = 0
+        self.reached: set[int] = set()
+
+    def apply(self, scheduler: Any, task: int, candidates: Any, builds: Any, results: Any) -> None:
+        """Count the results of one round."""
+        self.trials += len(results)
+        self.failed += sum(result.error_msg is not None for result in results)
+        self.reached.add(int(task))
+        if time.monotonic() > self.ends_at:
+            raise _BudgetSpentError
+
+
+def build_candidate(mod: tvm.IRModule, target: tvm.target.Target, params: Any) -> Any:
+    """Build a candidate in a worker, as MetaSchedule does, with the cure of TVM's LLVM fault."""
+    mod = tvm.tir.transform.RemoveWeightLayoutRewriteBlock(skip_ndarray_rewrite=True)(mod)
+    with tvm.transform.PassContext(config=cured_config()):
+        return tvm.build(mod, target=target)
+
+
+def tune_plain(
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    params: Mapping[str, Any] | None = None,
+    *,
+    threads: int,
+    seconds: float | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+) -> PlainTuning:
+    """Tune `mod` with TVM's MetaSchedule and build it with what was found.
+
+    Search settings are those of our own tuner: TVM's defaults (512 traces and 64 trials of a kernel
+    before the next one gets any) would spend a budget of minutes on the first kernels alone.
+
+    Parameters
+    ----------
+    mod
+        Relay module as imported; not changed.
+    threads
+        Threads of a run, in candidates too: TVM's workers would take half of the cores.
+    seconds
+        Budget; the round that it ends in is finished, so a little more is spent.
+    trials
+        Budget in candidates instead; with both, whichever is spent first.
+
+    Raises
+    ------
+    MissingDependencyError
+        xgboost is not installed.
+    TuningError
+        Not one candidate could be measured.
+    """
+    import_xgboost()
+    started = time.monotonic()
+    settings = Settings(trials=trials, budget_seconds=seconds, seed=seed)
+    most = settings.most_trials
+    with_cores = tvm.target.Target({**target.export(), "num-cores": threads})
+    given = dict(params or {})
+    budget = _Budget(started + seconds if seconds is not None else float("inf"))
+    database = ms.database.MemoryDatabase()
+    with let_cure():
+        tasks = ms.relay_integration.extract_tasks(mod, with_cores, given)
+        with _pool_of(threads), suppress(_BudgetSpentError):
+            ms.tune.tune_tasks(
+                tasks=[_context(task, threads, seed) for task in tasks],
+                task_weights=[float(task.weight) for task in tasks],
+                work_dir="",
+                max_trials_global=MAX_TRIALS if most == float("inf") else int(most),
+                num_trials_per_iter=settings.batch,
+                builder=LocalBuilder(
+                    max_workers=threads, timeout_sec=CANDIDATE_SECONDS, f_build=build_candidate
+                ),
+                runner=LocalRunner(timeout_sec=CANDIDATE_SECONDS),
+                database=database,
+                measure_callbacks=[*ms.MeasureCallback.create("default"), budget],
+                task_scheduler=ms.task_scheduler.GradientBased(seed=seed + 1),
+            )
+        spent = time.monotonic() - started
+        records = database.get_all_tuning_records()
+        if not any(float(record.run_secs[0]) < FAILED_SECONDS for record in records):
+            raise TuningError(
+                "tuning plain TVM",
+                expected="a candidate that was measured",
+                found=f"{budget.failed} of {budget.trials} failed in {spent:.0f} s",
+                next_step="Give a larger budget.",
+            )
+        library = ms.relay_integration.compile_relay(
+            database, mod, with_cores, given, pass_config={**BUILDS, **cured_config()}
+        )
+    return PlainTuning(
+        library, budget.trials, budget.failed, len(tasks), len(budget.reached), spent
+    )
+
+
+def _context(task: Any, threads: int, seed: int) -> Any:
+    """Return the search of one kernel.
+
+    Made here, as TVM's own function reconfigures logging for the whole process.
+    """
+    return ms.TuneContext(
+        mod=task.dispatched[0],
+        target=task.target,
+        space_generator="post-order-apply",
+        search_strategy=ms.search_strategy.EvolutionarySearch(
+            population_size=POPULATION,
+            init_measured_ratio=MEASURED_SHARE,
+            init_min_unmeasured=LEAST_UNMEASURED,
+            genetic_num_iters=GENERATIONS,
+            eps_greedy=RANDOM_SHARE,
+        ),
+        task_name=task.task_name,
+        logger=_QUIET,
+        rand_state=seed + 1,
+        num_threads=threads,
+    ).clone()
+
+
+@contextmanager
+def _pool_of(threads: int) -> Iterator[None]:
+    """Give TVM's pool that many threads in processes that start in this scope."""
+    before = os.environ.get(POOL_SIZE)
+    os.environ[POOL_SIZE] = str(threads)
+    try:
+        yield
+    finally:
+        del os.environ[POOL_SIZE]
+        if before is not None:
+            os.environ[POOL_SIZE] = before
