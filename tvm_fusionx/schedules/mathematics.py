@@ -37,6 +37,8 @@ EXP_COEFFICIENTS = (
     5.0000001201e-1,
 )
 EXP_HIGHEST, EXP_LOWEST = 89.0, -104.0
+# e**EXP_LOWEST times two to this is a normal number.
+LIFT = 64
 # Adding 1.5 * 2**23 rounds a small float32 to an integer, held in the low bits of the sum.
 ROUNDING_MAGIC = 12582912.0
 ROUNDING_MAGIC_BITS = 0x4B400000
@@ -205,8 +207,26 @@ def sigmoid(x: Any, hold: Hold) -> Any:
     """1 / (1 + e**-x), by e**-|x|: e**-x overflows where the result is still above zero."""
     x = hold(x)
     one = _constant(1.0, x)
-    e = hold(exp(tir.Min(x, -x), hold))
+    e = hold(_exp_below_zero(tir.Min(x, -x), hold))
     return tir.Select(x < _constant(0.0, x), e, one) / (one + e)
+
+
+def _exp_below_zero(x: Any, hold: Hold) -> Any:
+    """e**x for x of at most zero, in two thirds of `exp`'s instructions.
+
+    The power of two is at most 1, so `LIFT` more fits into an exponent, and the product that takes
+    it away again rounds to denormals. The operands of the maximum and the products keep a NaN.
+    """
+    x = hold(tir.Max(_constant(EXP_LOWEST, x), x))
+    magic = _constant(ROUNDING_MAGIC + EXPONENT_BIAS + LIFT, x)
+    shifted = hold(x * _constant(LOG2_E, x) + magic)
+    n = hold(shifted - magic)
+    r = hold(x - n * _constant(LN2_HIGH, x) - n * _constant(LN2_LOW, x))
+    p = hold(_polynomial((*EXP_COEFFICIENTS, 1.0, 1.0), r))
+    # The shift leaves the biased exponent alone: the magic number's own bits fall off the end.
+    shift = tir.const(EXPONENT_SHIFT, _integer_type(x.dtype))
+    lifted = hold(tir.reinterpret(x.dtype, _bits(shifted) << shift))
+    return p * lifted * _constant(0.5**LIFT, x)
 
 
 def _power(x: Any, n: int, hold: Hold) -> Any:
