@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from tvm import te, tir
 
-from tvm_fusionx.schedules.nest import extent, vectorise_loop, vectorise_spatial
+from tvm_fusionx.schedules.nest import (
+    Late,
+    extent,
+    finish,
+    own_loops,
+    vectorise_loop,
+    vectorise_reduction,
+    vectorise_spatial,
+)
 
 LANES = 8
 
@@ -28,3 +36,31 @@ def test_short_axes_are_fused_before_they_are_vectorised() -> None:
     sch = _copy(6, 4)
     vectorise_spatial(sch, sch.get_loops(sch.get_block("y")), LANES)
     assert extent(sch, sch.get_loops(sch.get_block("y"))[-1]) == LANES
+
+
+def _sum(*shape: int, axis: int) -> tir.Schedule:
+    x = te.placeholder(shape, name="x")
+    step = te.reduce_axis((0, shape[axis]), "step")
+    kept = tuple(size for position, size in enumerate(shape) if position != axis)
+
+    def term(*indices: tir.Var) -> tir.PrimExpr:
+        return x(*indices[:axis], step, *indices[axis:])
+
+    y = te.compute(kept, lambda *indices: te.sum(term(*indices), axis=step), name="y")
+    return tir.Schedule(te.create_prim_func([x, y]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "width"),
+    [((9, 5, 6), 1, 6), ((9, 5, 3), 1, None), ((9, 6, 5), 2, None), ((9, 5, 24), 1, LANES)],
+    ids=["chunks narrower than a vector", "too narrow", "the row itself is summed", "wide"],
+)
+def test_vector_of_sums_side_by_side(shape: tuple[int, ...], axis: int, width: int | None) -> None:
+    sch = _sum(*shape, axis=axis)
+    block = sch.get_block("y")
+    late: Late = []
+    vectorise_reduction(sch, block, *own_loops(sch, block), LANES, late)
+    finish(late)
+    last = sch.get(sch.get_loops(sch.get_block("y_update"))[-1])
+    is_vector = last.kind == tir.ForKind.VECTORIZED
+    assert (int(last.extent) if is_vector else None) == width

@@ -30,6 +30,25 @@ def _rms_norm() -> relay.Expr:
     return data * relay.rsqrt(mean + relay.const(1e-6)) * var("gamma", 40)
 
 
+def _gate(chunks: int, lanes: int, inner: int, inner_lanes: int) -> relay.Expr:
+    mean = relay.nn.global_avg_pool2d(var("x", 1, chunks, 5, 7, lanes), layout=f"NCHW{lanes}c")
+    for position, (to, width, of, was) in enumerate(
+        [(inner, inner_lanes, chunks, lanes), (chunks, lanes, inner, inner_lanes)]
+    ):
+        weights = var(f"w{position}", to, of, 1, 1, was, width)
+        product = relay.nn.contrib_conv2d_nchwc(
+            mean,
+            weights,
+            kernel_size=(1, 1),
+            channels=to * width,
+            data_layout=f"NCHW{was}c",
+            out_layout=f"NCHW{width}c",
+            kernel_layout=f"OIHW{was}i{width}o",
+        )
+        mean = relay.nn.relu(product)
+    return mean
+
+
 BLOCKS = {
     "softmax": relay.nn.softmax(x),
     "softmax over rows": relay.nn.softmax(x, axis=0),
@@ -45,6 +64,8 @@ BLOCKS = {
     "mean": relay.mean(x, axis=1),
     "sum of columns": relay.sum(x, axis=0),
     "sum of everything": relay.sum(relay.exp(x)),
+    "sums of narrow rows": relay.mean(var("x", 3, 6, 7, 6), axis=(1, 2)),
+    "squeeze and excite, chunks of 5 and 6": _gate(4, 6, 2, 5),
     "max over middle axes": relay.max(image, axis=(1, 2)),
     "product": relay.prod(var("x", 4, 40), axis=1),
     "global average": relay.mean(image, axis=(2, 3)),

@@ -8,10 +8,15 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+from tvm_fusionx.schedules.access import variables_of
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_block, loads_of
 
 # Steps that must come after every other primitive: `decompose_reduction`.
 Late = list[Callable[[], None]]
+
+# Fewer lanes than a vector has are still worth one where sums lie side by side: chunks of 5 to 12
+# channels. The narrowest vectors of x86 and Arm have four.
+NARROWEST_VECTOR = 4
 
 # A spatial axis shorter than this share of a vector is fused with the one around it first.
 MIN_FILLED_SHARE = 2
@@ -82,7 +87,10 @@ def vectorise_reduction(
 ) -> None:
     """Accumulate along the innermost spatial loop of a reduction, one vector at a time."""
     wide = [loop for loop in spatial if extent(sch, loop) > 1]
-    if wide and extent(sch, wide[-1]) >= lanes:
+    if wide and (
+        extent(sch, wide[-1]) >= lanes
+        or (extent(sch, wide[-1]) >= NARROWEST_VECTOR and _keeps_neighbours_apart(sch, block))
+    ):
         inner = wide[-1]
         if extent(sch, inner) > lanes:
             _, inner = sch.split(inner, [None, lanes])
@@ -91,6 +99,19 @@ def vectorise_reduction(
         late.append(lambda: _decompose(sch, block, reduced[0], vectorise=True))
     elif reduced:
         late.append(lambda: _decompose(sch, block, reduced[0], vectorise=False))
+
+
+def _keeps_neighbours_apart(sch: Any, block: Any) -> bool:
+    """Tell whether what a reduction reads lies as its last spatial axis wider than one does."""
+    iters = [it for it in iters_of(sch, block) if int(it.dom.extent) > 1]
+    last = next(it.var for it in reversed(iters) if not is_reducing(it))
+    reduced = {it.var for it in iters if is_reducing(it)}
+    for load in loads_of(sch.get(block).body):
+        if any(last in variables_of(index) for index in load.indices):
+            innermost = variables_of(load.indices[-1])
+            if last not in innermost or innermost & reduced:
+                return False
+    return True
 
 
 def _decompose(sch: Any, block: Any, loop: Any, *, vectorise: bool) -> None:

@@ -15,6 +15,7 @@ from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.nest import (
+    NARROWEST_VECTOR,
     Late,
     extent,
     finish,
@@ -183,7 +184,7 @@ def _schedule_leader(sch: Any, block: Any, rows: Rows, cpu: Cpu, late: Late, dep
 def _decompose_with_lane(sch: Any, block: Any, loop: Any, lanes: int) -> None:
     init = sch.decompose_reduction(block, loop)
     last = sch.get_loops(init)[-1]
-    if extent(sch, last) == lanes:
+    if extent(sch, last) <= lanes:
         sch.vectorize(last)
 
 
@@ -218,11 +219,11 @@ def _split_rows(sch: Any, info: BlockInfo, stage: Stage, block: Any, reductions:
     if (
         wide
         and wide[-1][0].var in row_vars
-        and wide[-1][0].extent >= cpu.lanes
+        and wide[-1][0].extent >= min(cpu.lanes, NARROWEST_VECTOR)
         and _is_contiguous(stage, info, wide[-1][0].var)
     ):
         last = wide[-1][1]
-        width = cpu.lanes
+        width = min(cpu.lanes, wide[-1][0].extent)
         if wide[-1][0].extent % (VECTORS_ACROSS_ROWS * cpu.lanes) == 0:
             width *= VECTORS_ACROSS_ROWS
         outer, lane = sch.split(last, [None, width])
