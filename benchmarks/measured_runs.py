@@ -20,6 +20,8 @@ RUN = "run.json"
 # What benchmarks/cost_growth.py puts beside it, and benchmarks/ablation.py where it is told to.
 GROWTH = "cost_growth.json"
 ABLATION = "ablation.json"
+# What benchmarks/templates.py puts there, which has a page of its own.
+TEMPLATES = "templates.json"
 OURS = "fusionx"
 # Made by this package: no other runtime.
 CONTROL = "unfused"

@@ -6,7 +6,15 @@ import tvm
 
 from tests.relay_modules import TARGET
 from tvm_fusionx.lowering import compile_kernel
-from tvm_fusionx.measuring.peak_kernels import SUMS, copying, multiply_adds
+from tvm_fusionx.measuring.peak_kernels import (
+    SUMS,
+    SUMS_READ,
+    copying,
+    divisions,
+    filling,
+    multiply_adds,
+    reading,
+)
 from tvm_fusionx.schedules import resolve_target
 
 LANES = 8
@@ -34,3 +42,26 @@ def test_everything_is_copied(floats: int) -> None:
     source, copied = (tvm.nd.array(np.arange(floats, dtype="float32") + n) for n in range(2))
     built["copying"](source, copied)
     np.testing.assert_array_equal(source.numpy(), copied.numpy())
+
+
+def test_the_divisions_are_computed() -> None:
+    built = compile_kernel(divisions(2, LANES, 3), resolve_target(TARGET), "divisions")
+    values = tvm.nd.array(np.full(2 * SUMS * LANES, 4.0, "float32"))
+    built["divisions"](values)
+    np.testing.assert_allclose(values.numpy(), 0.5)
+
+
+def test_all_that_is_read_is_added() -> None:
+    floats = 3 * 2 * SUMS_READ * LANES
+    built = compile_kernel(reading(2, LANES, floats), resolve_target(TARGET), "reading")
+    source = tvm.nd.array(np.arange(floats, dtype="float32"))
+    sums = tvm.nd.array(np.zeros(2 * SUMS_READ * LANES, "float32"))
+    built["reading"](source, sums)
+    assert sums.numpy().sum() == np.arange(floats).sum()
+
+
+def test_everything_is_filled() -> None:
+    built = compile_kernel(filling(3, LANES, 61), resolve_target(TARGET), "filling")
+    filled = tvm.nd.array(np.zeros(61, "float32"))
+    built["filling"](filled)
+    assert (filled.numpy() == 1).all()

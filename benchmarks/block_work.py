@@ -1,0 +1,222 @@
+"""What a block has to do at least: arithmetic and bytes, counted in its unscheduled TensorIR.
+
+A schedule may do more (overlapping tiles, a value computed twice) and never less, so a time over
+the time of this work is a distance from what is possible.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import collect_blocks, loads_of
+from tvm_fusionx.schedules.mathematics import replacement
+from tvm_fusionx.schedules.winograd_expression import STAGE_PRODUCT, STAGES
+
+# Of minimal filtering only the products count: its matrices are mostly zeros and powers of two.
+UNCOUNTED = frozenset(STAGES) - {STAGE_PRODUCT}
+
+ONE_INSTRUCTION = (
+    *(tir.Add, tir.Sub, tir.Mul, tir.Min, tir.Max, tir.Select),
+    *(tir.EQ, tir.NE, tir.LT, tir.LE, tir.GT, tir.GE, tir.And, tir.Or, tir.Not),
+)
+DIVISIONS = {"tir.sqrt": 1, "tir.rsqrt": 2}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one run of a block takes at least.
+
+    Attributes
+    ----------
+    flops
+        Additions, multiplications and their like; a multiply-add is two, a division one, and a
+        function (exp, tanh, erf) those of its polynomial.
+    instructions
+        The same with a multiply-add as one: what a vector unit issues for each lane.
+    divisions
+        Divisions and square roots, which another unit does.
+    products
+        Multiply-adds of sums of products, two operations each, among `flops`.
+    read_bytes, written_bytes
+        Elements of the parameters that are touched, each once.
+    """
+
+    flops: int = 0
+    instructions: int = 0
+    divisions: int = 0
+    products: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes read and written."""
+        return self.read_bytes + self.written_bytes
+
+    def plus(self, other: Work, times: int = 1) -> Work:
+        """Return the sum of this and so many of the other, bytes left out."""
+        return replace(
+            self,
+            flops=self.flops + times * other.flops,
+            instructions=self.instructions + times * other.instructions,
+            divisions=self.divisions + times * other.divisions,
+            products=self.products + times * other.products,
+        )
+
+
+NOTHING = Work()
+MULTIPLY_ADD = Work(flops=2, instructions=1)
+OPERATION = Work(flops=1, instructions=1)
+DIVISION = Work(flops=1, divisions=1)
+
+
+def work_of(func: Any) -> Work:
+    """Return the work of an unscheduled block."""
+    total = NOTHING
+    touched: dict[Any, int] = {}
+    for block in collect_blocks(func):
+        extents = {it.var: int(it.dom.extent) for it in block.iter_vars}
+        for store in _stores(block.body):
+            if block.name_hint not in UNCOUNTED:
+                total = total.plus(_expression(store.value, extents, store.buffer)[0])
+            for load in loads_of(store.value):
+                times = _points(load, extents)
+                touched[load.buffer.data] = touched.get(load.buffer.data, 0) + times
+            touched[store.buffer.data] = touched.get(store.buffer.data, 0) + math.prod(
+                int(extent) for extent in store.buffer.shape
+            )
+    written = _written(func)
+    read_bytes = written_bytes = 0
+    for buffer in func.buffer_map.values():
+        held = math.prod(int(extent) for extent in buffer.shape)
+        size = min(held, touched.get(buffer.data, 0)) * max(1, np.dtype(buffer.dtype).itemsize)
+        if buffer.data in written:
+            written_bytes += size
+        else:
+            read_bytes += size
+    return replace(total, read_bytes=read_bytes, written_bytes=written_bytes)
+
+
+def _written(func: Any) -> set[Any]:
+    return {region.buffer.data for block in collect_blocks(func) for region in block.writes}
+
+
+def _stores(body: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferStore):
+            found.append(node)
+
+    tir.stmt_functor.post_order_visit(body, visit)
+    return found
+
+
+def _variables(expr: Any, extents: Mapping[Any, int]) -> frozenset[Any]:
+    found: set[Any] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.Var) and node in extents:
+            found.add(node)
+
+    tir.stmt_functor.post_order_visit(expr, visit)
+    return frozenset(found)
+
+
+def _points(expr: Any, extents: Mapping[Any, int]) -> int:
+    return math.prod(extents[variable] for variable in _variables(expr, extents))
+
+
+def _expression(expr: Any, extents: Mapping[Any, int], stored: Any) -> tuple[Work, frozenset[Any]]:
+    """Return the work of all values of `expr`, and the loops it depends on.
+
+    A part that depends on fewer loops is computed once for the others: a row's mean is no work of
+    the row's elements.
+    """
+    if isinstance(expr, tir.BufferLoad):
+        return NOTHING, _variables(expr, extents)
+    operands, own = _taken_apart(expr)
+    total, depends = NOTHING, frozenset[Any]()
+    for operand in operands:
+        work, variables = _expression(operand, extents, stored)
+        total, depends = total.plus(work), depends | variables
+    if not operands:
+        return NOTHING, _variables(expr, extents)
+    points = math.prod(extents[variable] for variable in depends)
+    if own is MULTIPLY_ADD and any(_is_load_of(operand, stored) for operand in operands):
+        own = replace(own, products=own.flops)
+    return total.plus(own, points), depends
+
+
+def _is_load_of(expr: Any, buffer: Any) -> bool:
+    return isinstance(expr, tir.BufferLoad) and bool(expr.buffer.data.same_as(buffer.data))
+
+
+def _taken_apart(expr: Any) -> tuple[list[Any], Work]:
+    """Return the operands of an expression, and its own work a value."""
+    if isinstance(expr, (tir.Add, tir.Sub)):
+        for factor, other in ((expr.b, expr.a), (expr.a, expr.b)):
+            if isinstance(factor, tir.Mul):
+                return [factor.a, factor.b, other], MULTIPLY_ADD
+    if isinstance(expr, tir.Div):
+        return [expr.a, expr.b], DIVISION
+    if isinstance(expr, tir.Select):
+        return [expr.condition, expr.true_value, expr.false_value], OPERATION
+    if isinstance(expr, tir.Not):
+        return [expr.a], OPERATION
+    if isinstance(expr, ONE_INSTRUCTION):
+        return [expr.a, expr.b], OPERATION
+    if isinstance(expr, tir.Cast):
+        return [expr.value], NOTHING
+    if isinstance(expr, tir.Call):
+        name = str(getattr(expr.op, "name", ""))
+        if name == "tir.if_then_else":
+            # Where the guard fails nothing is loaded: padding and concatenation are no arithmetic.
+            return list(expr.args[1:]), NOTHING
+        if name == "tir.reinterpret":
+            return list(expr.args), NOTHING
+        if name in DIVISIONS:
+            return list(expr.args), Work(1, 0, DIVISIONS[name])
+        return list(expr.args), _function(name, str(expr.dtype), _power_of(expr))
+    return [], NOTHING
+
+
+def _power_of(call: Any) -> float | None:
+    exponent = call.args[-1] if call.args else None
+    return float(exponent.value) if isinstance(exponent, tir.FloatImm) else None
+
+
+@functools.lru_cache
+def _function(name: str, dtype: str, power: float | None) -> Work:
+    """Return the work of one value of a function: of its polynomial where it has one."""
+    x = tir.Var("x", dtype)
+    arguments = [x] if power is None else [x, tir.FloatImm(dtype, power)]
+    held: list[Any] = []
+
+    def hold(expr: Any) -> Any:
+        held.append(expr)
+        return tir.Var("held", expr.dtype)
+
+    call = tir.call_intrin(dtype, name, *arguments) if name.startswith("tir.") else None
+    result = None if call is None else replacement(call, hold)
+    if result is None:
+        return OPERATION
+    total = NOTHING
+    for expr in (*held, result):
+        total = total.plus(_counted(expr))
+    return total
+
+
+def _counted(expr: Any) -> Work:
+    operands, own = _taken_apart(expr)
+    total = own
+    for operand in operands:
+        total = total.plus(_counted(operand))
+    return total

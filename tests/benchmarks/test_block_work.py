@@ -1,0 +1,97 @@
+"""What a block has to do at least, counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tvm import te, tir
+
+from tests.benchmarks.scripts import script
+
+work = script("block_work")
+
+ROWS, COLUMNS, DEPTH = 6, 10, 8
+FLOAT_BYTES = 4
+
+
+def _tensor(*shape: int, name: str = "x", dtype: str = "float32") -> Any:
+    return te.placeholder(shape, dtype, name)
+
+
+def _work(*tensors: Any) -> Any:
+    return work.work_of(te.create_prim_func(list(tensors)))
+
+
+def test_a_product_with_its_epilogue() -> None:
+    x, w = _tensor(ROWS, DEPTH), _tensor(COLUMNS, DEPTH, name="w")
+    bias = _tensor(COLUMNS, name="bias")
+    step = te.reduce_axis((0, DEPTH), "k")
+    product = te.compute((ROWS, COLUMNS), lambda i, j: te.sum(x[i, step] * w[j, step], axis=step))
+    out = te.compute((ROWS, COLUMNS), lambda i, j: te.max(product[i, j] + bias[j], 0.0))
+    found = _work(x, w, bias, out)
+    points = ROWS * COLUMNS
+    assert found.products == 2 * points * DEPTH
+    assert found.flops == found.products + 2 * points
+    assert found.instructions == points * DEPTH + 2 * points
+    assert found.read_bytes == FLOAT_BYTES * (ROWS * DEPTH + COLUMNS * DEPTH + COLUMNS)
+    assert found.written_bytes == FLOAT_BYTES * points
+
+
+def test_what_a_row_shares_is_computed_once_a_row() -> None:
+    x, variance = _tensor(ROWS, COLUMNS), _tensor(ROWS, name="variance")
+    out = te.compute((ROWS, COLUMNS), lambda i, j: x[i, j] * te.rsqrt(variance[i] + 1e-5))
+    found = _work(x, variance, out)
+    assert found.divisions == 2 * ROWS
+    assert found.instructions == ROWS + ROWS * COLUMNS
+
+
+def test_a_scale_and_a_shift_are_one_instruction_and_no_sum_of_products() -> None:
+    x, shift = _tensor(ROWS, COLUMNS), _tensor(COLUMNS, name="shift")
+    found = _work(x, shift, te.compute((ROWS, COLUMNS), lambda i, j: x[i, j] * 2.0 + shift[j]))
+    assert (found.flops, found.instructions) == (2 * ROWS * COLUMNS, ROWS * COLUMNS)
+    assert found.products == 0
+
+
+def test_a_function_counts_as_its_polynomial() -> None:
+    x = _tensor(ROWS)
+    exp = _work(x, te.compute((ROWS,), lambda i: te.exp(x[i])))
+    tanh = _work(x, te.compute((ROWS,), lambda i: te.tanh(x[i])))
+    # Six coefficients and what brings the argument into their range.
+    assert exp.instructions > 10 * ROWS
+    assert exp.divisions == 0
+    assert tanh.divisions == ROWS
+
+
+def test_a_function_without_a_polynomial_is_one_operation() -> None:
+    x = _tensor(ROWS)
+    assert _work(x, te.compute((ROWS,), lambda i: te.sin(x[i]))).instructions == ROWS
+
+
+def test_a_gather_touches_what_it_reads() -> None:
+    table, ids = _tensor(1000, COLUMNS, name="table"), _tensor(ROWS, name="ids", dtype="int32")
+    found = _work(table, ids, te.compute((ROWS, COLUMNS), lambda i, j: table[ids[i], j]))
+    assert found.read_bytes == FLOAT_BYTES * (ROWS * COLUMNS + ROWS)
+    assert found.flops == 0
+
+
+def test_padding_is_no_arithmetic() -> None:
+    x = _tensor(ROWS)
+    padded = te.compute(
+        (ROWS + 2,), lambda i: tir.if_then_else(tir.all(i >= 1, i < ROWS + 1), x[i - 1], 0.0)
+    )
+    found = _work(x, padded)
+    assert found.flops == 0
+    assert (found.read_bytes, found.written_bytes) == (FLOAT_BYTES * ROWS, FLOAT_BYTES * (ROWS + 2))
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_of_minimal_filtering_the_products_count(tile: int) -> None:
+    from tvm_fusionx.schedules.winograd_expression import winograd_compute
+
+    points, panel, size = (tile + 2) ** 2, 8, 8
+    data, weights = _tensor(1, 2, size, size, 8), _tensor(2, points, 16, panel, name="w")
+    out = winograd_compute(data, weights, tile, (1, 1, 1, 1), 8, "float32")
+    tiles = (size // tile) ** 2
+    found = _work(data, weights, out)
+    assert found.products == found.flops == 2 * tiles * points * 16 * 2 * panel
