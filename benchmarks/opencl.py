@@ -11,6 +11,7 @@ say nothing about a GPU.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
@@ -102,4 +103,7 @@ def run(stem: Path, target: tvm.target.Target, float16: bool) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    # TVM's pool may wait for its threads for ever while a process ends.
+    os._exit(status)

@@ -52,6 +52,8 @@ class GraphNode:
         Shape and dtype of each output.
     operators
         Names of the model's own nodes that the block computes, where known.
+    scope
+        Where its first output lies, where not in a plain buffer: TVM's name of an OpenCL image.
     """
 
     index: int
@@ -60,6 +62,7 @@ class GraphNode:
     inputs: tuple[tuple[int, int], ...]
     outputs: tuple[Tensor, ...]
     operators: tuple[str, ...]
+    scope: str = ""
 
     @property
     def is_call(self) -> bool:
@@ -86,6 +89,7 @@ class KernelGraph:
         first_entry = graph["node_row_ptr"]
         shapes = graph["attrs"]["shape"][1]
         dtypes = graph["attrs"]["dltype"][1]
+        scopes = graph["attrs"].get("storage_scope", ("", [""] * len(shapes)))[1]
         nodes = []
         for index, node in enumerate(graph["nodes"]):
             entries = range(first_entry[index], first_entry[index + 1])
@@ -99,6 +103,7 @@ class KernelGraph:
                     inputs=tuple((source, output) for source, output, *_ in node["inputs"]),
                     outputs=tuple(Tensor(tuple(shapes[e]), dtypes[e]) for e in entries),
                     operators=tuple(name for name in operators.split(",") if name),
+                    scope=scopes[first_entry[index]],
                 )
             )
         heads = tuple((source, output) for source, output, *_ in graph["heads"])

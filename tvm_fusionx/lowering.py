@@ -32,11 +32,14 @@ from tvm_fusionx._tvm import (
     let_cure,
     remembered_library_information,
 )
+from tvm_fusionx._tvm_executors import changed_executors
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
 from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
+from tvm_fusionx.schedules.gpu.texture_graph import place_textures
+from tvm_fusionx.schedules.gpu.textures import is_constant, texture_parameters
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
 from tvm_fusionx.schedules.sharing import (
@@ -118,13 +121,15 @@ class _Session:
         """For each kernel's symbol, a number that kernels of equal blocks share."""
         self.kernels: dict[str, str] = {}
         """For the symbol of each device kernel left out, that of the equal one."""
+        self.textures: dict[str, dict[int, str]] = {}
+        """For each kernel's symbol, the parameters that are images."""
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
 
     def schedule(self, func: Any) -> Scheduled:
         """Schedule `func`, once for every structurally equal block."""
         digest = tvm.ir.structural_hash(func)
         for known, scheduled in self._done.get(digest, []):
-            if tvm.ir.structural_equal(known, func):
+            if tvm.ir.structural_equal(known, func) and _constants(known) == _constants(func):
                 return scheduled
         record = self.records.get(str(digest))
         if record is None:
@@ -140,9 +145,18 @@ class _Session:
         self.kernels.update(names)
         return kept
 
+    def place_textures(self, graph: str, params: Any) -> tuple[str, Any]:
+        """Return an executor's graph and constants with images where kernels take them."""
+        return place_textures(graph, params, self.textures)
+
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
         return share_kernels(call_shared_kernels(mod, self.kernels), self.groups)
+
+
+def _constants(func: Any) -> list[bool]:
+    """Tell which parameters are constants of the model; structural equality ignores names."""
+    return [is_constant(func.buffer_map[param]) for param in func.params]
 
 
 _scopes = threading.local()
@@ -221,6 +235,7 @@ class _EmptyTraces(PyDatabase):
         if pending is not None:
             source, scheduled = pending
             self.session.groups[str(workload_name or "")] = id(scheduled)
+            self.session.textures[str(workload_name or "")] = texture_parameters(scheduled.func)
             self.session.log.entries.append(
                 LoweredBlock(
                     str(workload_name or ""),
@@ -288,6 +303,7 @@ def lowering(
         scope.enter_context(concatenation_as_expression())
         scope.enter_context(direct_expressions())
         scope.enter_context(remembered_library_information())
+        scope.enter_context(changed_executors(session.place_textures))
         scope.enter_context(before_opencl(session.device_kernels))
         scope.enter_context(before_llvm(session.host_functions))
         scope.enter_context(_EmptyTraces(session))

@@ -16,10 +16,17 @@ from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
-from tvm_fusionx.passes import FuseByMapping, PackFloat16, PackLayouts, RewriteGraph
+from tvm_fusionx.passes import (
+    FuseByMapping,
+    PackFloat16,
+    PackLayouts,
+    PackTextures,
+    RewriteGraph,
+)
 from tvm_fusionx.rewrite import ALL_RULES, Rule
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.cpu import is_cpu
+from tvm_fusionx.schedules.gpu.gpu import is_gpu
 
 
 def planner_options(
@@ -117,6 +124,7 @@ def pipeline(
             FuseByMapping(resolved, options=options),
             # Last what lies between them.
             *([PackFloat16(resolved)] if float16 else []),
+            *([PackTextures(resolved)] if is_gpu(resolved) else []),
         ],
         name="tvm_fusionx.pipeline",
     )

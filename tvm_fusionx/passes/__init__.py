@@ -3,6 +3,7 @@
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping
 from tvm_fusionx.passes.pack_float16 import PackFloat16
 from tvm_fusionx.passes.pack_layouts import PackLayouts
+from tvm_fusionx.passes.pack_textures import PackTextures
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 
-__all__ = ["FuseByMapping", "PackFloat16", "PackLayouts", "RewriteGraph"]
+__all__ = ["FuseByMapping", "PackFloat16", "PackLayouts", "PackTextures", "RewriteGraph"]

@@ -34,8 +34,13 @@ class StepwiseExecutor:
         self.graph = KernelGraph.from_json(library.get_graph_json())
         self.device = device if device is not None else tvm.cpu(0)
         self._module = library.get_lib()
+        # Which constants are images of OpenCL, where any are.
+        scopes = {
+            node.name: node.scope for node in self.graph.nodes if not node.is_call and node.scope
+        }
         self._params = {
-            name: tvm.nd.array(value, self.device) for name, value in library.get_params().items()
+            name: tvm.nd.array(value, self.device, scopes.get(name))
+            for name, value in library.get_params().items()
         }
 
     def parameter(self, node: GraphNode) -> Any | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class Bench:
         self._stack = contextlib.ExitStack()
         self._session: DeviceSession | None = None
         self._opened = 0.0
-        self._sent: tuple[str, list[Any]] | None = None
+        self._sent: tuple[tuple[str, dict[int, str]], list[Any]] | None = None
         self.temperature: float | None = None
 
     def __enter__(self) -> Bench:
@@ -128,9 +128,15 @@ class Bench:
         ) from problem
 
     def run(
-        self, task: Task, path: Path, reference: Sequence[np.ndarray] | None
+        self,
+        task: Task,
+        path: Path,
+        reference: Sequence[np.ndarray] | None,
+        images: Mapping[int, str] | None = None,
     ) -> tuple[Outcome, list[np.ndarray] | None]:
         """Run a built candidate, compare its outputs with `reference`, and time it.
+
+        `images` names the scopes of the parameters that it takes as OpenCL images.
 
         Returns
         -------
@@ -146,7 +152,7 @@ class Bench:
         try:
             module = session.load(path)
             function = module[task.symbol]
-            arrays = self.arguments(session, task)
+            arrays = self.arguments(session, task, images or {})
             function(*arrays)
             outputs = [arrays[position].numpy() for position in task.outputs]
             wrong = None if reference is None else why_wrong(outputs, list(reference))
@@ -169,12 +175,18 @@ class Bench:
         self.drop()
         return Outcome(failure=kind, detail=error.found)
 
-    def arguments(self, session: DeviceSession, task: Task) -> list[Any]:
+    def arguments(
+        self, session: DeviceSession, task: Task, images: Mapping[int, str] | None = None
+    ) -> list[Any]:
         """Return the parameters on the device, outputs marked as not written."""
-        if self._sent is None or self._sent[0] != task.key:
+        scopes = dict(images or {})
+        if self._sent is None or self._sent[0] != (task.key, scopes):
             context = session.context
-            arrays = [tvm.nd.array(value, context) for value in arguments_of(task)]
-            self._sent = task.key, arrays
+            arrays = [
+                tvm.nd.array(value, context, scopes.get(position))
+                for position, value in enumerate(arguments_of(task))
+            ]
+            self._sent = (task.key, scopes), arrays
             return arrays
         arrays = self._sent[1]
         values = arguments_of(task)

@@ -7,8 +7,8 @@ session.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tvm.contrib.popen_pool import PopenPoolExecutor, StatusKind
 from tvm_fusionx.devices import Device, export_kernel
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import schedule
+from tvm_fusionx.schedules.gpu.textures import texture_parameters
 from tvm_fusionx.threads import usable_cores
 from tvm_fusionx.tuning.task import Choice, Task
 
@@ -45,6 +46,12 @@ class Candidate:
     detail: str = ""
     kernel: str = ""
     """Structural hash of the scheduled kernel."""
+    images: Mapping[int, str] = field(default_factory=dict)
+    """The scope of each parameter that the kernel takes as an OpenCL image, by position."""
+
+
+Answer = tuple[str | None, str, str, Mapping[int, str]]
+"""Failure and detail, the kernel's hash, and its parameters that are images."""
 
 
 class CandidateBuilder:
@@ -101,8 +108,8 @@ class CandidateBuilder:
                 for result in self._pool.map_with_error_catching(_build_one, jobs)
             ]
         return [
-            Candidate(task, dict(choice), Path(job[-1]), failure, detail, kernel)
-            for choice, job, (failure, detail, kernel) in zip(choices, jobs, answers, strict=True)
+            Candidate(task, dict(choice), Path(job[-1]), *answer)
+            for choice, job, answer in zip(choices, jobs, answers, strict=True)
         ]
 
     def _job(self, task: Task, choice: Choice, seen: frozenset[str]) -> tuple[Any, ...]:
@@ -111,32 +118,32 @@ class CandidateBuilder:
         return task.func, task.template, dict(choice), task.symbol, self.device, seen, str(path)
 
 
-def _answer_of(result: Any) -> tuple[str | None, str, str]:
+def _answer_of(result: Any) -> Answer:
     if result.status == StatusKind.COMPLETE:
-        failure, detail, kernel = result.value
-        return failure, detail, kernel
+        answer: Answer = result.value
+        return answer
     if result.status == StatusKind.TIMEOUT:
-        return BUILD_TIMEOUT, "it took too long to compile", ""
-    return BUILD_FAILED, last_line(result.value), ""
+        return BUILD_TIMEOUT, "it took too long to compile", "", {}
+    return BUILD_FAILED, last_line(result.value), "", {}
 
 
-def _build_one(job: tuple[Any, ...]) -> tuple[str | None, str, str]:
-    """Schedule, compile and link one candidate; return failure, detail, and the kernel's hash."""
+def _build_one(job: tuple[Any, ...]) -> Answer:
+    """Schedule, compile and link one candidate."""
     func, template, choice, symbol, device, seen, path = job
     target: tvm.target.Target = device.tvm_target()
     scheduled = schedule(func, target, choice, template)
     if scheduled.template != template or scheduled.fallback_reason is not None:
-        return INVALID, scheduled.fallback_reason or f"served by {scheduled.template}", ""
+        return INVALID, scheduled.fallback_reason or f"served by {scheduled.template}", "", {}
     if any(scheduled.knobs.get(name) != value for name, value in choice.items()):
-        return INVALID, "the template has no such knob", ""
+        return INVALID, "the template has no such knob", "", {}
     kernel = str(tvm.ir.structural_hash(scheduled.func))
     if kernel in seen:
-        return DUPLICATE, "", kernel
+        return DUPLICATE, "", kernel, {}
     try:
         export_kernel(compile_kernel(scheduled.func, target, symbol), path, device)
     except Exception as error:  # whatever the compiler raises is the outcome
-        return BUILD_FAILED, last_line(error), ""
-    return None, "", kernel
+        return BUILD_FAILED, last_line(error), "", {}
+    return None, "", kernel, texture_parameters(scheduled.func)
 
 
 def last_line(error: object) -> str:

@@ -82,9 +82,15 @@ def in_turns(sides: Sequence[Callable[[], float]], rounds: int) -> list[tuple[fl
 
 
 def compare_kernels(
-    bench: Bench, task: Task, paths: Sequence[Path], rounds: int = ROUNDS
+    bench: Bench,
+    task: Task,
+    paths: Sequence[Path],
+    rounds: int = ROUNDS,
+    images: Sequence[Mapping[int, str]] = (),
 ) -> list[tuple[float, ...]]:
     """Return the seconds of built candidates of a block, measured in turns on the device.
+
+    `images` names, for each, the scopes of the parameters that it takes as OpenCL images.
 
     Raises
     ------
@@ -93,7 +99,8 @@ def compare_kernels(
     """
     session = bench.session()
     modules = [session.load(path) for path in paths]
-    arrays = bench.arguments(session, task)
+    taken = images or [{} for _ in paths]
+    arrays = [bench.arguments(session, task, each) for each in taken]
     timers = [
         module.time_evaluator(
             task.symbol,
@@ -105,10 +112,11 @@ def compare_kernels(
         for module in modules
     ]
 
-    def one_turn(timer: Any) -> float:
-        return float(timer(*arrays).results[0])
+    def one_turn(timer: Any, given: list[Any]) -> float:
+        return float(timer(*given).results[0])
 
-    return in_turns([partial(one_turn, timer) for timer in timers], rounds)
+    turns = [partial(one_turn, *each) for each in zip(timers, arrays, strict=True)]
+    return in_turns(turns, rounds)
 
 
 def compare_models(

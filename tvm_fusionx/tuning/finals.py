@@ -49,7 +49,11 @@ def decide_block(session: Session, task: Task) -> TaskResult:
         return kept("its best candidates cannot be built again")
     try:
         times = compare_kernels(
-            session.benches[0], task, [each.path for each in built], session.settings.rounds
+            session.benches[0],
+            task,
+            [each.path for each in built],
+            session.settings.rounds,
+            [each.images for each in built],
         )
     except (DeviceError, tvm.TVMError, OSError) as error:
         session.benches[0].drop()

@@ -296,7 +296,7 @@ class Session:
                 elif candidate.failure is not None:
                     outcome = Outcome(failure=candidate.failure, detail=candidate.detail)
                 else:
-                    outcome, outputs = bench.run(task, candidate.path, reference)
+                    outcome, outputs = bench.run(task, candidate.path, reference, candidate.images)
                     if is_default and outputs is not None:
                         self._references[task.key] = outputs
         finally:
@@ -317,7 +317,7 @@ class Session:
         with self._lock:
             if task.key not in self._references:
                 (candidate,) = self.builder.build(task, [task.space.default])
-                _, outputs = bench.run(task, candidate.path, None)
+                _, outputs = bench.run(task, candidate.path, None, candidate.images)
                 with suppress(OSError):
                     candidate.path.unlink()
                 if outputs is not None:

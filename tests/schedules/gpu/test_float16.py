@@ -122,5 +122,20 @@ def test_arithmetic_conditions_and_constants_are_widened() -> None:
     found = compute_in_float32(_device_module(compute))["main"]
     text = found.script()
     assert "float16" not in text
-    assert 'T.allocate([1], "float32", "local")' in text
+    assert 'held = T.decl_buffer((1,), scope="local")' in text, "float32 is what TVM does not print"
     assert [str(p.type_annotation.element_type.dtype) for p in found.params[:2]] == ["uint16"] * 2
+
+
+def test_registers_of_vectors_keep_their_lanes() -> None:
+    @T.prim_func
+    def copy(a: T.handle("float16", "global"), b: T.handle("float16", "global")):
+        x = T.decl_buffer((8,), "float16", data=a)
+        y = T.decl_buffer((8,), "float16", data=b)
+        kept = T.allocate([2], "float16x4", "local")
+        held = T.decl_buffer((2,), "float16x4", data=kept, scope="local")
+        held[1] = x[T.Ramp(4, 1, 4)]
+        y[T.Ramp(0, 1, 4)] = held[1]
+
+    text = compute_in_float32(_device_module(copy))["main"].script()
+    assert "float16" not in text
+    assert 'held = T.decl_buffer((2,), "float32x4", scope="local")' in text

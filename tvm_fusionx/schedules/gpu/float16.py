@@ -96,8 +96,9 @@ class _Widening:
 
     def _pointer(self, node: Any) -> Any:
         scope = node.type_annotation.storage_scope
+        held = str(node.type_annotation.element_type.dtype)
         stored = SINGLE if scope in REGISTERS or TEXTURE in scope else BITS
-        element = tvm.ir.PointerType(tvm.ir.PrimType(stored), scope)
+        element = tvm.ir.PointerType(tvm.ir.PrimType(held.replace(HALF, stored, 1)), scope)
         return self.variables.setdefault(node, tir.Var(node.name, element))
 
     def _buffer(self, buffer: Any) -> Any:
@@ -111,7 +112,7 @@ class _Widening:
         if not _is_half(node.buffer.dtype):
             return None
         buffer = self._buffer(node.buffer)
-        if buffer.dtype == SINGLE:
+        if buffer.dtype.startswith(SINGLE):
             return tir.BufferLoad(buffer, node.indices)
         (index,) = node.indices
         lanes = tvm.DataType(index.dtype).lanes
@@ -125,7 +126,7 @@ class _Widening:
         if not _is_half(node.buffer.dtype):
             return None
         buffer = self._buffer(node.buffer)
-        if buffer.dtype == SINGLE:
+        if buffer.dtype.startswith(SINGLE):
             return tir.BufferStore(buffer, node.value, node.indices)
         (index,) = node.indices
         lanes = tvm.DataType(index.dtype).lanes
@@ -143,8 +144,7 @@ class _Widening:
         if not _is_half(node.dtype):
             return None
         data = self._pointer(node.buffer_var)
-        stored = str(data.type_annotation.element_type.dtype)
-        dtype = str(node.dtype).replace(HALF, stored, 1)
+        dtype = str(data.type_annotation.element_type.dtype)
         return tir.Allocate(data, dtype, node.extents, node.condition, node.body)
 
     def _declbuffer(self, node: Any) -> Any:

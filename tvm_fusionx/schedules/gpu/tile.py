@@ -22,6 +22,12 @@ from tvm_fusionx.schedules.gpu.isolate import (
     schedule_of,
 )
 from tvm_fusionx.schedules.gpu.staging import DEPTH, fits, stage_operands
+from tvm_fusionx.schedules.gpu.textures import (
+    PIXEL,
+    as_texture,
+    takes_pixels,
+    texture_weight,
+)
 from tvm_fusionx.schedules.gpu.threads import (
     GROUPS,
     bind_flat,
@@ -34,6 +40,7 @@ from tvm_fusionx.schedules.gpu.tile_plan import (
     ITEMS_X,
     ITEMS_Y,
     STAGED,
+    TEXTURE,
     TILE_X,
     TILE_Y,
     Axes,
@@ -44,7 +51,7 @@ from tvm_fusionx.schedules.gpu.tile_plan import (
 )
 from tvm_fusionx.schedules.nest import extent, own_loops
 from tvm_fusionx.schedules.tails import OVERLAP, widen_axis
-from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 
 # Steps of the innermost summation that are written out: enough to issue loads ahead of their use.
 UNROLLED_STEPS = 4
@@ -67,7 +74,13 @@ def _why_not(info: BlockInfo) -> str | None:
 
 
 def _knobs(info: BlockInfo, gpu: Gpu) -> Knobs:
-    return tile_knobs(info.reductions[0], gpu)
+    stage = info.reductions[0]
+    knobs = tile_knobs(stage, gpu)
+    axes = axes_of(stage)
+    can = texture_weight(info) is not None and takes_pixels(axes.extents[axes.x], PIXEL)
+    # Images have a cache of their own; they are read in pixels, which narrower tiles take apart.
+    should = can and gpu.has_textures and knobs[TILE_X].default % PIXEL == 0
+    return {**knobs, TEXTURE: Knob(int(should), (0, 1) if can else (0,))}
 
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
@@ -75,7 +88,11 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     chosen = within_limits(values, info.gpu)
     axes = axes_of(block.reduce)
     func = _widened(block, axes, chosen)
-    return _tile(func, block, axes, chosen, info.gpu)
+    wanted = chosen[TEXTURE] and not chosen[STAGED]
+    is_whole = takes_pixels(axes.extents[axes.x], chosen[TILE_X])
+    weight = texture_weight(info) if wanted and is_whole else None
+    scheduled = _tile(func, block, axes, chosen, info.gpu)
+    return scheduled if weight is None else as_texture(scheduled, weight.data)
 
 
 def _widened(block: Isolated, axes: Axes, values: KnobValues) -> Any:

@@ -21,6 +21,7 @@ from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, shares_of
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues
 
 TILE_X, TILE_Y, ITEMS_X, ITEMS_Y, STAGED = "tile_x", "tile_y", "items_x", "items_y", "staged"
+TEXTURE = "texture"
 
 TILES = (1, 2, 4, 8)
 ITEMS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
