@@ -104,7 +104,14 @@ def convolutions(side: int, batch: int) -> relay.Expr:
         kernel = generator.standard_normal((CHANNELS, inner, 3, 3)).astype("float32")
         kernel /= np.sqrt(inner * 9)
         bias = relay.const(generator.standard_normal((CHANNELS, 1, 1)).astype("float32"))
-        made = relay.nn.conv2d(value, relay.const(kernel), strides=stride, padding=(1, 1))
+        made = relay.nn.conv2d(
+            value,
+            relay.const(kernel),
+            strides=stride,
+            padding=(1, 1),
+            channels=CHANNELS,
+            kernel_size=(3, 3),
+        )
         return relay.add(made, bias)
 
     image = relay.var("x", shape=(batch, 3, side, side))

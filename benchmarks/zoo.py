@@ -5,7 +5,7 @@ docs/results.md and docs/results.html. Each model is measured in a process of it
 runs in the memory that another has fragmented.
 
     python benchmarks/zoo.py [MODEL ...]    # everything; --missing goes on after a stop
-    python benchmarks/zoo.py --quick        # about five minutes, into out/quick, no page
+    python benchmarks/zoo.py --quick        # five small models, four sides, into out/quick, no page
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _options() -> argparse.Namespace:
         help=f"also measure {' and '.join(TUNED_SIDES)}; each may spend so much on a model, as "
         "10m, or 200 trials",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer models, sides and runs")
+    parser.add_argument("--quick", action="store_true", help="small models, quick sides, few runs")
     parser.add_argument(
         "--missing", action="store_true", help="only models that lack a side: go on after a stop"
     )

@@ -64,7 +64,7 @@ def build_fused(
 
 def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
     """Return what is known about each kernel of `build`, in execution order."""
-    templates = {entry.name: entry.template for entry in build.log.entries}
+    entries = {entry.name: entry for entry in build.log.entries}
     flops = {}
     for expr in post_order(build.module["main"].body):
         if is_block_call(expr):
@@ -74,8 +74,9 @@ def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
         KernelNote(
             name=node.name,
             operators=node.operators,
-            template=templates.get(node.function, ""),
+            template=entries[node.function].template if node.function in entries else "",
             flops=flops.get(node.name) or None,
+            is_tuned=entries[node.function].is_tuned if node.function in entries else None,
         )
         for node in KernelGraph.from_json(build.library.get_graph_json()).kernels
     )

@@ -59,12 +59,15 @@ class KernelNote:
         The template that scheduled it; empty where unknown.
     flops
         Floating-point operations of one run; None where unknown.
+    is_tuned
+        Whether a tuner chose the values of the template's knobs; None where unknown.
     """
 
     name: str
     operators: tuple[str, ...] = ()
     template: str = ""
     flops: int | None = None
+    is_tuned: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -291,7 +294,11 @@ def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> 
             outputs=_specs(metadata["outputs"]),
             kernels=tuple(
                 KernelNote(
-                    str(note["name"]), tuple(note["operators"]), note["template"], note["flops"]
+                    str(note["name"]),
+                    tuple(note["operators"]),
+                    note["template"],
+                    note["flops"],
+                    note.get("is_tuned"),
                 )
                 for note in metadata["kernels"]
             ),

@@ -87,6 +87,9 @@ class LoweredBlock:
     source: Any = field(default=None, repr=False, compare=False)
     """The PrimFunc before it was scheduled; None where TVM's own schedule serves the block."""
 
+    is_tuned: bool = False
+    """Whether the knobs are what a tuner chose among candidates that it measured."""
+
     @property
     def key(self) -> str | None:
         """Return the structural hash that tuning records know the block by."""
@@ -138,6 +141,11 @@ class _Session:
             scheduled = schedule(func, self.target, record.knobs, record.template)
         self._done.setdefault(digest, []).append((func, scheduled))
         return scheduled
+
+    def is_tuned(self, func: Any) -> bool:
+        """Tell whether candidates for `func`, a block not yet scheduled, were measured."""
+        record = self.records.get(block_hash(func)) if self.records else None
+        return record is not None and record.trials > 0
 
     def device_kernels(self, mod: Any) -> Any:
         """Return the device kernels that differ; TVM makes these before the host's functions."""
@@ -244,6 +252,7 @@ class _EmptyTraces(PyDatabase):
                     scheduled.fallback_reason,
                     scheduled.func,
                     source,
+                    self.session.is_tuned(source),
                 )
             )
         return TuningRecord(Trace([], {}), Workload(mod), None, target, None)

@@ -11,6 +11,7 @@ import pytest
 import tvm_fusionx as fx
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, HIDDEN, ROWS, TARGET, perceptron
+from tvm_fusionx.fused_build import build_fused, kernel_notes
 from tvm_fusionx.inputs import inputs_of
 from tvm_fusionx.library import describe_library, load_library, save_library
 
@@ -24,10 +25,15 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mod, params = fx.from_onnx(perceptron())
     path = tmp_path_factory.mktemp("run") / "lib.tar"
-    factory = fx.build(mod, TARGET, params)
-    save_library(
-        describe_library(factory, model="m", target=TARGET, inputs=inputs_of(mod, params)), path
+    build = build_fused(mod, TARGET, params)
+    described = describe_library(
+        build.library,
+        model="m",
+        target=TARGET,
+        inputs=inputs_of(mod, params),
+        kernels=kernel_notes(build),
     )
+    save_library(described, path)
     return path
 
 
@@ -69,6 +75,8 @@ def test_profile_shows_every_block_the_sum_and_the_gap(
     assert ran.code == 0, ran.err
     assert "GB/s" in ran.out
     assert "dense" in ran.out
+    assert re.search(r"dense\S* +\w+ +no +", ran.out)
+    assert re.search(r"Peak: \d+ GFLOP/s", ran.out)
     assert re.search(r"Sum of \d+ kernels: .* end to end: .* (more|less) \(", ran.out)
     assert "0.000" not in ran.out
 

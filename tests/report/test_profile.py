@@ -10,7 +10,10 @@ from tests.tiny_models import TARGET, perceptron
 from tvm_fusionx.fused_build import build_fused, kernel_notes
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.library import describe_library
+from tvm_fusionx.records import Record
+from tvm_fusionx.report.machine_peak import MachinePeak
 from tvm_fusionx.report.profile import KernelTime, ProfileReport, format_seconds
+from tvm_fusionx.schedules import resolve_target, target_key
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,40 @@ def report() -> ProfileReport:
         kernels=kernel_notes(build),
     )
     return fx.profile(library, random_inputs(library.inputs), repeat=2)
+
+
+def test_the_peak_of_this_cpu_is_measured_and_speeds_are_parts_of_it(
+    report: ProfileReport,
+) -> None:
+    assert report.peak is not None
+    for kernel in report.kernels:
+        if kernel.gflops_per_second is not None:
+            assert kernel.part_of_peak == pytest.approx(
+                kernel.gflops_per_second / report.peak.gflops_per_second
+            )
+    assert any(kernel.part_of_peak for kernel in report.kernels)
+
+
+# A record without trials only tells what the default took.
+@pytest.mark.parametrize(("trials", "is_tuned"), [(0, False), (8, True)])
+def test_a_kernel_is_tuned_where_its_record_has_trials(trials: int, is_tuned: bool) -> None:
+    mod, params = fx.from_onnx(perceptron())
+    inputs = random_inputs(inputs_of(mod, params))
+    target = resolve_target(TARGET)
+    untuned = build_fused(mod, target, params=params)
+    entry = next(each for each in untuned.log.entries if each.key is not None)
+    record = Record(target_key(target), str(entry.key), entry.template, entry.knobs, trials=trials)
+    tuned = build_fused(mod, target, params, {record.hash: record})
+    found = []
+    for build in (untuned, tuned):
+        library = describe_library(
+            build.library, model="", target="", inputs=(), kernels=kernel_notes(build)
+        )
+        taken = fx.profile(library, inputs, repeat=1, peak=MachinePeak(100.0, 10.0, 1))
+        found.append({kernel.name for kernel in taken.kernels if kernel.is_tuned})
+        assert all(kernel.is_tuned is not None for kernel in taken.kernels)
+    assert found[0] == set()
+    assert bool(found[1]) == is_tuned
 
 
 def test_every_kernel_has_a_time_that_is_not_zero(report: ProfileReport) -> None:
@@ -58,9 +95,11 @@ def test_templates_share_the_whole_among_them(report: ProfileReport) -> None:
 def test_what_build_returns_is_profiled_as_it_is() -> None:
     mod, params = fx.from_onnx(perceptron())
     inputs = random_inputs(inputs_of(mod, params))
-    taken = fx.profile(fx.build(mod, TARGET, params=params), inputs, repeat=1)
+    taken = fx.profile(fx.build(mod, TARGET, params=params), inputs, repeat=1, peak=None)
     assert taken.kernels
-    assert all(kernel.template == "" for kernel in taken.kernels)
+    assert taken.peak is None
+    for kernel in taken.kernels:
+        assert (kernel.template, kernel.part_of_peak, kernel.is_tuned) == ("", None, None)
 
 
 def test_the_report_is_json(report: ProfileReport) -> None:
@@ -70,6 +109,7 @@ def test_the_report_is_json(report: ProfileReport) -> None:
         "sum_s",
         "end_to_end_s",
         "gap_s",
+        "peak",
     }
 
 
@@ -105,5 +145,5 @@ def test_an_operand_used_twice_is_read_once() -> None:
     library = describe_library(
         fx.build(mod, TARGET), model="m", target=TARGET, inputs=inputs_of(mod)
     )
-    (kernel,) = fx.profile(library, {"x": np.ones(1024, "float32")}, repeat=1).kernels
+    (kernel,) = fx.profile(library, {"x": np.ones(1024, "float32")}, repeat=1, peak=None).kernels
     assert kernel.gbytes_per_second == pytest.approx(2 * 4 * 1024 / kernel.seconds / 1e9)

@@ -9,7 +9,7 @@ from tvm_fusionx.report.trace import chrome_trace
 
 REPORT = ProfileReport(
     (
-        KernelTime("dense", ("fc1",), "dot", 3e-6, 0.75, 12.5, 4.0),
+        KernelTime("dense", ("fc1",), "dot", 3e-6, 0.75, 12.5, 4.0, 0.25, True),
         KernelTime("gather", ("ids",), "", 1e-6, 0.25, None, 2.0),
     ),
     end_to_end_seconds=5e-6,
@@ -35,6 +35,8 @@ def test_a_span_carries_what_is_known_of_its_kernel() -> None:
     assert dense["cat"] == "dot"
     assert dense["args"]["operators"] == ["fc1"]
     assert dense["args"]["GFLOP/s"] == 12.5
+    assert dense["args"]["part of peak"] == 0.25
+    assert dense["args"]["tuned"] is True
     assert gather["args"]["GFLOP/s"] is None
 
 

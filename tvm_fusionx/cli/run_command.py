@@ -17,6 +17,8 @@ from tvm_fusionx.cli.options import debug_option, inputs_option, threads_option
 from tvm_fusionx.cli.progress import Stages
 
 if TYPE_CHECKING:
+    from tvm_fusionx.devices import Device
+    from tvm_fusionx.report.machine_peak import MachinePeak
     from tvm_fusionx.report.profile import ProfileReport
 
 # Runs before the timed ones of --print-time, after the first.
@@ -26,6 +28,9 @@ DEFAULT_REPEAT = 50
 
 # Rows of the profile that are shown; the rest is summed up in one.
 PROFILE_ROWS = 20
+
+# `KernelTime.is_tuned` in words.
+_TUNED = {True: "yes", False: "no", None: "-"}
 
 
 @click.command("run")
@@ -86,6 +91,7 @@ def command(
             check_writable(path)
     count = set_threads(threads)
     chosen = device.find()
+    peak = _peak_of(chosen) if chosen is not None and (show_profile or trace is not None) else None
     with contextlib.ExitStack() as scope:
         started = time.perf_counter()
         if chosen is None:
@@ -116,7 +122,9 @@ def command(
                 click.echo(f"{line} ({repeat} x {number} runs, {where})")
             if show_profile or trace is not None:
                 stage("profiling")
-                report = profile(loaded, arrays, device=context)
+                report = profile(
+                    loaded, arrays, device=context, peak="measure" if chosen is None else peak
+                )
     if show_profile:
         _print_profile(report)
     if trace is not None:
@@ -182,13 +190,33 @@ def _time_line(
     return times
 
 
+def _peak_of(device: Device) -> MachinePeak | None:
+    """Measure what a device can do at most, in a session of its own; None unless it is a CPU."""
+    import tempfile
+
+    from tvm_fusionx.report.machine_peak import GIGA, MachinePeak
+    from tvm_fusionx.schedules import describe_cpu
+    from tvm_fusionx.tuning.bench import Bench
+    from tvm_fusionx.tuning.peak import measure_peak
+
+    with Bench(device) as bench, tempfile.TemporaryDirectory(prefix="fusionx-peak-") as folder:
+        found = measure_peak(bench, Path(folder))
+    if found is None:
+        return None
+    cores = describe_cpu(device.tvm_target()).cores
+    return MachinePeak(found.flops_per_second / GIGA, found.bytes_per_second / GIGA, cores)
+
+
 def _print_profile(report: ProfileReport) -> None:
     from tvm_fusionx.report.profile import format_seconds
 
     table = Table(
-        Column("block", overflow="fold"), "template", "time", "share", "GFLOP/s", "GB/s", box=None
-    )
-    for column in table.columns[2:]:
+        Column("block", overflow="fold"), "template", "tuned", "time", "share", "GFLOP/s", "peak",
+        "GB/s", box=None,
+    )  # fmt: skip
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    for column in table.columns[3:]:
         column.justify = "right"
     slowest = sorted(report.kernels, key=lambda kernel: -kernel.seconds)
     for kernel in slowest[:PROFILE_ROWS]:
@@ -196,16 +224,19 @@ def _print_profile(report: ProfileReport) -> None:
         table.add_row(
             kernel.name,
             kernel.template or "-",
+            _TUNED[kernel.is_tuned],
             format_seconds(kernel.seconds),
             f"{kernel.share:.1%}",
             f"{speed:.3g}" if speed is not None else "-",
+            f"{kernel.part_of_peak:.0%}" if kernel.part_of_peak is not None else "-",
             f"{kernel.gbytes_per_second:.3g}",
         )
     rest = slowest[PROFILE_ROWS:]
     if rest:
         seconds = sum(kernel.seconds for kernel in rest)
         share = sum(kernel.share for kernel in rest)
-        table.add_row(f"{len(rest)} more", "", format_seconds(seconds), f"{share:.1%}", "", "")
+        told = (format_seconds(seconds), f"{share:.1%}")
+        table.add_row(f"{len(rest)} more", "", "", *told, "", "", "")
     templates = Table("template", "kernels", "time", "share", box=None)
     for column in templates.columns[1:]:
         column.justify = "right"
@@ -216,6 +247,8 @@ def _print_profile(report: ProfileReport) -> None:
     console = Console()
     console.print(table)
     console.print(templates)
+    if report.peak is not None:
+        click.echo(f"Peak: {report.peak.gflops_per_second:.0f} GFLOP/s, measured.")
     click.echo(
         f"Sum of {len(report.kernels)} kernels: {format_seconds(report.sum_seconds)}; end to end: "
         f"{format_seconds(report.end_to_end_seconds)}, {report.gap_text()}."

@@ -349,7 +349,7 @@ def _block_times(
             "flops": flops.get(kernel.name),
             "bytes": round(kernel.gbytes_per_second * kernel.seconds * GIGA),
         }
-        for kernel in profile(library, arrays).kernels
+        for kernel in profile(library, arrays, peak=None).kernels
     ]
 
 

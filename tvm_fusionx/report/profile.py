@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import tvm
 
 from tvm_fusionx.kernels import GraphNode
 from tvm_fusionx.library import KernelNote, Library, describe_library
+from tvm_fusionx.report.machine_peak import MachinePeak, measure_machine_peak
 from tvm_fusionx.report.plain_tvm import set_inputs
 from tvm_fusionx.report.stepwise import StepwiseExecutor
 
@@ -46,6 +48,10 @@ class KernelTime:
         Speed in floating-point operations; None where their number is unknown.
     gbytes_per_second
         Operands and results, each counted once, over the time.
+    part_of_peak
+        `gflops_per_second` over the most that the machine does; None where either is unknown.
+    is_tuned
+        Whether a tuner chose its schedule and not the template its default; None where unknown.
     """
 
     name: str
@@ -55,6 +61,8 @@ class KernelTime:
     share: float
     gflops_per_second: float | None
     gbytes_per_second: float
+    part_of_peak: float | None = None
+    is_tuned: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +95,13 @@ class ProfileReport:
         One row a kernel.
     end_to_end_seconds
         Median time of a whole run.
+    peak
+        What the machine can do at most; None where it was not measured.
     """
 
     kernels: tuple[KernelTime, ...]
     end_to_end_seconds: float
+    peak: MachinePeak | None = None
 
     @property
     def sum_seconds(self) -> float:
@@ -137,6 +148,7 @@ class ProfileReport:
             "sum_s": self.sum_seconds,
             "end_to_end_s": self.end_to_end_seconds,
             "gap_s": self.gap_seconds,
+            "peak": self.peak.to_json() if self.peak is not None else None,
         }
 
 
@@ -146,6 +158,7 @@ def profile(
     repeat: int = DEFAULT_REPEAT,
     on_kernel: Callable[[], None] = lambda: None,
     device: Any = None,
+    peak: MachinePeak | Literal["measure"] | None = "measure",
 ) -> ProfileReport:
     """Time each kernel of `library` alone on the operands that it gets in a real run.
 
@@ -163,9 +176,14 @@ def profile(
     device
         The ``tvm.runtime.Device`` that the library is loaded for, also one behind RPC; the first
         CPU by default. Times are taken on the device itself.
+    peak
+        What kernels' speeds are parts of. By default it is measured in a second where the library
+        runs on this machine's CPU, and unknown elsewhere.
     """
     if not isinstance(library, Library):
         library = describe_library(library, model="", target="", inputs=())
+    if peak == "measure":
+        peak = measure_machine_peak() if device is None or _is_this_cpu(device) else None
     stepwise = StepwiseExecutor(library, device)
     notes = {note.name: note for note in library.kernels}
     timed: list[tuple[GraphNode, float]] = []
@@ -186,26 +204,39 @@ def profile(
             on_kernel()
     total = sum(seconds for _, seconds in timed)
     rows = [
-        _row(node, seconds, total, notes.get(node.name, KernelNote(node.name)), stepwise)
+        _row(node, seconds, total, notes.get(node.name, KernelNote(node.name)), stepwise, peak)
         for node, seconds in timed
     ]
-    return ProfileReport(tuple(rows), _end_to_end(library, inputs, repeat, stepwise.device))
+    return ProfileReport(tuple(rows), _end_to_end(library, inputs, repeat, stepwise.device), peak)
+
+
+def _is_this_cpu(device: Any) -> bool:
+    # TVM numbers a device behind RPC from 128 on.
+    return bool(device.device_type == tvm.cpu().device_type)
 
 
 def _row(
-    node: GraphNode, seconds: float, total: float, note: KernelNote, stepwise: StepwiseExecutor
+    node: GraphNode,
+    seconds: float,
+    total: float,
+    note: KernelNote,
+    stepwise: StepwiseExecutor,
+    peak: MachinePeak | None,
 ) -> KernelTime:
     nodes = stepwise.graph.nodes
     moved = sum(nodes[source].outputs[position].bytes for source, position in set(node.inputs))
     moved += sum(tensor.bytes for tensor in node.outputs)
+    speed = note.flops / seconds / GIGA if note.flops and seconds else None
     return KernelTime(
         name=node.name,
         operators=node.operators,
         template=note.template,
         seconds=seconds,
         share=seconds / total if total else 0.0,
-        gflops_per_second=note.flops / seconds / GIGA if note.flops and seconds else None,
+        gflops_per_second=speed,
         gbytes_per_second=moved / seconds / GIGA if seconds else 0.0,
+        part_of_peak=speed / peak.gflops_per_second if speed and peak is not None else None,
+        is_tuned=note.is_tuned,
     )
 
 

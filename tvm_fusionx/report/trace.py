@@ -27,7 +27,9 @@ def chrome_trace(report: ProfileReport) -> dict[str, Any]:
             "operators": list(kernel.operators),
             "template": kernel.template,
             "share": kernel.share,
+            "tuned": kernel.is_tuned,
             "GFLOP/s": kernel.gflops_per_second,
+            "part of peak": kernel.part_of_peak,
             "GB/s": kernel.gbytes_per_second,
         }
         events.append(_complete(kernel.name, started, kernel.seconds, KERNELS, facts))
