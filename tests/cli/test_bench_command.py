@@ -57,3 +57,19 @@ def test_a_json_path_that_cannot_be_written_is_3_before_any_work(
     ran = run("bench", tmp_path / "absent.onnx", "--json", tmp_path / "missing" / "b.json")
     assert ran.code == 3
     assert "b.json" in ran.problem
+
+
+def test_a_device_tells_its_start_apart(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model = save(perceptron(), tmp_path)
+    ran = run("bench", model, "--device", "local", "--vs", "unfused", "--repeat", 1)
+    assert ran.code == 0, ran.err
+    assert "local: " in ran.out
+    assert "first run ms" in ran.out
+    sides = [line.split()[0] for line in ran.out.splitlines() if line.strip()]
+    assert sides.count("fusionx") == sides.count("unfused") == 2
+
+
+def test_other_runtimes_are_refused_on_a_device(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("bench", tmp_path / "absent.onnx", "--device", "pocl", "--vs", "tvm,ort")
+    assert ran.code == 2
+    assert "no program there" in ran.problem

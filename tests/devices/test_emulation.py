@@ -22,7 +22,7 @@ from tests.devices.emulated_board import emulated_boards
 from tests.devices.small_kernels import EXPECTED, library, run_add_one
 from tvm_fusionx.devices import export_kernel, find_device, open_session
 from tvm_fusionx.devices import session as session_module
-from tvm_fusionx.devices.emulation import Emulation, emulate
+from tvm_fusionx.devices.emulation import EMULATOR, Emulation, emulate
 from tvm_fusionx.devices.tracker import summarise
 from tvm_fusionx.errors import DeviceError, DeviceLostError
 
@@ -96,6 +96,7 @@ def test_the_board_says_what_it_is(board: Emulation) -> None:
         facts = session.facts()
         heat = session.temperature()
     assert facts["arch"] == "aarch64"
+    assert facts["emulator"] == EMULATOR
     assert facts["runtime"] == tvm.__version__
     assert heat is None or 0 < heat < 150
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tvm
 from tvm import relay
 
@@ -40,3 +41,18 @@ def test_inputs_may_be_called_what_tvms_own_arguments_are_called() -> None:
     set_inputs(executor, {"key": np.zeros(3, "float32"), "value": np.zeros(3, "float32")})
     executor.run()
     assert np.array_equal(executor.get_output(0).numpy(), np.ones(3, "float32"))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_operators_are_defined_as_for_ours_or_as_tvm_does(
+    monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    targets = []
+
+    def build(mod: tvm.IRModule, target: tvm.target.Target, params: object) -> None:
+        targets.append(target)
+
+    monkeypatch.setattr(relay, "build", build)
+    board = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"
+    build_plain(_module("x", "y"), board, own_definitions=own)
+    assert targets[0].keys[0] == ("arm_cpu" if own else "cpu")

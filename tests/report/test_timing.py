@@ -48,6 +48,21 @@ def test_a_side_that_fails_midway_has_a_message_and_no_latency() -> None:
     assert failures == {"bad": "RuntimeError: the device is gone"}
 
 
+def test_what_takes_a_turn_may_be_given() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def take_turn(side: str, runs: int) -> list[float]:
+        asked.append((side, runs))
+        return [2e-3] * runs
+
+    latencies, _ = time_interleaved({"a": "first", "b": "second"}, 7, take_turn=take_turn)
+    assert asked == [("first", 5), ("second", 5), ("second", 2), ("first", 2)]
+    assert {name: (each.median, each.n) for name, each in latencies.items()} == {
+        "a": (2.0, 7),
+        "b": (2.0, 7),
+    }
+
+
 def test_the_statistics_are_in_milliseconds() -> None:
     latency = Latency.of([0.001 * (i + 1) for i in range(11)])
     assert (latency.median, latency.p10, latency.p90, latency.n) == pytest.approx((6, 2, 10, 11))

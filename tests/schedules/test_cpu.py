@@ -6,7 +6,13 @@ import pytest
 import tvm
 
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu, resolve_target, target_key
+from tvm_fusionx.schedules.cpu import (
+    describe_cpu,
+    is_cpu,
+    resolve_target,
+    target_key,
+    with_own_definitions,
+)
 
 CPUS = {
     "llvm -mcpu=core-avx2 -num-cores=4": (8, 16, 4),
@@ -49,6 +55,15 @@ def test_operators_are_defined_on_arm_as_on_x86(options: str) -> None:
     assert target.attrs["num-cores"] == 4
     # What is printed, and what is resolved already, is the same target.
     assert str(resolve_target(str(target))) == str(resolve_target(target)) == str(target)
+
+
+def test_tvm_may_define_them_as_it_does() -> None:
+    text = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon -num-cores=2"
+    given_back = with_own_definitions(resolve_target(text))
+    assert str(given_back) == str(tvm.target.Target(text))
+    assert str(with_own_definitions(given_back)) == str(given_back)
+    x86 = resolve_target("llvm -mcpu=znver3")
+    assert with_own_definitions(x86) is x86
 
 
 def test_the_host_of_a_target_stays() -> None:

@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     Duration,
     debug_option,
@@ -26,14 +27,20 @@ if TYPE_CHECKING:
     from tvm_fusionx.report.bench_result import BenchResult
 
 DEFAULT_SIDES = "tvm,unfused,ort,openvino,mnn,ncnn"
+DEVICE_SIDES = "tvm,unfused"
 DEFAULT_REPEAT = 50
 SUSTAINED_SECONDS = "30"
+MILLISECONDS = 1e3
 
 
 @click.command("bench")
 @model_argument
-@click.option("--vs", default=DEFAULT_SIDES, show_default=True, help="What to compare with.")
+@click.option(
+    "--vs",
+    help=f"What to compare with; by default {DEFAULT_SIDES}, and on a device {DEVICE_SIDES}.",
+)
 @target_option
+@device_options
 @input_shapes_option
 @inputs_option
 @tuning_records_option
@@ -64,8 +71,9 @@ SUSTAINED_SECONDS = "30"
 @debug_option
 def command(
     model: Path,
-    vs: str,
+    vs: str | None,
     target: str,
+    device: DeviceChoice,
     shape: dict[str, tuple[int, ...]] | None,
     inputs: Path | None,
     records: Path | None,
@@ -75,7 +83,10 @@ def command(
     budget: str | None,
     json_path: Path | None,
 ) -> None:
-    """Time the ONNX file MODEL on every side, taking turns in one process with the same threads."""
+    """Time the ONNX file MODEL on every side, taking turns in one process with the same threads.
+
+    With --device: on that device, whose target takes the place of --target, in one session.
+    """
     from tvm_fusionx.relay_presence import require_relay
 
     require_relay()
@@ -84,17 +95,21 @@ def command(
     from tvm_fusionx.report.bench import bench
     from tvm_fusionx.tuning.sides import TuningBudget, split_sides
 
+    if vs is None:
+        vs = DEFAULT_SIDES if device.name is None else DEVICE_SIDES
     sides, tuned = split_sides(
         tuple(side.strip() for side in vs.split(",") if side.strip()),
         TuningBudget.parse(budget) if budget is not None else None,
     )
     if json_path is not None:
         check_writable(json_path)
+    chosen = device.find()
     with Stages(f"benchmarking {model.name}") as stage:
         result = bench(
             model,
             target,
             sides,
+            device=chosen,
             threads=threads,
             repeat=repeat,
             inputs=read_inputs(inputs) if inputs is not None else None,
@@ -142,6 +157,10 @@ def print_result(result: BenchResult) -> None:
             f" {facts['spent_s']:.0f} s, on {facts['reached']} of {facts['tasks']} kernels",
             highlight=False,
         )
+    if result.load_s:
+        console.print(_starts(result))
+    for remark in result.remarks:
+        console.print(remark, highlight=False, markup=False)
     for side, message in result.errors.items():
         console.print(f"{side}: {message}", highlight=False, markup=False)
 
@@ -165,4 +184,13 @@ def _sustained_table(result: BenchResult) -> Table:
             f"{each.seconds:.0f}",
             style="bold" if side == "fusionx" else None,
         )
+    return table
+
+
+def _starts(result: BenchResult) -> Table:
+    """Return what loading and the first run took, which are no part of the other runs."""
+    table = Table("side", "load ms", "first run ms", box=None)
+    for side, seconds in result.load_s.items():
+        row = (seconds * MILLISECONDS, result.first_run_s[side] * MILLISECONDS)
+        table.add_row(side, *(f"{value:.3g}" for value in row))
     return table

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 ARCH = "aarch64-linux"
 PRESET = "emulated-arm64"
 EMULATOR = "qemu-aarch64"
+# Where the server reads what emulates it: nothing inside can tell for certain.
+EMULATOR_NAME = "FUSIONX_EMULATOR"
 # Where Debian's cross compiler keeps the libraries of its target.
 SYSROOT = Path("/usr/aarch64-linux-gnu")
 # (what must be there, the Debian package that brings it)
@@ -145,7 +147,12 @@ class Emulation:
         # Its input ends with this process, however that ends.
         words += ["--end-with-input", *options]
         with self._log.open("ab") as said:
-            process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=said)
+            process = subprocess.Popen(
+                words,
+                env={**os.environ, EMULATOR_NAME: EMULATOR},
+                stdin=subprocess.PIPE,
+                stderr=said,
+            )
         self.servers.append(process)
         return process
 

@@ -112,8 +112,8 @@ class DeviceSession:
         Returns
         -------
         dict
-            ``system``, ``arch``, ``cpu``, ``cores`` and ``runtime``; empty where the server is not
-            one of ours.
+            ``system``, ``arch``, ``cpu``, ``cores`` and ``runtime``, and ``emulator`` where one is
+            known; empty where the server is not one of ours.
         """
         answer = self._ask(FACTS)
         return dict(json.loads(str(answer))) if answer is not None else {}

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relay
 
-from tvm_fusionx.block_calls import post_order
+from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.errors import InputError
 from tvm_fusionx.frontend import from_onnx
-from tvm_fusionx.fused_build import FusedBuild, build_fused, kernel_notes
+from tvm_fusionx.fused_build import FusedBuild, kernel_notes
 from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of, random_inputs
-from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.library import build_versions, describe_library
 from tvm_fusionx.report.bench_result import OURS, BenchResult
+from tvm_fusionx.report.bench_sides import (
+    TVM,
+    UNFUSED,
+    TunedBuild,
+    build_sides,
+    count_operators,
+    model_file,
+    name_of,
+)
+from tvm_fusionx.report.device_bench import DEVICE_SIDES, bench_on_device
 from tvm_fusionx.report.difference import measure_difference, worst
-from tvm_fusionx.report.footprint import footprint, planned_bytes
+from tvm_fusionx.report.footprint import footprint
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
-from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
+from tvm_fusionx.report.plain_tvm import load, set_inputs
 from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.sustained import Sustained, time_sustained
@@ -34,10 +41,10 @@ from tvm_fusionx.report.timing import describe_failure, threads_apart, time_inte
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.threads import threads as set_threads
 
-TVM = "tvm"
-UNFUSED = "unfused"
 SIDES = (TVM, UNFUSED, *PEERS)
 DEFAULT_SIDES = (TVM, UNFUSED, *ONNX_PEERS)
+
+__all__ = ["DEFAULT_SIDES", "SIDES", "TunedBuild", "bench", "describe_device"]
 
 DEFAULT_TARGET = "llvm -mcpu=native"
 DEFAULT_REPEAT = 50
@@ -46,18 +53,13 @@ DEFAULT_REPEAT = 50
 # something else.
 SUSPICIOUS_RELATIVE_ERROR = 1e-2
 
-TunedBuild = Callable[
-    [tvm.IRModule, tvm.target.Target, Mapping[str, Any], Mapping[str, np.ndarray]],
-    tuple[Any, dict[str, Any]],
-]
-"""Of module, target, parameters and inputs makes a library, and what there is to say of it."""
-
 
 def bench(
     model: str | Path | Any,
     target: str | tvm.target.Target = DEFAULT_TARGET,
-    vs: Sequence[str] = DEFAULT_SIDES,
+    vs: Sequence[str] | None = None,
     *,
+    device: str | Device | None = None,
     threads: int | None = None,
     repeat: int = DEFAULT_REPEAT,
     inputs: Mapping[str, Any] | None = None,
@@ -68,14 +70,19 @@ def bench(
     tuned: Mapping[str, TunedBuild] | None = None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BenchResult:
-    """Time `model` on every side, all in this process, taking turns, with the same threads.
+    """Time `model` on every side, taking turns, with the same threads; here or on a device.
 
     Parameters
     ----------
     model
         An ONNX file or ``ModelProto``.
     vs
-        The sides to compare with, of :data:`SIDES`.
+        The sides to compare with, of :data:`SIDES`; :data:`DEFAULT_SIDES` by default, and on a
+        device those that can run there.
+    device
+        A device or the name of one, which takes the place of `target`. It then runs all sides in
+        one session, and what loading and the first run took is told apart from the others;
+        `thorough`, `sustained` and `tuned` are for this machine.
     threads
         Threads of every side; by default the cores that this process may use.
     repeat
@@ -103,9 +110,27 @@ def bench(
     Raises
     ------
     InputError
-        `vs` names an unknown side, or an input does not fit the model.
+        `vs` names an unknown side, or one that cannot run on the device, or an input does not fit
+        the model.
+    DeviceError, DeviceLostError
+        The device cannot be reached, or ours does not run there.
     """
+    if vs is None:
+        vs = DEFAULT_SIDES if device is None else DEVICE_SIDES
     _check_sides(vs)
+    if device is not None:
+        _check_plain(thorough or sustained is not None or bool(tuned))
+        found = device if isinstance(device, Device) else find_device(device)
+        return bench_on_device(
+            model,
+            found if threads is None else found.with_cores(threads),
+            vs,
+            repeat=repeat,
+            inputs=inputs,
+            shape=shape,
+            records=records,
+            on_stage=on_stage,
+        )
     resolved = resolve_target(target)
     count = set_threads(threads)
     on_stage("importing")
@@ -115,39 +140,13 @@ def bench(
     specs = inputs_of(mod, params)
     arrays = check_inputs(inputs, specs) if inputs is not None else random_inputs(specs)
 
-    on_stage("building fusionx")
-    started = time.perf_counter()
-    built = build_fused(mod, resolved, params, records)
-    libraries = {OURS: built.library}
-    build_s = time.perf_counter() - started
-    prepare_s = {OURS: build_s}
-    errors: dict[str, str] = {}
-    tuning: dict[str, dict[str, Any]] = {}
-    builds: dict[str, TunedBuild] = {
-        TVM: lambda *_: (build_plain(mod, resolved, params), {}),
-        UNFUSED: lambda *_: (build_fused(mod, resolved, params, records, fuse=False).library, {}),
-    }
-    asked = {side: build for side, build in builds.items() if side in vs}
-    for side, build in {**asked, **(tuned or {})}.items():
-        on_stage(f"building {side}")
-        started = time.perf_counter()
-        try:
-            libraries[side], facts = build(mod, resolved, params, arrays)
-            prepare_s[side] = time.perf_counter() - started
-        except Exception as error:  # TVM's default does fail on valid models
-            errors[side] = describe_failure(error)
-            continue
-        if facts:
-            tuning[side] = facts
-
-    graphs = {
-        side: KernelGraph.from_json(library.get_graph_json()) for side, library in libraries.items()
-    }
+    built = build_sides(mod, resolved, params, arrays, vs, records, tuned=tuned, on_stage=on_stage)
+    libraries, prepare_s, errors = built.libraries, built.prepare_s, built.errors
     executors = {side: load(library) for side, library in libraries.items()}
     for executor in executors.values():
         set_inputs(executor, arrays)
     sides: dict[str, Callable[[], Any]] = {side: ex.run for side, ex in executors.items()}
-    with _model_file(model) as path:
+    with model_file(model) as path:
         on_stage("computing the reference")
         reference = _reference(path, arrays, executors)
         outputs = {side: _outputs_of(executor) for side, executor in executors.items()}
@@ -178,51 +177,30 @@ def bench(
             apart = tuple(side for side in peers if side in ONNX_PEERS)
             code, memory = footprint(libraries, apart, path, arrays, count)
             on_stage("timing blocks")
-            blocks = _block_times(built, _name_of(model), specs, arrays)
+            blocks = _block_times(built.ours, name_of(model), specs, arrays)
     difference = worst(
         [measure_difference(a, b) for a, b in zip(outputs[OURS], reference, strict=True)]
     )
     return BenchResult(
-        model=_name_of(model),
+        model=name_of(model),
         target=str(resolved),
         threads=count,
         device=describe_device(),
         versions={**build_versions(), **{name: peer.version for name, peer in peers.items()}},
         ops=count_operators(mod),
-        kernels={
-            side: len(graphs[side].kernels) if side in graphs else None
-            for side in (OURS, TVM, UNFUSED)
-        },
-        intermediate_bytes={
-            side: graphs[side].intermediate_bytes if side in graphs else None
-            for side in (OURS, TVM, UNFUSED)
-        },
-        weight_bytes=_weight_bytes(libraries[OURS]),
         max_rel_err=difference.max_rel,
         cosine=difference.cosine,
         import_s=import_s,
-        build_s=build_s,
         latency_ms=latency_ms,
         errors={**errors, **failures},
         prepare_s=prepare_s,
-        planned_bytes={
-            side: planned_bytes(library).to_json() for side, library in libraries.items()
-        },
         code_bytes=code,
         memory_bytes=memory,
         blocks=blocks,
         peer_kernels=peer_kernels,
         rel_err=rel_err,
         sustained_ms=kept,
-        tuning=tuning,
-    )
-
-
-def count_operators(mod: tvm.IRModule) -> int:
-    """Return the number of operator calls in ``main`` of an unfused module."""
-    return sum(
-        isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.Op)
-        for expr in post_order(mod["main"].body)
+        **built.description(),
     )
 
 
@@ -246,6 +224,16 @@ def _check_sides(vs: Sequence[str]) -> None:
             expected=f"some of {', '.join(SIDES)}",
             found=", ".join(map(repr, unknown)),
             next_step="Correct the names, as in --vs tvm,unfused,ort.",
+        )
+
+
+def _check_plain(is_asked_for_more: bool) -> None:
+    if is_asked_for_more:
+        raise InputError(
+            "a benchmark on a device",
+            expected="sides that take turns, and nothing else",
+            found="thorough, sustained or tuned sides, which are measured on this machine only",
+            next_step="Leave them out, or leave out the device.",
         )
 
 
@@ -356,26 +344,3 @@ def _block_times(
 def _outputs_of(executor: Any) -> list[np.ndarray]:
     executor.run()
     return [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
-
-
-@contextmanager
-def _model_file(model: Any) -> Iterator[Path]:
-    """Yield the model as a file, which is what the other runtimes take."""
-    if isinstance(model, (str, Path)):
-        yield Path(model)
-        return
-    with tempfile.TemporaryDirectory(prefix="fusionx-bench-") as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(model.SerializeToString())
-        yield path
-
-
-def _name_of(model: Any) -> str:
-    return Path(model).stem if isinstance(model, (str, Path)) else str(model.graph.name)
-
-
-def _weight_bytes(library: Any) -> int:
-    return sum(
-        int(np.prod(value.shape, dtype=np.int64)) * np.dtype(value.dtype).itemsize
-        for value in library.get_params().values()
-    )

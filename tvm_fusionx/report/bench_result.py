@@ -42,6 +42,9 @@ class BenchResult:
     rel_err: dict[str, float] = field(default_factory=dict)
     sustained_ms: dict[str, Sustained] = field(default_factory=dict)
     tuning: dict[str, dict[str, Any]] = field(default_factory=dict)
+    load_s: dict[str, float] = field(default_factory=dict)
+    first_run_s: dict[str, float] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a dictionary that ``json.dumps`` takes."""

@@ -12,6 +12,7 @@ from tvm.contrib import graph_executor
 
 from tvm_fusionx._tvm import drop_lets, let_cure
 from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.cpu import with_own_definitions
 
 # Where TVM's own lowering passes end; ours that cures an LLVM fault runs with them.
 LOWER_PHASE = 3
@@ -30,6 +31,8 @@ def build_plain(
     target: str | tvm.target.Target,
     params: Mapping[str, Any] | None = None,
     opt_level: int = DEFAULT_OPT_LEVEL,
+    *,
+    own_definitions: bool = False,
 ) -> Any:
     """Build `mod` with TVM's own fusion and schedules.
 
@@ -39,13 +42,18 @@ def build_plain(
     ----------
     opt_level
         TVM's optimisation level; at 0 every operator is a kernel of its own.
+    own_definitions
+        Define operators as TVM does for the target, which differs from our choice on Arm.
 
     Returns
     -------
     GraphExecutorFactoryModule
     """
+    resolved = resolve_target(target)
+    if own_definitions:
+        resolved = with_own_definitions(resolved)
     with let_cure(), tvm.transform.PassContext(opt_level=opt_level, config=cured_config()):
-        return relay.build(mod, target=resolve_target(target), params=dict(params or {}))
+        return relay.build(mod, target=resolved, params=dict(params or {}))
 
 
 def load(library: Any, device: Any = None) -> Any:

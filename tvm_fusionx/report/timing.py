@@ -54,21 +54,34 @@ class Latency:
         return {"median": self.median, "p10": self.p10, "p90": self.p90, "n": self.n}
 
 
+def _take_turn(run: Callable[[], Any], runs: int) -> list[float]:
+    run()
+    taken = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - started)
+    return taken
+
+
 def time_interleaved(
-    sides: Mapping[str, Callable[[], Any]],
+    sides: Mapping[str, Any],
     repeat: int,
     on_turn: Callable[[], None] = lambda: None,
+    take_turn: Callable[[Any, int], list[float]] = _take_turn,
 ) -> tuple[dict[str, Latency], dict[str, str]]:
     """Time every side `repeat` times, taking turns.
 
     Parameters
     ----------
     sides
-        What to run, by name.
+        What to run, by name: functions, or what `take_turn` takes.
     repeat
         Timed runs of each side.
     on_turn
         Called after each turn of all sides.
+    take_turn
+        Runs a side so many times after an untimed one, and returns the seconds of each.
 
     Returns
     -------
@@ -86,7 +99,8 @@ def time_interleaved(
                 continue
             runs = min(RUNS_A_TURN, repeat - turn * RUNS_A_TURN)
             try:
-                seconds[name] += _take_turn(sides[name], runs)
+                time.sleep(SETTLE_SECONDS)
+                seconds[name] += take_turn(sides[name], runs)
             except Exception as error:  # another runtime may raise anything
                 failures[name] = describe_failure(error)
         on_turn()
@@ -131,17 +145,6 @@ def threads_apart(threads: int) -> Iterator[None]:
 def _native_threads() -> list[int]:
     tasks = Path("/proc/self/task")
     return [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else []
-
-
-def _take_turn(run: Callable[[], Any], runs: int) -> list[float]:
-    time.sleep(SETTLE_SECONDS)
-    run()
-    taken = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - started)
-    return taken
 
 
 def describe_failure(error: BaseException) -> str:

@@ -99,6 +99,15 @@ def _with_plain_definitions(target: tvm.target.Target) -> tvm.target.Target:
     return tvm.target.Target(changed, host=target.host)
 
 
+def with_own_definitions(target: tvm.target.Target) -> tvm.target.Target:
+    """Put "arm_cpu" first again, as TVM has it: its operators are then TVM's own for Arm."""
+    keys = [str(key) for key in target.keys]
+    if ARM_KEY not in keys or keys[0] == ARM_KEY:
+        return target
+    changed = {**target.export(), "keys": [ARM_KEY, *(key for key in keys if key != ARM_KEY)]}
+    return tvm.target.Target(changed, host=target.host)
+
+
 def is_cpu(target: tvm.target.Target) -> bool:
     """Tell whether `target` is compiled by LLVM for a CPU."""
     return str(target.kind.name) == "llvm"

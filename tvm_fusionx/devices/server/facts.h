@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -44,6 +45,12 @@ inline std::string CpuName() {
   return part;
 }
 
+// Names the emulator this runs in, as who started it says; empty on a device.
+inline std::string Emulator() {
+  const char* name = std::getenv("FUSIONX_EMULATOR");
+  return name ? name : "";
+}
+
 inline std::string Facts() {
   utsname system{};
   uname(&system);
@@ -55,6 +62,7 @@ inline std::string Facts() {
   return "{\"system\": " + Quoted(name) + ", \"arch\": " + Quoted(system.machine) +
          ", \"cpu\": " + Quoted(CpuName()) +
          ", \"cores\": " + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) +
+         ", \"emulator\": " + Quoted(Emulator()) +
          ", \"runtime\": " + Quoted(TVM_VERSION) + "}";
 }
 
