@@ -10,9 +10,9 @@ import pytest
 import tvm_fusionx as fx
 from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron, save
 from tvm_fusionx.errors import InputError, ShapeError
-from tvm_fusionx.report import bench as bench_module
 from tvm_fusionx.report import peers
 from tvm_fusionx.report.bench_result import BenchResult
+from tvm_fusionx.report.plain_tvm import build_plain
 
 # The schema is a contract: other programs read it.
 KEYS = {
@@ -141,7 +141,7 @@ def test_a_peer_that_is_missing_or_fails_is_reported_with_its_message(
 def test_sides_may_be_tuned_and_run_for_long() -> None:
     def build(mod: Any, target: Any, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
         assert set(inputs) == {"x"}
-        return bench_module.build_plain(mod, target, params), {"trials": 3}
+        return build_plain(mod, target, params), {"trials": 3}
 
     def fails(*_: Any) -> Any:
         raise RuntimeError("nothing could be measured")
