@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import time
@@ -162,11 +163,13 @@ def bench(
             latency_ms, failures = time_interleaved(sides, repeat)
             kept: dict[str, Sustained] = {}
             if sustained is not None:
-                lasting = {side: sides[side] for side in latency_ms}
                 kept, ended = time_sustained(
-                    lasting, sustained, lambda side: on_stage(f"running {side} for {sustained:g} s")
+                    {side: sides[side] for side in latency_ms},
+                    sustained,
+                    lambda side: on_stage(f"running {side} for {sustained:g} s"),
                 )
                 failures |= ended
+        versions = {**build_versions(), **{name: peer.version for name, peer in peers.items()}}
         code: dict[str, int] = {}
         memory: dict[str, dict[str, int]] = {}
         blocks: list[dict[str, Any]] = []
@@ -175,6 +178,10 @@ def bench(
             peer_kernels = _count_peers(peers)
             on_stage("measuring memory")
             apart = tuple(side for side in peers if side in ONNX_PEERS)
+            # Each holds the weights once more: a large model's ten sides fill a machine's memory.
+            for held in (sides, peers, executors):
+                held.clear()
+            gc.collect()
             code, memory = footprint(libraries, apart, path, arrays, count)
             on_stage("timing blocks")
             blocks = _block_times(built.ours, name_of(model), specs, arrays)
@@ -186,7 +193,7 @@ def bench(
         target=str(resolved),
         threads=count,
         device=describe_device(),
-        versions={**build_versions(), **{name: peer.version for name, peer in peers.items()}},
+        versions=versions,
         ops=count_operators(mod),
         max_rel_err=difference.max_rel,
         cosine=difference.cosine,
