@@ -13,7 +13,7 @@ from measured_runs import NONE, OURS, SIDES, MeasuredRun, Row, Section
 GIGA = 1e9
 MICRO = 1e-6
 MILLISECONDS_OF_A_MICROSECOND = 1e-3
-# The heaviest kernels of a model; the rest is one row.
+# Rows of a model, kernels of equal work in one; what is left is one row.
 SHOWN_KERNELS = 8
 SHOWN_TEMPLATES = 3
 
@@ -36,10 +36,14 @@ def behind(run: MeasuredRun) -> list[Section]:
 
 
 def least_microseconds(block: dict[str, Any], machine: dict[str, Any]) -> float:
-    """Return what a kernel takes at the machine's measured peaks, whichever bounds it."""
+    """Return what a kernel takes at the machine's measured peaks, whichever bounds it.
+
+    No more than it took: a table of which few rows are read counts as a whole, and operands may lie
+    in the caches.
+    """
     computing = (block["flops"] or 0) / machine["gflops_per_second"] / GIGA
     moving = block["bytes"] / machine["gbytes_per_second"] / GIGA
-    return max(computing, moving) / MICRO
+    return min(max(computing, moving) / MICRO, block["us"])
 
 
 def where_time_goes(result: dict[str, Any]) -> str:
@@ -61,13 +65,15 @@ def where_time_goes(result: dict[str, Any]) -> str:
 def _profile_of(
     result: dict[str, Any], machine: dict[str, Any], faster: list[tuple[str, float]]
 ) -> Section:
-    blocks = sorted(result.get("blocks", []), key=lambda block: -block["us"])
+    blocks = result.get("blocks", [])
     total = sum(block["us"] for block in blocks)
-    rows: list[Row] = [_row(block, total, machine) for block in blocks[:SHOWN_KERNELS]]
-    rest = blocks[SHOWN_KERNELS:]
+    groups = sorted(map(_together, _of_equal_work(blocks)), key=lambda group: -group["us"])
+    rows: list[Row] = [_row(group, total, machine) for group in groups[:SHOWN_KERNELS]]
+    rest = groups[SHOWN_KERNELS:]
     if rest:
-        rows.append(_row(_together(rest), total, machine))
-    header = ["kernel", "template", "µs", "share", "GFLOP/s", "% of peak", "GB/s", "% of copying"]
+        rows.append(_row({**_together(rest), "name": "others", "template": ""}, total, machine))
+    header = ["kernel", "times", "template", "µs", "share", "GFLOP/s", "% of peak", "GB/s"]
+    header += ["% of copying"]
     return f"Not first: {result['model']}", _told(result, machine, faster), header, rows
 
 
@@ -90,10 +96,19 @@ def _told(result: dict[str, Any], machine: dict[str, Any], faster: list[tuple[st
     return f"{told}. By template: {where_time_goes(result)}."
 
 
+def _of_equal_work(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return kernels of one template, as many operations and as many bytes together."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for block in blocks:
+        groups.setdefault((block["template"], block["flops"], block["bytes"]), []).append(block)
+    return list(groups.values())
+
+
 def _together(blocks: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "name": f"{len(blocks)} more",
-        "template": "",
+        "name": blocks[0]["name"],
+        "template": blocks[0]["template"],
+        "times": sum(block.get("times", 1) for block in blocks),
         "us": sum(block["us"] for block in blocks),
         "flops": sum(block["flops"] or 0 for block in blocks),
         "bytes": sum(block["bytes"] for block in blocks),
@@ -106,6 +121,7 @@ def _row(block: dict[str, Any], total: float, machine: dict[str, Any]) -> Row:
     moved = block["bytes"] / taken / GIGA
     return [
         block["name"],
+        block["times"],
         block["template"] or NONE,
         f"{block['us']:.0f}",
         f"{block['us'] / total:.0%}",

@@ -92,9 +92,20 @@ def test_where_we_are_behind_the_profile_says_why(run: Any) -> None:
     assert "Ours takes 10.00 ms; faster: ORT 5.00 (0.50 of ours)." in behind
     assert "Our 2 kernels, each alone, add up to 0.10 ms" in behind
     assert "dense 99% (100 GFLOP/s, 10 GB/s); unknown 1%" in behind
-    assert "| dense_add | dense | 100 | 99% | 100 | 50% | 10 | 42% |" in behind
+    assert "| dense_add | 1 | dense | 100 | 99% | 100 | 50% | 10 | 42% |" in behind
     assert "Not first: small" not in text
     assert "Not first: large" in page.page(run)
+
+
+def test_kernels_of_equal_work_are_one_row_and_the_lightest_another(run: Any) -> None:
+    slower = a_result("net", fusionx=1.0, ort=0.5)
+    light = [{**BLOCKS[0], "name": f"k{n}", "us": 10.0 + n, "bytes": 1 << n} for n in range(9)]
+    slower["blocks"] = [BLOCKS[0], {**BLOCKS[0], "name": "dense_add_1", "us": 300.0}, *light]
+    told = page.markdown(runs.MeasuredRun(run.facts, (slower,)))
+    rows = told.split("| kernel |")[1].split("##")[0].strip().splitlines()[2:]
+    assert rows[0].startswith("| dense_add | 2 | dense | 400 | 76% | 50 |")
+    assert [row.split(" | ")[1] for row in rows] == ["2", *["1"] * 7, "2"]
+    assert rows[-1].startswith("| others | 2 | - | 21 |")
 
 
 def test_cost_growth_and_ablation_are_shown_where_they_were_measured(
