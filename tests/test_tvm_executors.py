@@ -4,10 +4,15 @@ import json
 from typing import Any
 
 import pytest
+import tvm
 from tvm import relay
 
 from tests.relay_modules import TARGET, module, var
-from tvm_fusionx._tvm_executors import changed_executors
+from tvm_fusionx._tvm_executors import (
+    STORAGE_PLANNER,
+    changed_executors,
+    without_planned_images,
+)
 from tvm_fusionx.schedules import resolve_target
 
 MODULE = module(relay.nn.relu(var("x", 4)))
@@ -34,3 +39,10 @@ def test_the_scope_ends_with_an_error_too() -> None:
     with pytest.raises(ValueError, match="changed too much"), changed_executors(fail):
         _built()
     assert "nodes" in _built()
+
+
+def test_tvm_plans_images_for_its_own_kernels_outside_of_the_scope_only() -> None:
+    before = tvm.get_global_func(STORAGE_PLANNER)
+    with without_planned_images():
+        assert not tvm.get_global_func(STORAGE_PLANNER)(MODULE["main"])
+    assert tvm.get_global_func(STORAGE_PLANNER).handle.value == before.handle.value

@@ -32,7 +32,7 @@ from tvm_fusionx._tvm import (
     let_cure,
     remembered_library_information,
 )
-from tvm_fusionx._tvm_executors import changed_executors
+from tvm_fusionx._tvm_executors import changed_executors, without_planned_images
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
 from tvm_fusionx.schedules.cpu import is_cpu
@@ -312,6 +312,7 @@ def lowering(
         scope.enter_context(concatenation_as_expression())
         scope.enter_context(direct_expressions())
         scope.enter_context(remembered_library_information())
+        scope.enter_context(without_planned_images())
         scope.enter_context(changed_executors(session.place_textures))
         scope.enter_context(before_opencl(session.device_kernels))
         scope.enter_context(before_llvm(session.host_functions))

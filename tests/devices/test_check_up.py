@@ -129,3 +129,4 @@ def test_pocl_tells_its_platform_and_extensions() -> None:
     told = {step.subject: step.found for step in steps}
     assert "Portable Computing Language" in told["platform"]
     assert "cl_khr_" in told["extensions"]
+    assert " x " in told["images"]

@@ -22,6 +22,11 @@ def test_a_driver_tells_its_platform_and_extensions() -> None:
         assert driver["device"]
         assert driver["version"].startswith("OpenCL ")
         assert "cl_khr_" in driver["extensions"]
+        # What every full-profile device offers at least (OpenCL 1.2, table 4.3).
+        width, height = map(int, driver["images"].split(" x "))
+        assert min(width, height) >= 8192
+        assert int(driver["items"]) >= 1
+        assert int(driver["local_bytes"]) >= 32 * 1024
     with open_session(find_device("local")) as session:
         assert session.opencl() == found
 

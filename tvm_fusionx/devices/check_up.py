@@ -214,6 +214,7 @@ def _check_opencl(steps: _Steps, session: DeviceSession) -> None:
         if driver["device"] == name:
             steps.passed("platform", f"{driver['platform']}, {driver['version']}")
             steps.passed("extensions", " ".join(driver["extensions"].split()) or "none")
+            steps.passed("images", f"{driver.get('images', 'not told')}, in pixels of four")
             return
 
 

@@ -17,6 +17,11 @@ constexpr uint32_t kPlatformName = 0x0902;
 constexpr uint32_t kDeviceName = 0x102B;
 constexpr uint32_t kDeviceVersion = 0x102F;
 constexpr uint32_t kDeviceExtensions = 0x1030;
+constexpr uint32_t kMostItems = 0x1004;
+constexpr uint32_t kImageWidth = 0x1011;
+constexpr uint32_t kImageHeight = 0x1012;
+constexpr uint32_t kImageSupport = 0x1016;
+constexpr uint32_t kLocalBytes = 0x1023;
 constexpr uint64_t kAnyDevice = 0xFFFFFFFF;
 
 class OpenCLDriver {
@@ -48,7 +53,10 @@ class OpenCLDriver {
         out += "\"platform\": " + Quoted(Text(platform_info_, platform, kPlatformName)) +
                ", \"device\": " + Quoted(Text(device_info_, device, kDeviceName)) +
                ", \"version\": " + Quoted(Text(device_info_, device, kDeviceVersion)) +
-               ", \"extensions\": " + Quoted(Text(device_info_, device, kDeviceExtensions)) + "}";
+               ", \"extensions\": " + Quoted(Text(device_info_, device, kDeviceExtensions)) +
+               ", \"images\": " + Quoted(Images(device)) +
+               ", \"items\": " + Quoted(std::to_string(Number(device, kMostItems))) +
+               ", \"local_bytes\": " + Quoted(std::to_string(Number(device, kLocalBytes))) + "}";
       }
     }
     return "[" + out + "]";
@@ -79,6 +87,18 @@ class OpenCLDriver {
     std::string text(length, '\0');
     if (info(object, what, length, &text[0], nullptr)) return "";
     return text.c_str();
+  }
+
+  std::string Images(void* device) const {
+    if (!Number(device, kImageSupport)) return "none";
+    return std::to_string(Number(device, kImageWidth)) + " x " +
+           std::to_string(Number(device, kImageHeight));
+  }
+
+  // A number of 4 or 8 bytes; zero where the driver does not tell.
+  uint64_t Number(void* device, uint32_t what) const {
+    uint64_t number = 0;
+    return device_info_(device, what, sizeof(number), &number, nullptr) ? 0 : number;
   }
 
   void* library_ = nullptr;
