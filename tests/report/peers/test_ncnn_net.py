@@ -21,6 +21,15 @@ def test_it_computes_what_the_reference_computes(tmp_path: Path) -> None:
     prepared = check_peer("ncnn", convolution(), tmp_path)
     assert prepared.name == "ncnn"
     assert prepared.version[0].isdigit()
+    assert prepared.count_kernels is not None
+    # Convolution with its activation, and the mean; a layout may be changed.
+    assert 2 <= prepared.count_kernels() <= 4
+
+
+def test_layers_that_move_nothing_are_not_counted(tmp_path: Path) -> None:
+    parameters = tmp_path / "net.param"
+    parameters.write_text("7767517\n3 3\nInput in0 0 1 x\nReshape r 1 1 x y\nReLU a 1 1 y z\n")
+    assert ncnn_net._count_layers(parameters) == 1
 
 
 def test_a_layer_that_pnnx_left_behind_is_named(tmp_path: Path) -> None:

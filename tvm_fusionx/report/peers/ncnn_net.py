@@ -18,6 +18,19 @@ from tvm_fusionx.report.peers import PreparedPeer
 # A conversion takes seconds; one that takes longer hangs.
 CONVERSION_SECONDS = 300
 
+# Layers that compute nothing and move nothing.
+MOVES_NOTHING = {
+    "Dropout",
+    "ExpandDims",
+    "Flatten",
+    "Input",
+    "MemoryData",
+    "Noop",
+    "Reshape",
+    "Split",
+    "Squeeze",
+}
+
 # What pnnx calls the numpy dtypes that it takes.
 PNNX_TYPES = {"float32": "f32", "float16": "f16", "int64": "i64", "int32": "i32", "uint8": "u8"}
 
@@ -31,6 +44,7 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
 
     with tempfile.TemporaryDirectory(prefix="fusionx-ncnn-") as folder:
         parameters, weights = _convert(model, inputs, Path(folder))
+        layers = _count_layers(parameters)
         net = ncnn.Net()
         net.opt.num_threads = threads
         net.opt.use_fp16_packed = False
@@ -65,6 +79,7 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
         version=metadata.version("ncnn"),
         run=run,
         outputs=lambda results: [np.array(matrix) for matrix in results],
+        count_kernels=lambda: layers,
     )
 
 
@@ -108,6 +123,13 @@ def _layers_left_by_pnnx(parameters: Path) -> list[str]:
     """Return the layer types that are not ncnn's: pnnx leaves them under a qualified name."""
     types = {line.split()[0] for line in parameters.read_text().splitlines() if line.strip()}
     return sorted(kind for kind in types if "." in kind or ":" in kind)
+
+
+def _count_layers(parameters: Path) -> int:
+    """Return the layers that do work; pnnx has fused them already."""
+    # A magic number and the sizes of the file come first.
+    layers = [line.split()[0] for line in parameters.read_text().splitlines()[2:] if line.strip()]
+    return sum(kind not in MOVES_NOTHING for kind in layers)
 
 
 def _unbatched(value: np.ndarray) -> np.ndarray:

@@ -41,7 +41,33 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
         )
         with contextlib.suppress(RuntimeError):  # one that views its tensors takes one format only
             run = turned if _seconds(turned) < quickest else run
-    return PreparedPeer("torch", torch.__version__.split("+")[0], run=run, outputs=arrays)
+    return PreparedPeer(
+        name="torch",
+        version=torch.__version__.split("+")[0],
+        run=run,
+        outputs=arrays,
+        count_kernels=lambda: count_operators(run),
+    )
+
+
+def count_operators(run: Callable[[], Any]) -> int:
+    """Return the operators that PyTorch dispatches in a run and that make a tensor, not a view."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Counting(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            results = func._schema.returns
+            is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in results)
+            self.count += not is_view
+            return func(*args, **(kwargs or {}))
+
+    with Counting() as counting:
+        run()
+    return counting.count
 
 
 def _runner(module: Any, values: tuple[Any, ...]) -> Callable[[], Any]:
