@@ -90,6 +90,18 @@ def test_an_unknown_target_is_2_and_quoted(run: Callable[..., Ran], tmp_path: Pa
     assert "toaster -slots=2" in ran.problem
 
 
+def test_float16_between_kernels_is_for_opencl(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model = save(perceptron(), tmp_path)
+    output = tmp_path / "lib.tar"
+    refused = run("compile", model, "-o", output, "--float16")
+    assert refused.code == 2
+    assert "float16: expected an OpenCL target; found llvm" in refused.problem
+    options = ("--float16", "--target", "opencl", "--dump-code", "relay")
+    ran = run("compile", model, "-o", output, *options)
+    assert ran.code == 0, ran.err
+    assert 'dtype="float16"' in (tmp_path / "lib.tar.relay").read_text()
+
+
 def test_an_output_that_cannot_be_written_is_3_before_any_work(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:

@@ -52,6 +52,11 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @input_shapes_option
 @planner_options
 @tuning_records_option
+@click.option(
+    "--float16",
+    is_flag=True,
+    help="For OpenCL: keep weights, and what kernels pass to each other, as float16.",
+)
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
 @device_options
 @click.option(
@@ -68,6 +73,7 @@ def command(
     shape: dict[str, tuple[int, ...]] | None,
     choices: dict[str, Any],
     records: Path | None,
+    float16: bool,
     cross_compiler: str | None,
     device: DeviceChoice,
     dump_code: tuple[str, ...],
@@ -102,6 +108,7 @@ def command(
             resolved,
             params=params,
             records=records,
+            float16=float16,
             **choices,
         )
         stage("writing")
