@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,7 @@ class _Budget(PyMeasureCallback):
         self.trials = 0
         self.failed = 0
         self.reached: set[int] = set()
+        self.is_spent = False
 
     def apply(self, scheduler: Any, task: int, candidates: Any, builds: Any, results: Any) -> None:
         """Count the results of one round."""
@@ -94,6 +95,7 @@ class _Budget(PyMeasureCallback):
         self.failed += sum(result.error_msg is not None for result in results)
         self.reached.add(int(task))
         if time.monotonic() > self.ends_at:
+            self.is_spent = True
             raise _BudgetSpentError
 
 
@@ -147,7 +149,7 @@ def tune_plain(
     database = ms.database.MemoryDatabase()
     with let_cure():
         tasks = ms.relay_integration.extract_tasks(mod, with_cores, given)
-        with _pool_of(threads), suppress(_BudgetSpentError):
+        with _pool_of(threads), _until_spent(budget):
             ms.tune.tune_tasks(
                 tasks=[_context(task, threads, seed) for task in tasks],
                 task_weights=[float(task.weight) for task in tasks],
@@ -200,6 +202,16 @@ def _context(task: Any, threads: int, seed: int) -> Any:
         rand_state=seed + 1,
         num_threads=threads,
     ).clone()
+
+
+@contextmanager
+def _until_spent(budget: _Budget) -> Iterator[None]:
+    """Take the error that ends a search, as whatever type it comes back from TVM, for its end."""
+    try:
+        yield
+    except Exception:
+        if not budget.is_spent:
+            raise
 
 
 @contextmanager
