@@ -31,7 +31,12 @@ from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.rewrite import ALL_RULES
 from tvm_fusionx.schedules import resolve_target
 
-PASSES = ["tvm_fusionx.RewriteGraph", "tvm_fusionx.PackLayouts", "tvm_fusionx.FuseByMapping"]
+PASSES = [
+    "tvm_fusionx.RewriteQuantized",
+    "tvm_fusionx.RewriteGraph",
+    "tvm_fusionx.PackLayouts",
+    "tvm_fusionx.FuseByMapping",
+]
 
 x = var("x", 8, 16)
 
@@ -116,7 +121,7 @@ def test_the_module_given_is_not_changed() -> None:
     assert mod.astext(show_meta_data=False) == text
 
 
-def test_the_pipeline_is_three_passes_in_a_sequential() -> None:
+def test_the_pipeline_is_passes_in_a_sequential() -> None:
     sequence = fx.pipeline(TARGET)
     assert isinstance(sequence, tvm.transform.Sequential)
     assert [str(step.info.name) for step in sequence.passes] == PASSES

@@ -35,12 +35,14 @@ from tvm_fusionx._tvm import (
 from tvm_fusionx._tvm_executors import changed_executors, without_planned_images
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
-from tvm_fusionx.schedules.cpu import is_cpu
+from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.texture_graph import place_textures
 from tvm_fusionx.schedules.gpu.textures import is_constant, texture_parameters
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.integer_dot import emit_dots
+from tvm_fusionx.schedules.integer_expressions import register_integer_products
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
 from tvm_fusionx.schedules.sharing import (
     call_shared_kernels,
@@ -203,6 +205,7 @@ def register() -> None:
     """Register our TIR converter, Winograd's operator, and OpenCL's names of functions."""
     tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
     register_winograd()
+    register_integer_products()
     register_functions()
 
 
@@ -358,6 +361,7 @@ def _pass_context(target: tvm.target.Target) -> Any:
     ]
     if is_cpu(target):
         after += [
+            (AFTER_LOWERING, emit_dots(describe_cpu(target).dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
             (AFTER_LOWERING, keep_small_buffers_on_stack()),
         ]

@@ -22,6 +22,7 @@ from tvm_fusionx.passes import (
     PackLayouts,
     PackTextures,
     RewriteGraph,
+    RewriteQuantized,
 )
 from tvm_fusionx.rewrite import ALL_RULES, Rule
 from tvm_fusionx.schedules import resolve_target
@@ -116,6 +117,8 @@ def pipeline(
     options = planner_options(resolved, **choices)
     return tvm.transform.Sequential(
         [
+            # Quantized products before laws move their scales.
+            RewriteQuantized(resolved),
             # Laws first: they see the model's own operators.
             RewriteGraph(rules=tuple(rules)),
             # Layouts and packed constants, while every operator still stands alone.

@@ -19,6 +19,9 @@ _NORMALIZATION_PASSES = 5
 # Of a convolution that does not say.
 _KERNEL_LAYOUT = "OIHW"
 
+# OIHWio.
+BLOCKED_WEIGHT_AXES = 6
+
 
 def flops(node: Node) -> int:
     """Return the arithmetic operations of a call, counted from its shapes.
@@ -47,7 +50,9 @@ def _products_per_element(node: Node) -> int:
     if node.op in ("nn.dense", "nn.contrib_dense_pack"):
         return data[-1]
     if node.op == "nn.contrib_conv2d_NCHWc":
-        return math.prod(weight[1:-1])
+        # Of integers, those that one instruction multiplies are the last axis.
+        packed = weight[-1] if len(weight) > BLOCKED_WEIGHT_AXES else 1
+        return math.prod(weight[1:5]) * packed
     if node.op == "nn.contrib_depthwise_conv2d_NCHWc":
         return math.prod(weight[2:4])
     if node.op == "nn.contrib_conv2d_winograd_without_weight_transform":

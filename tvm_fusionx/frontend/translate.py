@@ -20,6 +20,7 @@ from tvm import relay
 from tvm_fusionx import _tvm
 from tvm_fusionx.errors import FusionXError, UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS
+from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
 from tvm_fusionx.frontend.element_types import (
     NARROW_OPERATORS,
     STORED_WIDER,
@@ -158,7 +159,7 @@ class Translation:
     def _results(self, proto: Any, node: Node, scope: Scope) -> Sequence[Value]:
         if node.op_type in STRUCTURES:
             return STRUCTURES[node.op_type](self, node, scope)
-        known = self._evaluate(proto, node)
+        known = None if is_quantized_matrix(node) else self._evaluate(proto, node)
         if known is not None:
             return known
         way = how_translated(proto, node.version)

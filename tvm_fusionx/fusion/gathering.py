@@ -81,7 +81,7 @@ def keeps_chunks(node: Node) -> bool:
     rank = len(node.outputs[0].shape)
     if node.op in _MOVEMENTS:
         return int(node.attrs["axis"]) % rank != rank - 1
-    return _moves_images(node)
+    return _is_put_in_place(node)
 
 
 def window_that_gathers(partition: Partition, source: Node, reader: Node) -> Node | None:
@@ -94,9 +94,9 @@ def window_that_gathers(partition: Partition, source: Node, reader: Node) -> Nod
     reader
         A call that reads it.
     """
-    if not _moves_images(reader):
+    if not _is_put_in_place(reader):
         return None
-    pending = [user for user in partition.users(source) if _moves_images(user)]
+    pending = [user for user in partition.users(source) if _is_put_in_place(user)]
     moved, windows = set(pending), set()
     while pending and len(moved) <= MOST_OPERATORS:
         for user in partition.users(pending.pop()):
@@ -139,6 +139,22 @@ def _moves_images(node: Node) -> bool:
             for axis in axes
         )
     return False
+
+
+def _is_put_in_place(node: Node) -> bool:
+    return _moves_images(node) or _pads_pixels(node)
+
+
+def _pads_pixels(node: Node) -> bool:
+    """Tell whether a call puts a number other than zero around blocked images.
+
+    It is what stands for zero among integers; zeros are the window's own padding.
+    """
+    if node.op != "nn.pad" or len(node.outputs[0].shape) != _BLOCKED_RANK:
+        return False
+    value, widths = node.operands[1], node.attrs["pad_width"]
+    is_other = value.is_constant and bool(value.array.any())
+    return is_other and not any(widths[_CHUNKS]) and not any(widths[-1])
 
 
 def _reads_once(window: Node) -> bool:

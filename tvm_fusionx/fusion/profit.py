@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion.attention import are_attention
 from tvm_fusionx.fusion.candidate import Candidate
-from tvm_fusionx.fusion.classify import mapping_type
+from tvm_fusionx.fusion.classify import is_elementwise, mapping_type
 from tvm_fusionx.fusion.gathering import are_gathered, window_that_gathers
 from tvm_fusionx.fusion.geometry import (
     MATRIX_PRODUCTS,
@@ -24,6 +24,9 @@ from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS, MappingType
 # than a kernel launch or a pass over memory.
 CHEAP_OPERATORS = 4
 
+# Element types of quantized values.
+BYTES = ("int8", "uint8")
+
 # Movements that a matrix product's operand load can do by index arithmetic.
 _PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}
 
@@ -37,7 +40,13 @@ def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) ->
         return _why_not_before_attention(candidate, *contractions)
     if pairs is not None and len(contractions) > 1:
         return why_not_worth_pairing(candidate.nodes, pairs)
-    checks = (_why_not_by_table, _why_not_into_windows, _why_not_gathered, _why_not_expanded)
+    checks = (
+        _why_not_by_table,
+        _why_not_into_windows,
+        _why_not_gathered,
+        _why_not_widened,
+        _why_not_expanded,
+    )
     for check in checks:
         refusal = check(candidate)
         if refusal is not None:
@@ -91,6 +100,19 @@ def _why_not_gathered(candidate: Candidate) -> Refusal | None:
         window = window_that_gathers(candidate.partition, producer, consumer)
         if window is not None and window not in candidate.nodes:
             return Refusal(Reason.DOMAIN_CHANGES, f"{window.op} gathers what {consumer.op} moves")
+    return None
+
+
+def _why_not_widened(candidate: Candidate) -> Refusal | None:
+    """Refuse to store a value of bytes a second time, in wider elements, beside those of bytes."""
+    for producer, consumer in candidate.edges():
+        value = producer.outputs[0]
+        if value.dtype not in BYTES or consumer.bytes_out <= value.bytes:
+            continue
+        others = set(candidate.partition.users(producer)) - set(candidate.nodes)
+        if others and is_elementwise(consumer):
+            detail = f"{consumer.op} widens {value.dtype}, which others read as it is"
+            return Refusal(Reason.TOO_MANY_OUTPUTS, detail)
     return None
 
 

@@ -20,6 +20,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     leave,
     reshape,
 )
+from tvm_fusionx.schedules.integer_dot import SUM, DotInstruction
 
 # What minimal filtering can serve: 3x3 windows over chunks that fill its vectors.
 WINDOW = 3
@@ -37,8 +38,11 @@ TRANSPOSE_WEIGHTS = frozenset({"IOHW", "OIHW"})
 FEWEST_CHANNELS_A_CHUNK = 4
 
 
-def why_not_blocked(node: Node) -> str | None:
-    """Return why a ``nn.conv2d`` stays in its layout, or None."""
+def why_not_blocked(node: Node, instruction: DotInstruction | None = None) -> str | None:
+    """Return why a ``nn.conv2d`` stays in its layout, or None.
+
+    One of integers has a layout where an `instruction` multiplies them.
+    """
     attrs = node.attrs
     if attrs["data_layout"] != UNBLOCKED or attrs["kernel_layout"] != WEIGHTS:
         return f"its layouts are {attrs['data_layout']} and {attrs['kernel_layout']}"
@@ -46,6 +50,11 @@ def why_not_blocked(node: Node) -> str | None:
         return f"its result's layout is {attrs['out_layout']}"
     if not node.operands[1].is_constant:
         return "its weights are not constant"
+    if instruction is not None and sums_integers(node):
+        types = tuple(value.dtype for value in node.operands)
+        if types != (instruction.data, instruction.weights):
+            return f"no instruction multiplies {types[0]} by {types[1]}"
+        return why_not_integer_convolution(node, instruction)
     if not node.operands[0].type.is_float:
         return f"its data is {node.operands[0].dtype}"
     groups, outputs = int(attrs["groups"]), node.outputs[0].shape[CHANNEL_AXIS]
@@ -54,10 +63,38 @@ def why_not_blocked(node: Node) -> str | None:
     return None
 
 
-def block_convolution(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blocked | None:
+def sums_integers(node: Node) -> bool:
+    """Tell whether a convolution's sums are 32-bit integers."""
+    return node.outputs[0].dtype == SUM
+
+
+def why_not_integer_convolution(node: Node, instruction: DotInstruction) -> str | None:
+    """Return why a convolution has no layout for `instruction`, or None; its types are not read."""
+    if int(node.attrs["groups"]) != 1:
+        return "its channels are in groups"
+    inputs = node.operands[0].shape[CHANNEL_AXIS]
+    # An image has few channels: they are filled up by zeros.
+    if inputs % instruction.depth and inputs > instruction.depth:
+        return f"its {inputs} input channels are no multiple of {instruction.depth}"
+    lanes = max(count for count, _ in instruction.by_lanes)
+    block = block_for(node.outputs[0].shape[CHANNEL_AXIS], lanes)
+    if instruction.name_for(block) is None:
+        return f"no instruction sums {block} output channels at once"
+    return None
+
+
+def block_convolution(
+    graph: Graph,
+    node: Node,
+    blocked: Convert,
+    vector: int,
+    instruction: DotInstruction | None = None,
+) -> Blocked | None:
     """Return a ``nn.conv2d`` in NCHWc, or None when it stays as it is."""
-    if why_not_blocked(node) is not None:
+    if why_not_blocked(node, instruction) is not None:
         return None
+    if instruction is not None and sums_integers(node):
+        return _block_integers(graph, node, blocked, vector, instruction.depth)
     channels = {value.shape[CHANNEL_AXIS] for value in (node.operands[0], node.outputs[0])}
     if channels == {int(node.attrs["groups"])} != {1}:
         return _block_depthwise(graph, node, blocked, vector)
@@ -83,6 +120,40 @@ def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blo
     packed = graph.constant(pack_weights(weights.array, form.block, block))
     value = graph.call(DENSE_BLOCKED, [form.value, packed], attrs, name=node.name)
     return Blocked(value, shape)
+
+
+def _block_integers(graph: Graph, node: Node, blocked: Convert, vector: int, depth: int) -> Blocked:
+    data, array = node.operands[0], node.operands[1].array
+    shape = node.outputs[0].shape
+    block = block_for(shape[CHANNEL_AXIS], vector)
+    form = blocked(data)
+    if form is not None and form.block % depth:
+        data, form = leave(graph, form, data.shape), None
+    if form is None:
+        missing = -data.shape[CHANNEL_AXIS] % depth
+        if missing:
+            array = np.pad(array, ((0, 0), (0, missing), (0, 0), (0, 0)))
+            data = _with_channels(graph, data, missing)
+        channels = data.shape[CHANNEL_AXIS]
+        fitting = [each for each in range(depth, vector + 1, depth) if channels % each == 0]
+        form = enter(graph, data, max(fitting))
+    groups = form.block // depth
+    attrs = node.attrs.replace(
+        **_sizes(node),
+        data_layout=blocked_layout(form.block),
+        kernel_layout=f"OIHW{groups}i{block}o{depth}i",
+        out_layout=blocked_layout(block),
+    )
+    packed = graph.constant(pack_integer_weights(array, groups, block, depth))
+    value = graph.call(DENSE_BLOCKED, [form.value, packed], attrs, name=node.name)
+    return Blocked(value, shape)
+
+
+def _with_channels(graph: Graph, data: Value, missing: int) -> Value:
+    """Return an image tensor with channels of zeros behind its own."""
+    widths = ((0, 0), (0, missing), (0, 0), (0, 0))
+    attrs = default_attributes("nn.pad", pad_width=widths, pad_mode="constant")
+    return graph.call("nn.pad", [data, graph.constant(0, data.dtype)], attrs)
 
 
 def _entering_block(node: Node, vector: int) -> int:
@@ -129,6 +200,21 @@ def pack_weights(array: np.ndarray, in_block: int, out_block: int) -> np.ndarray
         outputs // out_block, out_block, inputs // in_block, in_block, rows, columns
     )
     return np.ascontiguousarray(cut.transpose(0, 2, 4, 5, 3, 1))
+
+
+def pack_integer_weights(array: np.ndarray, groups: int, block: int, depth: int) -> np.ndarray:
+    """Return weights ``[O, I, h, w]`` as ``[O / o, I / i, h, w, i / d, o, d]``.
+
+    Parameters
+    ----------
+    array
+        Integers.
+    groups, block, depth
+        i / d, o and d.
+    """
+    outputs, _, rows, columns = array.shape
+    cut = array.reshape(outputs // block, block, -1, groups, depth, rows, columns)
+    return np.ascontiguousarray(cut.transpose(0, 2, 5, 6, 3, 1, 4))
 
 
 def why_not_sub_pixel(node: Node) -> str | None:

@@ -22,8 +22,9 @@ from tvm_fusionx.layout.blocked_tensor import (
 ELEMENTWISE = frozenset(
     """
     abs add atan cast ceil clip copy cos divide equal erf exp fast_erf fast_exp fast_tanh floor
-    floor_divide floor_mod greater greater_equal hardswish isfinite isinf isnan less less_equal log
-    log10 log2 logical_and logical_not logical_or logical_xor maximum minimum mod multiply negative
+    floor_divide floor_mod fusionx.round_even greater greater_equal hardswish isfinite isinf isnan
+    less less_equal log log10 log2 logical_and logical_not logical_or logical_xor maximum minimum
+    mod multiply negative
     nn.dropout nn.leaky_relu nn.relu not_equal power round rsqrt sigmoid sign sin sqrt subtract tanh
     trunc where
     """.split()

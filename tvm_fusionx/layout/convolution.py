@@ -72,7 +72,7 @@ def pack_convolutions(graph: Graph, cpu: Any) -> int:
     graph
         The graph; float convolutions with constant weights are changed.
     cpu
-        Whose vectors to fill; only `lanes`, its float32 lanes, is read.
+        Whose vectors to fill: its float32 lanes, and what multiplies integers.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def pack_convolutions(graph: Graph, cpu: Any) -> int:
     for node in graph.calls():
         result: Blocked | Value | None = None
         if node.op == CONV2D:
-            result = block_convolution(graph, node, blocked, vector)
+            result = block_convolution(graph, node, blocked, vector, cpu.dot)
             packed += result is not None
         elif node.op == CONV2D_TRANSPOSE:
             result = block_sub_pixel(graph, node, blocked, vector)

@@ -15,6 +15,7 @@ from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.integer_dot import SUM, DotInstruction
 from tvm_fusionx.schedules.register_tile import panel_width
 
 DENSE = "nn.dense"
@@ -28,17 +29,26 @@ MOST_PADDING = 0.25
 DATA_RANK = 2
 
 
-def why_not_constant(node: Node) -> str | None:
-    """Return why a matrix product's weights cannot be arranged when it is compiled, or None."""
+def why_not_constant(node: Node, instruction: DotInstruction | None = None) -> str | None:
+    """Return why a matrix product's weights cannot be arranged when it is compiled, or None.
+
+    With an `instruction`, those of integers that it multiplies can.
+    """
     if node.op not in (DENSE, MATMUL, BATCH_MATMUL):
         return f"{node.op} is no matrix product"
     data, weights = node.operands
+    result = node.outputs[0]
     if not weights.is_constant:
         return "its weights are not constant"
-    if not data.type.is_float or data.dtype != weights.dtype:
-        return f"it multiplies {data.dtype} by {weights.dtype}"
-    if node.outputs[0].dtype != data.dtype:
-        return f"it accumulates {data.dtype} in {node.outputs[0].dtype}"
+    if instruction is None or result.dtype != SUM:
+        if not data.type.is_float or data.dtype != weights.dtype:
+            return f"it multiplies {data.dtype} by {weights.dtype}"
+        if result.dtype != data.dtype:
+            return f"it accumulates {data.dtype} in {result.dtype}"
+    elif (data.dtype, weights.dtype) != (instruction.data, instruction.weights):
+        return f"no instruction multiplies {data.dtype} by {weights.dtype}"
+    elif data.shape[-1] % instruction.depth:
+        return f"{data.shape[-1]} is no multiple of {instruction.depth}"
     if node.attrs.get("transpose_a", False):
         return "its data is transposed"
     if node.op == BATCH_MATMUL and weights.shape[0] != 1:
@@ -48,7 +58,7 @@ def why_not_constant(node: Node) -> str | None:
 
 def why_not_pack(node: Node, cpu: Cpu) -> str | None:
     """Return why a matrix product keeps its weights as they are, or None."""
-    reason = why_not_constant(node)
+    reason = why_not_constant(node, cpu.dot)
     if reason is not None:
         return reason
     columns = node.outputs[0].shape[-1]
@@ -108,11 +118,15 @@ def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
     shape = node.outputs[0].shape
     columns, rows = shape[-1], _rows(node)
     width = panel_width(columns, rows, cpu)
-    panels = graph.constant(pack_weights(_by_column(node), width))
+    result_dtype = node.outputs[0].dtype
+    if cpu.dot is not None and result_dtype == SUM:
+        layout = f"NC{width}n{cpu.dot.depth}c"
+        panels = graph.constant(pack_integers(_by_column(node), width, cpu.dot.depth))
+    else:
+        layout = f"NC{width}n"
+        panels = graph.constant(pack_weights(_by_column(node), width))
     units = panels.shape[0] * width
-    attrs = default_attributes(
-        PACKED, units=units, out_dtype=node.outputs[0].dtype, weight_layout=f"NC{width}n"
-    )
+    attrs = default_attributes(PACKED, units=units, out_dtype=result_dtype, weight_layout=layout)
     matrix = reshape(graph, data, (rows, data.shape[-1]))
     result = graph.call(PACKED, [matrix, panels], attrs, name=node.name)
     if units != columns:
@@ -145,3 +159,21 @@ def pack_weights(array: np.ndarray, width: int) -> np.ndarray:
     columns, depth = array.shape
     padded = np.pad(array, ((0, -columns % width), (0, 0)))
     return np.ascontiguousarray(padded.reshape(-1, width, depth).transpose(0, 2, 1))
+
+
+def pack_integers(array: np.ndarray, width: int, depth: int) -> np.ndarray:
+    """Return weights ``[N, K]`` as ``[ceil(N / width), K / depth, width, depth]``, padded by zeros.
+
+    Parameters
+    ----------
+    array
+        Integers; `depth` divides K.
+    width
+        Columns of a panel.
+    depth
+        Integers that one instruction multiplies and adds.
+    """
+    columns, length = array.shape
+    padded = np.pad(array, ((0, -columns % width), (0, 0)))
+    groups = padded.reshape(-1, width, length // depth, depth)
+    return np.ascontiguousarray(groups.transpose(0, 2, 1, 3))

@@ -5,5 +5,13 @@ from tvm_fusionx.passes.pack_float16 import PackFloat16
 from tvm_fusionx.passes.pack_layouts import PackLayouts
 from tvm_fusionx.passes.pack_textures import PackTextures
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
+from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
 
-__all__ = ["FuseByMapping", "PackFloat16", "PackLayouts", "PackTextures", "RewriteGraph"]
+__all__ = [
+    "FuseByMapping",
+    "PackFloat16",
+    "PackLayouts",
+    "PackTextures",
+    "RewriteGraph",
+    "RewriteQuantized",
+]

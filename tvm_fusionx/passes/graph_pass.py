@@ -22,7 +22,8 @@ def transform_graphs(mod: Any, transform: Callable[[str, Graph], Any]) -> Any:
     mod
         Relay module; not changed.
     transform
-        Given a function's name and graph, returns the Relay function to put there.
+        Given a function's name and graph, returns the Relay function to put there; None to leave
+        it as it is.
 
     Returns
     -------
@@ -40,7 +41,9 @@ def transform_graphs(mod: Any, transform: Callable[[str, Graph], Any]) -> Any:
         except NotAGraphError as error:
             logger.warning("%s stays as it is: %s", variable.name_hint, error)
             continue
-        out[variable] = transform(variable.name_hint, graph)
+        changed = transform(variable.name_hint, graph)
+        if changed is not None:
+            out[variable] = changed
     return relay.transform.InferType()(out)
 
 

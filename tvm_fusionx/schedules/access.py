@@ -9,6 +9,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.schedules.integer_dot import is_dot_call, sides_of
 
 
 def loads_of(stage: Stage, data: Any) -> list[Any]:
@@ -111,9 +112,14 @@ def dot_axes(stage: Stage) -> DotAxes | None:
     own = stage.writes[0].data
     is_own = isinstance(value.a, tir.BufferLoad) and value.a.buffer.data.same_as(own)
     product = value.b if is_own else value.a
-    if not isinstance(product, tir.Mul):
+    if is_dot_call(product):
+        # Integers that one instruction multiplies lie side by side: the first tells where.
+        left, right = (side[0] for side in sides_of(product))
+        right = _of_groups(right)
+    elif isinstance(product, tir.Mul):
+        left, right = product.a, product.b
+    else:
         return None
-    left, right = product.a, product.b
     if not (isinstance(left, tir.BufferLoad) and isinstance(right, tir.BufferLoad)):
         return None
     spatial = [index for index, it in enumerate(stage.iters) if not it.is_reduction]
@@ -135,6 +141,13 @@ def dot_axes(stage: Stage) -> DotAxes | None:
             n.append(index)
     k = [index for index, it in enumerate(stage.iters) if it.is_reduction and it.extent > 1]
     return DotAxes(tuple(batch), tuple(m), tuple(n), tuple(k), left, right)
+
+
+def _of_groups(load: Any) -> Any:
+    """Return a load of integers packed in groups as one of the tensor of groups."""
+    shape = load.buffer.shape[:-1]
+    groups = tir.decl_buffer(shape, load.buffer.dtype, load.buffer.name, data=load.buffer.data)
+    return tir.BufferLoad(groups, load.indices[:-1])
 
 
 def _vars_in(load: Any) -> set[Any]:

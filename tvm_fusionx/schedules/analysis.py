@@ -13,6 +13,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.schedules.integer_dot import is_dot_call
 
 # Operators whose scalar evaluation costs tens of multiplications (libm calls or long polynomials).
 TRANSCENDENTALS = frozenset(
@@ -73,6 +74,12 @@ class Stage:
         """Number of executions of the body."""
         return math.prod(it.extent for it in self.iters)
 
+    @property
+    def sums_integers(self) -> bool:
+        """Tell whether the stage sums dot products of packed integers."""
+        value = getattr(self.block.body, "value", None)
+        return isinstance(value, tir.Add) and (is_dot_call(value.a) or is_dot_call(value.b))
+
     @cached_property
     def is_dot(self) -> bool:
         """Tell whether the stage sums products of elements of two different tensors."""
@@ -83,6 +90,8 @@ class Stage:
             return False
         own = self.writes[0]
         term = value.b if _is_load_of(value.a, own) else value.a
+        if self.sums_integers:
+            return True
         product = _strip_cast(term)
         if not isinstance(product, tir.Mul):
             return False

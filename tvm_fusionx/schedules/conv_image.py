@@ -71,6 +71,8 @@ def find_image_window(info: BlockInfo) -> ImageWindow | str:
         return window
     if not window.stage.is_dot or not window.sums_channels:
         return "it sums no channels"
+    if window.stage.sums_integers:
+        return "it sums integers"
     if window.in_block != 1 or int(window.data.shape[1]) > MOST_CHANNELS:
         return f"its data is no image of at most {MOST_CHANNELS} channels"
     if window.in_channels != int(window.data.shape[1]):

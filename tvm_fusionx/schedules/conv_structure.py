@@ -18,8 +18,8 @@ from tvm_fusionx.schedules.analysis import BlockInfo, Stage, loads_of
 # Axes of every NCHWc tensor: batch, channel chunk, row, column, channel within the chunk.
 BLOCKED_AXES = 5
 
-# Axes of the weights of NCHWc convolutions: OIHWio.
-WEIGHT_AXES = 6
+# Axes of the weights of NCHWc convolutions: OIHWio, and OIHWiod for integers in groups of d.
+WEIGHT_AXES = (6, 7)
 
 FLOAT_BYTES = 4
 
@@ -36,9 +36,10 @@ class Window:
     stride: tuple[int, int]
     dilation: tuple[int, int]
     in_channels: int
-    """Channels summed over; 1 when each output channel reads only its own."""
+    """Channels summed over, or groups of them that one instruction multiplies; 1 when each output
+    channel reads only its own."""
     in_block: int
-    """Channels in a chunk of the data."""
+    """The same, in a chunk of the data."""
     sums_channels: bool
     """Whether an output channel sums over input channels."""
     data: Any
@@ -99,14 +100,18 @@ def window_of(stage: Stage) -> Window | str:
         return "its reduction does not write its axes in order"
     loads = [load for load in loads_of(store.value) if not load.buffer.same_as(store.buffer)]
     data = [load for load in loads if len(load.indices) == BLOCKED_AXES]
-    if len(data) != 1 or any(
-        len(load.indices) != WEIGHT_AXES for load in loads if load not in data
+    # An instruction for integers reads a group of neighbours: the first tells where.
+    depth = len(data) if stage.sums_integers else 1
+    if len(data) != depth or any(
+        len(load.indices) not in WEIGHT_AXES for load in loads if load not in data
     ):
         return "its reduction does not read one blocked tensor"
-    return _window(stage, spatial, reduced, data[0])
+    return _window(stage, spatial, reduced, data[0], depth)
 
 
-def _window(stage: Stage, spatial: list[Any], reduced: list[Any], load: Any) -> Window | str:
+def _window(
+    stage: Stage, spatial: list[Any], reduced: list[Any], load: Any, depth: int
+) -> Window | str:
     rows = coefficients(load.indices[2], spatial[2].var, reduced[-2].var)
     columns = coefficients(load.indices[3], spatial[3].var, reduced[-1].var)
     if rows is None or columns is None:
@@ -118,7 +123,7 @@ def _window(stage: Stage, spatial: list[Any], reduced: list[Any], load: Any) -> 
         stride=(rows[0], columns[0]),
         dilation=(rows[1], columns[1]),
         in_channels=reduced[0].extent if len(reduced) > 2 else 1,
-        in_block=int(load.buffer.shape[-1]),
+        in_block=int(load.buffer.shape[-1]) // depth,
         sums_channels=len(reduced) > 2,
         data=load.buffer,
     )

@@ -14,6 +14,7 @@ import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
+from tvm_fusionx.schedules.integer_dot import DotInstruction, instruction_of
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
 NATIVE_CPU = "native"
@@ -54,6 +55,9 @@ class Cpu:
 
     l2_bytes: int = L2_BYTES
     """Second-level cache of one core."""
+
+    dot: DotInstruction | None = None
+    """Multiplies short integers and adds the products; None where there is none."""
 
 
 def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
@@ -152,4 +156,4 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         bits, registers = VECTOR_BITS_BASE, REGISTERS_AARCH64
     else:
         bits, registers = VECTOR_BITS_BASE, REGISTERS_X86
-    return Cpu(bits // FLOAT32_BITS, registers, cores)
+    return Cpu(bits // FLOAT32_BITS, registers, cores, dot=instruction_of(features))

@@ -49,8 +49,8 @@ def _why_not(info: BlockInfo) -> str | None:
         return "the operands of its dot product are not plain tensors"
     if len(axes.n) != 1 or len(axes.m) > 1 or len(axes.k) != 1:
         return "its dot product is not a matrix product"
-    if stage.writes[0].dtype not in ("float32", "float64", "float16"):
-        return "it is not a floating-point product"
+    if stage.writes[0].dtype not in ("float32", "float64", "float16") and not stage.sums_integers:
+        return "it is neither a floating-point product nor one of packed integers"
     spatial = [it.var for it in stage.iters if not it.is_reduction]
     indices = list(stage.block.body.indices)
     if len(indices) != len(spatial) or not all(

@@ -48,6 +48,8 @@ def find_pair(info: BlockInfo) -> Pair | str:
     first, second = (window for window in windows if isinstance(window, Window))
     if not (first.stage.is_dot and second.stage.is_dot):
         return "its reductions are not both sums of products"
+    if any(window.stage.sums_integers for window in (first, second)):
+        return "it sums integers"
     if first.sums_channels or not second.sums_channels:
         return "it is no depthwise and then a dense window"
     if second.kernel != (1, 1) or second.stride != (1, 1):

@@ -16,6 +16,12 @@ from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.converters.slicing import take
 from tvm_fusionx.frontend.element_types import ELEMENTS, LIMITS, dtype_of
 from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.values import constant
+
+# Element types of quantized products.
+BYTES = ("int8", "uint8")
+
+MATRIX_RANK = 2
 
 
 def along_axis(node: Node, position: int, rank: int, axis: int) -> Any:
@@ -73,11 +79,45 @@ def convert_quantize_linear(node: Node) -> Any:
 @converter("DequantizeLinear", through=21, because="TVM fails on blocks")
 def convert_dequantize_linear(node: Node) -> Any:
     """(x - zero point) * scale."""
+    if why_not_one_operator(node) is None:
+        return _dequantize(node)
     wide = cast(node.expr(), node.dtype(), "int32")
     if node.has(2):
         wide = wide - cast(_parameter(node, 2), node.dtype(2), "int32")
     target = node.dtype(1)
     return relay.cast(wide, target) * _parameter(node, 1)
+
+
+def is_quantized_matrix(node: Node) -> bool:
+    """Tell whether a node dequantizes constant weights, which a product may read as integers."""
+    return (
+        node.op_type == "DequantizeLinear"
+        and node.tensor(0).array is not None
+        and node.rank() >= MATRIX_RANK
+        and why_not_one_operator(node) is None
+    )
+
+
+def why_not_one_operator(node: Node) -> str | None:
+    """Return why a ``DequantizeLinear`` is no ``qnn.dequantize``, or None."""
+    if node.attribute("block_size", 0):
+        return "it dequantizes blocks"
+    if node.tensor(0).is_narrow or node.dtype() not in BYTES or node.dtype(1) != "float32":
+        return f"it makes {node.dtype(1)} of {node.dtype()}"
+    if any(node.has(position) and node.tensor(position).array is None for position in (1, 2)):
+        return "its parameters are computed"
+    if node.rank() == 0 or node.rank(1) > 1:
+        return "it has no axis, or its parameters have several"
+    return None
+
+
+def _dequantize(node: Node) -> Any:
+    scale = node.array(1)
+    zero = node.array(2).astype("int32") if node.has(2) else np.zeros(scale.shape, "int32")
+    # A vector of one is one number.
+    shape = scale.shape if scale.size > 1 else ()
+    parameters = (constant(scale.reshape(shape)), constant(zero.reshape(shape)))
+    return relay.qnn.op.dequantize(node.expr(), *parameters, axis=node.axis(1))
 
 
 @converter("MatMulInteger", through=10)

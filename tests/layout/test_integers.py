@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relay
+
+from tests.relay_modules import const, graph, var
+from tvm_fusionx.layout.blocked_convolution import pack_integer_weights
+from tvm_fusionx.layout.dense import pack_integers
+from tvm_fusionx.layout.integers import why_not_integers
+from tvm_fusionx.schedules import describe_cpu, resolve_target
+
+VNNI = "llvm -mcpu=icelake-server"
+
+
+def _reason(expr: Any, target: str = VNNI) -> str | None:
+    (node,) = graph(expr).calls()
+    return why_not_integers(node, describe_cpu(resolve_target(target)))
+
+
+def _dense(depth: int) -> Any:
+    return relay.nn.dense(var("x", 4, depth), const(8, depth))
+
+
+def _conv(inputs: int, outputs: int, **how: Any) -> Any:
+    weights = const(outputs, inputs // how.get("groups", 1), 3, 3)
+    return relay.nn.conv2d(var("x", 1, inputs, 5, 5), weights, padding=(1, 1), **how)
+
+
+@pytest.mark.parametrize("expr", [_dense(16), _conv(8, 16), _conv(12, 24), _conv(3, 16)])
+def test_products_with_a_layout(expr: Any) -> None:
+    assert _reason(expr) is None
+
+
+@pytest.mark.parametrize(
+    ("expr", "because"),
+    [
+        (_dense(10), "no multiple of 4"),
+        (_conv(6, 16), "no multiple of 4"),
+        (_conv(16, 16, groups=16), "in groups"),
+        (_conv(8, 12), "12 output channels"),
+        (relay.nn.batch_matmul(var("x", 2, 3, 8), var("y", 2, 5, 8)), "has no layout"),
+    ],
+)
+def test_reasons(expr: Any, because: str) -> None:
+    assert because in str(_reason(expr))
+
+
+def test_a_processor_without_the_instruction() -> None:
+    assert "no instruction" in str(_reason(_dense(16), "llvm -mtriple=aarch64-linux-gnu"))
+
+
+@pytest.mark.parametrize(("shape", "width", "depth"), [((6, 8), 4, 4), ((8, 6), 8, 2)])
+def test_panels_hold_every_weight(shape: Sequence[int], width: int, depth: int) -> None:
+    columns, length = shape
+    array = np.arange(columns * length, dtype="int16").reshape(shape) + 1
+    packed = pack_integers(array, width, depth)
+    assert packed.shape == (-(-columns // width), length // depth, width, depth)
+    for n, k in np.ndindex(columns, length):
+        assert packed[n // width, k // depth, n % width, k % depth] == array[n, k]
+    assert np.count_nonzero(packed) == array.size
+
+
+def test_chunks_hold_every_weight() -> None:
+    array = np.random.default_rng(0).integers(-128, 128, (8, 16, 3, 2)).astype("int8")
+    packed = pack_integer_weights(array, groups=2, block=4, depth=4)
+    assert packed.shape == (2, 2, 3, 2, 2, 4, 4)
+    for o, i, y, x in np.ndindex(*array.shape):
+        assert packed[o // 4, i // 8, y, x, i % 8 // 4, o % 4, i % 4] == array[o, i, y, x]

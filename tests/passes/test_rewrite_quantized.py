@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm.contrib import graph_executor
+
+import tvm_fusionx as fx
+from tests.quantized_models import Layers, meaning, step_of_last
+
+VNNI = "llvm -mcpu=icelake-server"
+
+
+def _integer_products(model: Any, target: str = VNNI) -> int:
+    mod, _ = fx.from_onnx(model)
+    changed = fx.passes.RewriteQuantized(target)(mod)
+    return changed["main"].astext(show_meta_data=False).count('out_dtype="int32"')
+
+
+def _run(model: Any, x: np.ndarray) -> np.ndarray:
+    mod, _ = fx.from_onnx(model)
+    library = fx.build(mod, "llvm -mcpu=native")
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    executor.set_input("x", x)
+    executor.run()
+    result: np.ndarray = executor.get_output(0).numpy()
+    return result
+
+
+def _check(layers: Layers, output: str, folder: Path, products: int, **how: Any) -> None:
+    model = layers.quantized(output, folder, **how)
+    assert _integer_products(model) == products
+    x = layers.input()
+    expected, found = meaning(model, x), _run(model, x)
+    difference = np.abs(found - expected) / step_of_last(model)
+    # Sums are exact; the reference rounds its sums of floats, which may move a value over a border.
+    assert difference.max() <= 1.01
+    assert (difference > 0.5).mean() < 0.01
+
+
+def _perceptron() -> tuple[Layers, str]:
+    layers = Layers(6, 16)
+    hidden = layers.add("Relu", layers.add("Gemm", "x", layers.weights(16, 24), layers.weights(24)))
+    return layers, layers.add("MatMul", hidden, layers.weights(24, 20))
+
+
+@pytest.mark.parametrize("activations", ["QUInt8", "QInt8"])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_dense_layers(tmp_path: Path, activations: str, per_channel: bool) -> None:
+    layers, output = _perceptron()
+    _check(layers, output, tmp_path, 2, activations=activations, per_channel=per_channel)
+
+
+def test_symmetric_activations(tmp_path: Path) -> None:
+    layers, output = _perceptron()
+    _check(layers, output, tmp_path, 2, activations="QInt8", symmetric=True)
+
+
+def test_rows_of_a_batch_and_a_residual(tmp_path: Path) -> None:
+    layers = Layers(2, 3, 16)
+    product = layers.add("MatMul", "x", layers.weights(16, 16))
+    _check(layers, layers.add("Add", product, "x"), tmp_path, 1)
+
+
+def test_depths_that_no_instruction_divides_stay_floats(tmp_path: Path) -> None:
+    layers = Layers(4, 10)
+    _check(layers, layers.add("MatMul", "x", layers.weights(10, 8)), tmp_path, 0)
+
+
+def _convolutions() -> tuple[Layers, str]:
+    layers = Layers(1, 8, 9, 9)
+    first = layers.add("Relu", layers.conv("x", 16, 8, 3))
+    second = layers.conv(first, 16, 16, 1)
+    return layers, layers.conv(layers.add("Add", first, second), 32, 16, 3, strides=[2, 2])
+
+
+@pytest.mark.parametrize("activations", ["QUInt8", "QInt8"])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_convolutions_with_a_residual(tmp_path: Path, activations: str, per_channel: bool) -> None:
+    layers, output = _convolutions()
+    _check(layers, output, tmp_path, 3, activations=activations, per_channel=per_channel)
+
+
+def test_pools_and_concatenations_between(tmp_path: Path) -> None:
+    layers = Layers(1, 8, 8, 8)
+    left = layers.add("MaxPool", layers.conv("x", 16, 8, 3), kernel_shape=[2, 2], strides=[2, 2])
+    right = layers.conv("x", 16, 8, 1, strides=[2, 2])
+    joined = layers.add("Concat", left, right, axis=1)
+    _check(layers, layers.conv(joined, 16, 32, 1), tmp_path, 3)
+
+
+def test_an_image_is_filled_up_and_depthwise_convolutions_stay_floats(tmp_path: Path) -> None:
+    layers = Layers(1, 3, 8, 8)
+    first = layers.add("Relu", layers.conv("x", 16, 3, 3))
+    depthwise = layers.add("Relu", layers.conv(first, 16, 16, 3, group=16))
+    _check(layers, layers.conv(depthwise, 16, 16, 1), tmp_path, 2)

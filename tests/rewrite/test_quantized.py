@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+
+from tests.relay_modules import graph, var
+from tvm_fusionx.ecg import to_relay
+from tvm_fusionx.frontend.converters.elementwise import round_half_even
+from tvm_fusionx.rewrite.quantized import (
+    ROUND_EVEN,
+    IntegerTypes,
+    drop_requantizations,
+    multiply_integers,
+    pool_integers,
+    round_by_instruction,
+)
+from tvm_fusionx.schedules.rounding import register_rounding
+
+TYPES = {
+    "unsigned": IntegerTypes("uint8", "int8"),
+    "signed": IntegerTypes("int8", "int8"),
+    "wide": IntegerTypes("int16", "int16"),
+}
+
+SCALE = 0.5
+
+
+def _integers(dtype: str, *shape: int) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    generator = np.random.default_rng(0)
+    return generator.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def _dequantized(x: Any, scale: Any, zero: Any, axis: int = -1) -> Any:
+    parameters = (
+        relay.const(np.asarray(scale, "float32")),
+        relay.const(np.asarray(zero, "int32")),
+    )
+    return relay.qnn.op.dequantize(x, *parameters, axis=axis)
+
+
+def _weights(*shape: int, dtype: str = "int8", zero: int = 0) -> Any:
+    # Powers of two: products of scales are exact, so the whole result is.
+    scales = np.exp2(-np.arange(shape[0], dtype="float32"))
+    integers = relay.const(_integers(dtype, *shape) // (2 if zero else 1))
+    return _dequantized(integers, scales, [zero] * shape[0], axis=0)
+
+
+def _dense(dtype: str, zero: int) -> Any:
+    return relay.nn.dense(_dequantized(var("x", 3, 8, dtype=dtype), SCALE, zero), _weights(4, 8))
+
+
+def _conv(dtype: str, zero: int) -> Any:
+    image = _dequantized(var("x", 1, 8, 5, 5, dtype=dtype), SCALE, zero)
+    return relay.nn.conv2d(image, _weights(4, 8, 3, 3), padding=(1, 0, 1, 2))
+
+
+def _moved(dtype: str, zero: int) -> Any:
+    x = relay.reshape(_dequantized(var("x", 1, 8, 3, dtype=dtype), SCALE, zero), (8, 3))
+    scales = np.exp2(-np.arange(4, dtype="float32"))
+    weights = _dequantized(relay.const(_integers("int8", 8, 4)), scales, [0] * 4, axis=1)
+    return relay.nn.dense(relay.transpose(x), relay.transpose(weights))
+
+
+def _run(function: Any, x: np.ndarray) -> np.ndarray:
+    library = relay.build(tvm.IRModule.from_expr(function), "llvm")
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    executor.set_input("x", x)
+    executor.run()
+    result: np.ndarray = executor.get_output(0).numpy()
+    return result
+
+
+def _replaced(expr: Any, types: IntegerTypes = TYPES["unsigned"]) -> tuple[int, Any]:
+    found = graph(expr)
+    return multiply_integers(found, types, lambda node: None), found
+
+
+@pytest.mark.parametrize("types", TYPES.values(), ids=TYPES)
+@pytest.mark.parametrize("make", [_dense, _conv, _moved])
+@pytest.mark.parametrize(("dtype", "zero"), [("uint8", 7), ("int8", -3), ("uint8", 0)])
+def test_products_are_the_same_to_the_last_bit(
+    types: IntegerTypes, make: Any, dtype: str, zero: int
+) -> None:
+    expr = make(dtype, zero)
+    count, changed = _replaced(expr, types)
+    assert count == 1
+    (product,) = (node for node in changed.calls() if node.op in ("nn.dense", "nn.conv2d"))
+    assert [value.dtype for value in product.operands] == [types.data, types.weights]
+    assert product.outputs[0].dtype == "int32"
+    (variable,) = relay.analysis.free_vars(expr)
+    x = _integers(dtype, *(int(extent) for extent in variable.type_annotation.shape))
+    assert np.array_equal(_run(to_relay(changed), x), _run(relay.Function([variable], expr), x))
+    assert multiply_integers(changed, types, lambda node: None) == 0
+
+
+def _bytes(*shape: int) -> Any:
+    return _dequantized(var("x", *shape, dtype="uint8"), SCALE, 0)
+
+
+@pytest.mark.parametrize(
+    ("expr", "because"),
+    [
+        (relay.nn.dense(var("x", 3, 8), _weights(4, 8)), "data is not dequantized"),
+        (relay.nn.dense(_bytes(3, 8), var("w", 4, 8)), "weights are not dequantized"),
+        (
+            relay.nn.dense(_bytes(3, 8), _dequantized(var("w", 4, 8, dtype="int8"), 1, 0)),
+            "weights are not constant",
+        ),
+        (
+            relay.nn.dense(
+                _dequantized(var("x", 3, 8, dtype="uint8"), [SCALE] * 8, [0] * 8), _weights(4, 8)
+            ),
+            "scale for each channel",
+        ),
+        (
+            relay.nn.dense(_bytes(3, 8), _weights(4, 8, dtype="uint8", zero=200)),
+            "less their zero point",
+        ),
+        (
+            relay.nn.dense(
+                _bytes(3, 8),
+                _dequantized(relay.const(_integers("int8", 4, 8)), range(1, 9), [0] * 8, axis=1),
+            ),
+            "several scales for one output channel",
+        ),
+        (
+            relay.nn.dense(_dequantized(var("x", 3, 8, dtype="int32"), SCALE, 0), _weights(4, 8)),
+            "dequantized from int32",
+        ),
+        (relay.nn.dense(_bytes(3, 40000), _weights(4, 40000)), "may not fit"),
+        (
+            relay.nn.dense(
+                relay.qnn.op.dequantize(
+                    var("x", 3, 8, dtype="uint8"), var("s"), relay.const(0, "int32")
+                ),
+                _weights(4, 8),
+            ),
+            "scale is not constant",
+        ),
+    ],
+)
+def test_reasons_to_stay_a_product_of_floats(
+    expr: Any, because: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("DEBUG", "tvm_fusionx.rewrite.quantized"):
+        assert _replaced(expr)[0] == 0
+    assert because in caplog.text
+
+
+def test_a_product_without_a_kernel_stays(caplog: pytest.LogCaptureFixture) -> None:
+    found = graph(_dense("uint8", 0))
+    with caplog.at_level("DEBUG", "tvm_fusionx.rewrite.quantized"):
+        assert multiply_integers(found, TYPES["unsigned"], lambda node: "no kernel") == 0
+    assert "no kernel" in caplog.text
+
+
+def test_roundings_that_are_spelled_out_become_one_operator() -> None:
+    register_rounding()
+    found = graph(round_half_even(var("x", 4), "float32"))
+    assert round_by_instruction(found) == 1
+    assert [node.op for node in found.calls()] == [ROUND_EVEN]
+    assert round_by_instruction(found) == 0
+
+
+def test_other_choices_are_no_roundings() -> None:
+    x = var("x", 4)
+    low = relay.floor(x)
+    half = relay.const(0.5)
+    found = graph(relay.where(relay.greater(x - low, half), low + relay.const(1.0), low))
+    before = [node.op for node in found.calls()]
+    assert round_by_instruction(found) == 0
+    assert [node.op for node in found.calls()] == before
+
+
+def _quantized(x: Any, scale: float, zero: int) -> Any:
+    register_rounding()
+    rounded = relay.Call(relay.op.get(ROUND_EVEN), [x / relay.const(scale)])
+    return relay.cast(relay.clip(rounded + relay.const(float(zero)), 0, 255), "uint8")
+
+
+def _pooled(zero: int) -> Any:
+    image = _dequantized(var("x", 1, 2, 4, 4, dtype="uint8"), SCALE, zero)
+    return relay.nn.max_pool2d(image, (3, 3), padding=(1, 1))
+
+
+def test_maxima_are_of_integers() -> None:
+    expr = _pooled(5)
+    found = graph(expr)
+    assert pool_integers(found) == 1
+    assert [node.op for node in found.calls()] == ["nn.max_pool2d", "qnn.dequantize"]
+    assert pool_integers(found) == 0
+    x = _integers("uint8", 1, 2, 4, 4)
+    (variable,) = relay.analysis.free_vars(expr)
+    assert np.array_equal(_run(to_relay(found), x), _run(relay.Function([variable], expr), x))
+
+
+def test_other_maxima_stay() -> None:
+    assert pool_integers(graph(relay.nn.max_pool2d(var("x", 1, 2, 4, 4), (2, 2)))) == 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "dropped"), [(SCALE, 5, 1), (2 * SCALE, 5, 0), (SCALE, 4, 0)]
+)
+def test_quantizations_of_the_same_scale_are_dropped(scale: float, zero: int, dropped: int) -> None:
+    x = _dequantized(var("x", 4, dtype="uint8"), SCALE, 5)
+    found = graph(_quantized(x, scale, zero))
+    assert drop_requantizations(found) == dropped
+    assert (found.calls() == []) == bool(dropped)

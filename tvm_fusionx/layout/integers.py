@@ -1,0 +1,40 @@
+"""Which products have layouts as products of integers."""
+
+from __future__ import annotations
+
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.layout.blocked_convolution import (
+    CONV2D,
+    WEIGHTS,
+    why_not_integer_convolution,
+)
+from tvm_fusionx.layout.blocked_tensor import UNBLOCKED
+from tvm_fusionx.layout.dense import DENSE
+from tvm_fusionx.schedules.cpu import Cpu
+
+
+def why_not_integers(node: Node, cpu: Cpu) -> str | None:
+    """Return why a product of floats has no kernel as one of integers on `cpu`, or None.
+
+    Parameters
+    ----------
+    node
+        A product whose operands may be made of integers.
+    cpu
+        What runs it.
+    """
+    if cpu.dot is None:
+        return "the processor has no instruction for dot products of integers"
+    if node.outputs[0].dtype != "float32":
+        return f"its result is {node.outputs[0].dtype}"
+    if node.op == CONV2D:
+        layouts = node.attrs["data_layout"], node.attrs["kernel_layout"]
+        if layouts != (UNBLOCKED, WEIGHTS) or node.attrs["out_layout"] not in ("", UNBLOCKED):
+            return f"its layouts are {layouts[0]} and {layouts[1]}"
+        return why_not_integer_convolution(node, cpu.dot)
+    if node.op != DENSE:
+        return f"{node.op} of integers has no layout"
+    length = node.operands[0].shape[-1]
+    if length % cpu.dot.depth:
+        return f"its depth of {length} is no multiple of {cpu.dot.depth}"
+    return None

@@ -1,0 +1,65 @@
+"""Multiply the integers of a quantized model as integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.layout.integers import why_not_integers
+from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.rewrite.quantized import (
+    IntegerTypes,
+    drop_requantizations,
+    multiply_integers,
+    pool_integers,
+    round_by_instruction,
+)
+from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, is_cpu
+from tvm_fusionx.schedules.rounding import register_rounding
+
+
+@tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.RewriteQuantized")
+@dataclass(frozen=True)
+class RewriteQuantized:
+    """Multiply dequantized integers as integers, where the target has an instruction for it.
+
+    Comes before `RewriteGraph`, whose laws would move scales into weights.
+
+    Before::
+
+        nn.dense(qnn.dequantize(%x, s, z), qnn.dequantize(%w, t, 0))
+
+    After::
+
+        %0 = nn.dense(%x, %w, out_dtype="int32");
+        multiply(cast(subtract(%0, z * sum(%w)), "float32"), s * t)
+    """
+
+    target: Any
+    """What the products run on; on another target than a CPU they stay products of floats."""
+
+    def transform_module(self, mod: Any, ctx: Any) -> Any:
+        """Return the module with products of integers."""
+        target = resolve_target(self.target)
+        if not is_cpu(target):
+            return mod
+        cpu = describe_cpu(target)
+        register_rounding()
+
+        def rewrite(_: str, graph: Graph) -> Any:
+            steps = (round_by_instruction, pool_integers, drop_requantizations)
+            changes = sum(step(graph) for step in steps) + _multiply(graph, cpu)
+            return to_relay(graph) if changes else None
+
+        return transform_graphs(mod, rewrite)
+
+
+def _multiply(graph: Graph, cpu: Cpu) -> int:
+    if cpu.dot is None:
+        return 0
+    types = IntegerTypes(cpu.dot.data, cpu.dot.weights)
+    return multiply_integers(graph, types, lambda node: why_not_integers(node, cpu))
