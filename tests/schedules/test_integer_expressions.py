@@ -87,4 +87,4 @@ def test_kernels_use_the_instruction(target: str, kind: str) -> None:
     expr = _dense(types, (16, 32), 64) if kind == "dense" else _conv(types, (1, 16, 8, 8), 32, 3)
     library, _ = _build(expr, target)
     assembly = library.lib.get_source("asm")
-    assert len(re.findall(rf"^\s+{PROCESSORS[target][0]}\s", assembly, re.MULTILINE)) > 1
+    assert len(re.findall(rf"\b{PROCESSORS[target][0]}\s", assembly)) > 1

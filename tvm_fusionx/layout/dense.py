@@ -63,7 +63,8 @@ def why_not_pack(node: Node, cpu: Cpu) -> str | None:
         return reason
     columns = node.outputs[0].shape[-1]
     width = panel_width(columns, _rows(node), cpu)
-    if -columns % width > MOST_PADDING * columns:
+    # Unpacked, a product of integers has no instruction: any padding costs less.
+    if node.outputs[0].dtype != SUM and -columns % width > MOST_PADDING * columns:
         return f"{columns} columns are too few for a panel of {width}"
     return None
 
