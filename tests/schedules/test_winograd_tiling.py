@@ -9,6 +9,8 @@ from tests.schedules.winograd_convolution import problem
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
 from tvm_fusionx.schedules.winograd_tiling import (
+    CACHED_BYTES,
+    FLOAT_BYTES,
     Cut,
     best_cut,
     column_choices,
@@ -74,3 +76,11 @@ def test_a_quarter_of_the_products_is_not_a_quarter_of_the_time() -> None:
 def test_partial_tiles_of_registers_cost_a_whole_one() -> None:
     sized = problem(64, 56, 4)
     assert product_cycles(sized, Cut(11, 1, 5)) == product_cycles(sized, Cut(15, 1, 5))
+
+
+@pytest.mark.parametrize(("channels", "size"), [(64, 280), (64, 224), (128, 138)])
+def test_the_buffers_of_all_tasks_stay_in_the_last_level_cache(channels: int, size: int) -> None:
+    sized = problem(channels, size, 4)
+    cut = best_cut(sized, AVX512)
+    held = sized.filtering.points * cut.tiles * (sized.in_channels + sized.panel) * FLOAT_BYTES
+    assert AVX512.cores * held <= CACHED_BYTES

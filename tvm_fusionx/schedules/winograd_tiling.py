@@ -41,7 +41,8 @@ WEIGHT_CYCLES = 1.0
 EXPOSED_SHARE = 0.5
 
 # Weights of one layer beyond this share of the last-level cache come from memory on each run: the
-# other layers displace them. Half of the 32 MB of a Zen or a Xeon's slice of eight cores.
+# other layers displace them. So do the buffers of all tasks that run at once. Half of the 32 MB of
+# a Zen or a Xeon's slice of eight cores.
 CACHED_BYTES = 16 << 20
 # Measured on Zen 4, for each core of two reading at once.
 MEMORY_BYTES_A_CYCLE = 4.0
@@ -165,6 +166,10 @@ def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     streamed = problem.weight_bytes / cut.panel_tasks
     if wide > cpu.l2_bytes:
         streamed += panels * wide
+    narrow = points * cut.tiles * problem.panel * FLOAT_BYTES
+    if cpu.cores * (wide + narrow) > CACHED_BYTES:
+        # Written to memory, and read for each panel: no cache holds a task's buffers.
+        transforms += ((1 + panels) * wide + 2 * panels * narrow) / MEMORY_BYTES_A_CYCLE
     stream = streamed / STREAM_BYTES_A_CYCLE
     uncached = max(0, problem.weight_bytes - CACHED_BYTES) / MEMORY_BYTES_A_CYCLE / MEMORY_READERS
     both = max(product, stream) + min(product, stream) * EXPOSED_SHARE
