@@ -32,6 +32,20 @@ def test_rows_of_any_length(columns: int) -> None:
     assert_close([out.numpy()], [2 * data.sum(axis=1)], REASSOCIATING)
 
 
+def test_gathered_rows() -> None:
+    table, ids = te.placeholder((9, 40), name="table"), te.placeholder((5,), "int32", "ids")
+    k = te.reduce_axis((0, 40), name="k")
+    total = te.compute((5,), lambda i: te.sum(table[ids[i], k], axis=k), name="total")
+    func = te.create_prim_func([table, ids, total], index_dtype_override="int64")
+    func = split_lane_reductions(func, LANES)
+    assert [block.name_hint for block in collect_blocks(func)] == ["total_lanes", "total"]
+    data = np.random.default_rng(0).standard_normal((9, 40)).astype("float32")
+    rows = np.asarray([8, 0, 3, 3, 1], "int32")
+    out = tvm.nd.array(np.zeros(5, "float32"))
+    tvm.build(func, "llvm")(tvm.nd.array(data), tvm.nd.array(rows), out)
+    assert_close([out.numpy()], [data[rows].sum(axis=1)], REASSOCIATING)
+
+
 def test_a_kept_stage_is_left_alone() -> None:
     func = _row_sums(3, 64)
     assert split_lane_reductions(func, LANES, keep=frozenset(["total"])).same_as(func)

@@ -76,7 +76,10 @@ def why_not_split(stage: Stage, lanes: int) -> str | None:
     if not any(last in variables_of(load.indices[-1]) for load in loads):
         return "nothing is read contiguously along the reduced axis"
     spatial = {it.var for it in stage.iters if not it.is_reduction and it.extent > 1}
-    if any(spatial & variables_of(load.indices[-1]) for load in loads if len(load.indices) > 0):
+    reduced = {it.var for it in stage.iters if it.is_reduction}
+    # What the whole row shares, such as the number of a gathered row, may lie any way.
+    moving = [load for load in loads if any(reduced & variables_of(at) for at in load.indices)]
+    if any(spatial & variables_of(load.indices[-1]) for load in moving):
         return "an operand is contiguous along an axis that is kept"
     return None
 
