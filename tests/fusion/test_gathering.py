@@ -9,6 +9,7 @@ from tests.depthwise_pairs import bias, blocked_image, depthwise, hard_swish, po
 from tests.fusion.planned import blocks
 from tests.relay_modules import const, graph, var
 from tests.schedules.winograd_convolution import filtered, frames_beside
+from tvm_fusionx.frontend.converters.activations import tanh_of_softplus
 from tvm_fusionx.fusion import Limits, PlannerOptions
 from tvm_fusionx.fusion.gathering import MOST_OPERATORS, are_gathered, is_channel_pool, moves_by_one
 from tvm_fusionx.fusion.partition import Partition
@@ -176,6 +177,16 @@ def test_an_epilogue_stays_with_its_convolution_when_its_result_is_a_piece() -> 
     joined = pointwise(_joined(*pieces), CHANNELS * 2, CHANNELS)
     epilogue = ("nn.contrib_conv2d_NCHWc", "add", "nn.leaky_relu")
     assert blocks(joined) == [epilogue, epilogue, ("concatenate", "nn.contrib_conv2d_NCHWc")]
+
+
+def test_an_epilogue_of_many_operators_stays_with_its_convolution() -> None:
+    def mish(value: relay.Expr) -> relay.Expr:
+        return value * tanh_of_softplus(value, "float32")
+
+    images = (image, blocked_image(CHANNELS, ROWS, ROWS, name="another"))
+    pieces = [mish(_convolution(each) + bias(CHANNELS)) for each in images]
+    made = blocks(pointwise(_joined(*pieces), CHANNELS * 2, CHANNELS))
+    assert [block[0] for block in made] == ["nn.contrib_conv2d_NCHWc"] * 2 + ["concatenate"]
 
 
 def test_work_stays_out_of_movements_that_a_window_gathers() -> None:

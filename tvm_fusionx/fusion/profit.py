@@ -155,17 +155,31 @@ def _why_not_expanded(candidate: Candidate) -> Refusal | None:
 
 
 def _followed_contraction(candidate: Candidate) -> Node | None:
-    """Return a contraction that only the producer reads, so that its kernel can do the work.
+    """Return a contraction that only the producer's work follows, so that its kernel can do it.
 
     That kernel stores what it computes, of one extent: it could not hold what the producer would
-    be a part of once its values have been put into a larger tensor.
+    be a part of once its values have been put into a larger tensor. What lies between the two may
+    still be units of their own.
     """
-    members = set(candidate.producer.nodes)
-    for value in [value for node in candidate.producer.nodes for value in node.operands]:
-        users = candidate.partition.users(value.node)
-        if is_contraction(value.node) and all(user in members for user in users):
-            return value.node
-    return None
+    last = frozenset(candidate.producer.nodes)
+    extent = max(node.outputs[0].elements for node in last)
+    members, following = set(last), list(last)
+    contractions = []
+    for node in following:
+        for value in node.operands:
+            above, is_whole = value.node, value.type.elements == extent
+            if is_contraction(above) and (is_whole or node in last):
+                contractions.append(above)
+            elif above not in members and is_whole and is_elementwise(above):
+                members.add(above)
+                following.append(above)
+
+    def is_read_here_only(node: Node) -> bool:
+        return all(user in members for user in candidate.partition.users(node))
+
+    if not all(map(is_read_here_only, members - last)):
+        return None
+    return next(filter(is_read_here_only, contractions), None)
 
 
 def _is_expensive(node: Node) -> bool:
