@@ -27,8 +27,10 @@ from tests.schedules.blocked_blocks import as_block, unscheduled
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.records import FORMAT_VERSION
+from tvm_fusionx.records.record import TRACE_VERSION
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target, schedule, target_key
+from tvm_fusionx.schedules.traced import trace_text
 
 RESOLVED = resolve_target(TARGET)
 
@@ -172,6 +174,32 @@ def test_a_record_sets_the_knobs(tmp_path: Path) -> None:
         with lowering(TARGET, records) as log:
             relay.build(as_block(body), RESOLVED)
         assert log.entries[0].knobs["tile_rows"] == 2
+
+
+def test_a_record_may_hold_a_schedule_of_tvms_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = relay.nn.matmul(var("x", 8, 6), var("w", 6, 32))
+    sch = tvm.tir.Schedule(tvm.IRModule({"main": unscheduled(body)}))
+    (block,) = sch.get_child_blocks(sch.get_block("root"))
+    _, columns, _ = sch.get_loops(block)
+    sch.vectorize(sch.split(columns, [None, 8])[1])
+    traced = {"version": TRACE_VERSION, "template": "tvm", "trace": trace_text(sch.trace)}
+    path = _write(tmp_path / "tuned.jsonl", _record(body) | traced)
+    with lowering(TARGET, path) as log:
+        library = relay.build(as_block(body), RESOLVED)
+    assert [(each.template, each.fallback_reason) for each in log.entries] == [("tvm", None)]
+    inputs = inputs_of(module(body))
+    assert_close(run_once(library, inputs), run_plain(module(body), inputs), REASSOCIATING)
+
+    # The trace of another block, under this one's name.
+    relu = relay.nn.relu(var("x", 4, 8))
+    _write(path, _record(relu) | traced)
+    with lowering(TARGET, path) as log:
+        relay.build(_relu_block(), RESOLVED)
+    assert log.entries[0].template == "rows"
+    assert "does not fit the block" in (log.entries[0].fallback_reason or "")
+    assert [each.levelname for each in caplog.records if "does not fit" in each.message]
 
 
 def test_the_share_of_the_records_is_logged_in_one_line(

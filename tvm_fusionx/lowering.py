@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from tvm_fusionx._tvm import (
 )
 from tvm_fusionx._tvm_executors import changed_executors, without_planned_images
 from tvm_fusionx.records import Record, coverage_text, load_records
-from tvm_fusionx.schedules import Scheduled, resolve_target, schedule
+from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target, schedule
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
@@ -50,6 +50,7 @@ from tvm_fusionx.schedules.sharing import (
     share_kernels,
 )
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
+from tvm_fusionx.schedules.traced import schedule_by_trace
 from tvm_fusionx.schedules.winograd_expression import register_winograd
 
 logger = logging.getLogger(__name__)
@@ -137,10 +138,7 @@ class _Session:
             if tvm.ir.structural_equal(known, func) and _constants(known) == _constants(func):
                 return scheduled
         record = self.records.get(str(digest))
-        if record is None:
-            scheduled = schedule(func, self.target)
-        else:
-            scheduled = schedule(func, self.target, record.knobs, record.template)
+        scheduled = self._by_record(func, record) if record else schedule(func, self.target)
         self._done.setdefault(digest, []).append((func, scheduled))
         return scheduled
 
@@ -148,6 +146,18 @@ class _Session:
         """Tell whether candidates for `func`, a block not yet scheduled, were measured."""
         record = self.records.get(block_hash(func)) if self.records else None
         return record is not None and record.trials > 0
+
+    def _by_record(self, func: Any, record: Record) -> Scheduled:
+        if not record.trace:
+            return schedule(func, self.target, record.knobs, record.template)
+        try:
+            return schedule_by_trace(func, record.trace)
+        except UnschedulableError as error:
+            reason = f"its record: {error}"
+            logger.warning("block %s: %s", record.name or record.hash, reason)
+            scheduled = schedule(func, self.target)
+            reasons = [reason, *filter(None, [scheduled.fallback_reason])]
+            return replace(scheduled, fallback_reason="; ".join(reasons))
 
     def device_kernels(self, mod: Any) -> Any:
         """Return the device kernels that differ; TVM makes these before the host's functions."""

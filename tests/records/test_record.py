@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tvm_fusionx.errors import RecordError
-from tvm_fusionx.records.record import Record, parse_record
+from tvm_fusionx.records.record import FORMAT_VERSION, TRACE_VERSION, Record, parse_record
 
 FILE = Path("tuned.jsonl")
 RECORD = Record(
@@ -32,6 +33,15 @@ def test_a_line_holds_the_whole_record() -> None:
     assert parse_record(FILE, 1, RECORD.line()) == RECORD
     assert RECORD.gain == pytest.approx(1.5)
     assert RECORD.is_tuned
+
+
+def test_a_schedule_of_tvms_own_needs_a_reader_that_knows_of_them() -> None:
+    traced = replace(RECORD, template="tvm", knobs={}, trace="{}")
+    row = json.loads(traced.line())
+    assert (row["version"], row["trace"]) == (TRACE_VERSION, "{}")
+    assert parse_record(FILE, 1, traced.line()) == traced
+    assert json.loads(RECORD.line())["version"] == FORMAT_VERSION
+    assert "trace" not in json.loads(RECORD.line())
 
 
 def test_unknown_times_stay_unknown() -> None:

@@ -44,6 +44,16 @@ def test_the_newest_record_of_a_block_counts_and_the_devices_own_first(tmp_path:
     assert load_records(None, RESOLVED) == {}
 
 
+def test_schedules_of_another_tvm_are_refused(tmp_path: Path) -> None:
+    trace = '{"tvm": "0.11.0", "trace": [[], []]}'
+    traced = replace(OLD, template="tvm", knobs={}, trace=trace)
+    write_records(tmp_path, [traced])
+    assert read_records(tmp_path) == [traced]
+    with pytest.raises(RecordError, match=r"a trace of TVM 0\.11\.0"):
+        load_records(tmp_path, RESOLVED)
+    assert differing_records([OLD], [traced]) == [(OLD, traced)]
+
+
 def test_records_of_another_target_are_refused(tmp_path: Path) -> None:
     write_records(tmp_path, [replace(OLD, target="llvm cortex-a53")])
     with pytest.raises(RecordError, match="cortex-a53"):

@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tvm
 
-from tests.tuning.small_tasks import LOCAL, dense_task, made_up_task
+from tests.tuning.small_tasks import LOCAL, dense_task, made_up_task, relu_task
+from tvm_fusionx.schedules.traced import trace_text
 from tvm_fusionx.tuning import build_candidates
 from tvm_fusionx.tuning.build_candidates import (
     BUILD_FAILED,
@@ -14,6 +16,7 @@ from tvm_fusionx.tuning.build_candidates import (
     CandidateBuilder,
     last_line,
 )
+from tvm_fusionx.tuning.task import TRACE
 
 
 def test_candidates_become_libraries(tmp_path: Path) -> None:
@@ -49,6 +52,21 @@ def test_a_compiler_that_fails_is_an_outcome(
     task = dense_task()
     (made,) = CandidateBuilder(LOCAL, tmp_path, workers=0).build(task, [task.space.default])
     assert (made.failure, made.detail) == (BUILD_FAILED, "LLVM is out of registers")
+
+
+def test_a_schedule_of_tvms_own_is_a_candidate_too(tmp_path: Path) -> None:
+    task = relu_task()
+    builder = CandidateBuilder(LOCAL, tmp_path, workers=0)
+    sch = tvm.tir.Schedule(tvm.IRModule({"main": task.func}))
+    rows, _ = sch.get_loops(sch.get_child_blocks(sch.get_block("root"))[0])
+    sch.parallel(rows)
+    text = trace_text(sch.trace)
+    wrong = text.replace(tvm.__version__, "0.11.0", 1)
+    made, refused = builder.build(task, [{TRACE: text}, {TRACE: wrong}])
+    assert (made.failure, made.path.is_file()) == (None, True)
+    assert made.kernel == str(tvm.ir.structural_hash(sch.mod["main"]))
+    assert refused.failure == INVALID
+    assert "0.11.0" in refused.detail
 
 
 @pytest.mark.slow

@@ -15,7 +15,13 @@ def test_the_budget_is_trials_or_time() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"tuner": "oracle"}, {"algorithm": "magic"}, {"trials": 0}, {"budget_seconds": -1.0}],
+    [
+        {"tuner": "oracle"},
+        {"algorithm": "magic"},
+        {"space": "outer"},
+        {"trials": 0},
+        {"budget_seconds": -1.0},
+    ],
 )
 def test_wrong_settings(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong)).replace("algorithm", "search")):

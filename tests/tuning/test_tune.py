@@ -13,13 +13,14 @@ import tvm
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of
 from tests.tuning.small_tasks import RESOLVED, small_model
 from tvm_fusionx.devices import Device
-from tvm_fusionx.errors import DeviceLostError, RecordError
+from tvm_fusionx.errors import DeviceLostError, RecordError, TuningError
 from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.records import own_file, read_records
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import target_key
 from tvm_fusionx.tuning import finals
 from tvm_fusionx.tuning.session import Session
+from tvm_fusionx.tuning.task import TRACE
 from tvm_fusionx.tuning.tune import device_fingerprint, journal_path, tune
 
 BRIEF: dict[str, Any] = {"workers": 0, "batch": 4, "rounds": 3, "finalists": 1, "trials": 6}
@@ -91,6 +92,53 @@ def test_winners_that_do_not_help_the_whole_model_are_not_kept(
     records = read_records(own_file(tmp_path))
     assert sum(record.knobs != defaults[record.hash] for record in records) == winners
     assert next(asked, None) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("space", ["tvm", "both"])
+def test_schedules_of_tvms_own_are_found_kept_and_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, space: str
+) -> None:
+    def won(bench: Any, task: Any, paths: Any, *_: Any) -> Any:
+        return [(2.0,) * 3] + [(1.0,) * 3] * (len(paths) - 1)
+
+    outputs = [[np.ones(3, "float32")]] * 2
+    monkeypatch.setattr(finals, "compare_kernels", won)
+    monkeypatch.setattr(finals, "compare_models", lambda *_: (FASTER, outputs))
+    best = Session.best_choices
+    monkeypatch.setattr(Session, "best_choices", lambda self, task: _traced(self, task, best))
+    mod = small_model()
+    options = BRIEF | {"trials": 16, "space": space}
+    report = tune(mod, "local", records=tmp_path, **options)
+    assert report.trials == 16
+    tried = [row["knobs"] for row in _rows(tmp_path) if row.get("event") == "start"]
+    assert any(TRACE in each for each in tried)
+    assert any(TRACE not in each and each for each in tried)
+    won_traces = [record for record in read_records(own_file(tmp_path)) if record.trace]
+    assert won_traces
+    assert {record.template for record in won_traces} == {"tvm"}
+    built = build_fused(mod, RESOLVED, records=tmp_path)
+    assert {
+        entry.key: entry.fallback_reason for entry in built.log.entries if entry.template == "tvm"
+    } == {record.hash: None for record in won_traces}
+    inputs = inputs_of(mod)
+    untuned = build_fused(mod, RESOLVED)
+    assert_close(run_once(built.library, inputs), run_once(untuned.library, inputs), REASSOCIATING)
+
+
+def _traced(session: Session, task: Any, best: Any) -> list[Any]:
+    """Return a schedule of TVM's that ran, whatever it took; else what was best."""
+    ran = [
+        choice
+        for _, choice, outcome in session.journal.outcomes(task.key)
+        if TRACE in choice and outcome.failure is None
+    ]
+    return ran[:1] or best(session, task)
+
+
+def test_tvms_space_is_for_processors(tmp_path: Path) -> None:
+    with pytest.raises(TuningError, match="a CPU target"):
+        tune(small_model(), "pocl", records=tmp_path, space="tvm")
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # As in the tuning room, which needs TVM.
 TUNERS = ("metaschedule", "autotvm")
 ALGORITHMS = ("xgb", "ga", "random", "grid")
+SPACES = ("fusionx", "tvm", "both")
 
 SHOWN_BLOCKS = 20
 
@@ -41,6 +42,13 @@ SHOWN_BLOCKS = 20
     default=ALGORITHMS[0],
     show_default=True,
     help="How AutoTVM searches.",
+)
+@click.option(
+    "--space",
+    type=click.Choice(SPACES),
+    default=SPACES[0],
+    show_default=True,
+    help="What is searched: our templates' knobs, TVM's own schedules, or both in turns.",
 )
 @click.option(
     "--trials", type=click.IntRange(min=1), help="Candidates to measure; 200 without a budget."
@@ -75,6 +83,7 @@ def command(
     target: str | None,
     tuner: str,
     algorithm: str,
+    space: str,
     trials: int | None,
     budget: float | None,
     only: tuple[str, ...],
@@ -132,6 +141,7 @@ def command(
             watch=bar,
             tuner=tuner,
             algorithm=algorithm,
+            space=space,
             trials=trials,
             budget_seconds=budget,
             seed=seed,

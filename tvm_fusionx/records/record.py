@@ -12,6 +12,8 @@ from typing import Any
 from tvm_fusionx.errors import RecordError
 
 FORMAT_VERSION = 1
+# Of records with a trace, which a reader of the first version would take for a template.
+TRACE_VERSION = 2
 
 # What a line cannot do without; the rest tells where the choice comes from.
 RECORD_FIELDS = ("version", "target", "hash", "template", "knobs")
@@ -69,6 +71,10 @@ class Record:
     versions: str = ""
     """Versions the kernel's code depends on."""
 
+    trace: str = ""
+    """The schedule as ``tvm_fusionx.schedules.traced`` writes it, where TVM's own space was
+    searched; the template is then "tvm", without knobs."""
+
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Fields that this version does not know, kept when the record is written again."""
 
@@ -90,8 +96,11 @@ class Record:
 
     def line(self) -> str:
         """Return the record as one line of JSON."""
-        row = {"version": FORMAT_VERSION} | asdict(self)
+        version = TRACE_VERSION if self.trace else FORMAT_VERSION
+        row = {"version": version} | asdict(self)
         extra = row.pop("extra")
+        if not self.trace:
+            del row["trace"]
         for name in ("seconds", "default_seconds"):
             row[name] = row[name] if math.isfinite(row[name]) else None
         return json.dumps(row | dict(extra), sort_keys=True)
@@ -111,15 +120,17 @@ def parse_record(file: Path, number: int, line: str) -> Record:
         if missing:
             raise KeyError(*missing)
         version = row.pop("version")
-        if version != FORMAT_VERSION:
+        if version not in (FORMAT_VERSION, TRACE_VERSION):
             raise ValueError(f"format version {version!r}")
         known = {name: row.pop(name) for name in Record.__dataclass_fields__ if name in row}
+        if version == TRACE_VERSION and not known.get("trace"):
+            raise KeyError("trace")
         return _typed(known, row)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         shown = line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "..."
         raise RecordError(
             f"tuning records {file}, line {number}",
-            expected=f"a JSON object of format version {FORMAT_VERSION} with "
+            expected=f"a JSON object of format version {FORMAT_VERSION} or {TRACE_VERSION} with "
             + ", ".join(RECORD_FIELDS),
             found=f"{shown!r} ({type(error).__name__}: {error})",
             next_step="Remove the damaged line, or tune again.",
@@ -127,7 +138,7 @@ def parse_record(file: Path, number: int, line: str) -> Record:
 
 
 def _typed(row: dict[str, Any], extra: dict[str, Any]) -> Record:
-    for name in ("target", "hash", "template", "device", "name", "tuner", "versions"):
+    for name in ("target", "hash", "template", "device", "name", "tuner", "versions", "trace"):
         if name in row:
             row[name] = str(row[name])
     row["knobs"] = {str(name): int(value) for name, value in row["knobs"].items()}

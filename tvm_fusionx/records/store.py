@@ -13,6 +13,7 @@ from tvm_fusionx.errors import RecordError
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.records.record import Record, parse_record
 from tvm_fusionx.schedules import target_key
+from tvm_fusionx.schedules.traced import why_not_readable
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,8 @@ def load_records(
     Raises
     ------
     RecordError
-        When nothing can be read at `path`, a line is damaged, or every record is of another target.
+        When nothing can be read at `path`, a line is damaged, every record is of another target, or
+        one holds a schedule of another TVM.
     """
     if path is None:
         return {}
@@ -97,6 +99,15 @@ def load_records(
             found=f"only records for {sorted({record.target for record in everything})}",
             next_step="Tune for this target, or build for the target the records are for.",
         )
+    for record in ours:
+        problem = why_not_readable(record.trace) if record.trace else None
+        if problem is not None:
+            raise RecordError(
+                f"tuning records {path}, block {record.name or record.hash}",
+                expected="a schedule that this TVM can apply",
+                found=problem,
+                next_step="Tune again with this TVM, or drop it: `fusionx records prune`.",
+            )
     devices = {record.device for record in ours}
     if device is None and len(devices) > 1:
         logger.info("tuning records %s are of %d devices: the newest count", path, len(devices))
@@ -160,8 +171,8 @@ def differing_records(
     ]
 
 
-def _choice(record: Record) -> tuple[str, dict[str, int]]:
-    return record.template, dict(record.knobs)
+def _choice(record: Record) -> tuple[str, dict[str, int], str]:
+    return record.template, dict(record.knobs), record.trace
 
 
 def prune_records(

@@ -41,6 +41,8 @@ def export_records(
 ) -> int:
     """Write the records of `target` as a log of TVM's; return their number.
 
+    Those that hold a schedule of TVM's own in place of knobs are left out.
+
     Parameters
     ----------
     path
@@ -57,7 +59,7 @@ def export_records(
     """
     everything = list(records)
     key = target_key(target)
-    ours = [record for record in everything if record.target == key]
+    ours = [record for record in everything if record.target == key and not record.trace]
     if not ours:
         raise RecordError(
             "tuning records to export",

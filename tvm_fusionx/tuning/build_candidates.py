@@ -17,10 +17,11 @@ from tvm.contrib.popen_pool import PopenPoolExecutor, StatusKind
 
 from tvm_fusionx.devices import Device, export_kernel
 from tvm_fusionx.lowering import compile_kernel
-from tvm_fusionx.schedules import schedule
+from tvm_fusionx.schedules import Scheduled, UnschedulableError, schedule
 from tvm_fusionx.schedules.gpu.textures import texture_parameters
+from tvm_fusionx.schedules.traced import schedule_by_trace
 from tvm_fusionx.threads import usable_cores
-from tvm_fusionx.tuning.task import Choice, Task
+from tvm_fusionx.tuning.task import TRACE, Choice, Task
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +132,12 @@ def _build_one(job: tuple[Any, ...]) -> Answer:
     """Schedule, compile and link one candidate."""
     func, template, choice, symbol, device, seen, path = job
     target: tvm.target.Target = device.tvm_target()
-    scheduled = schedule(func, target, choice, template)
+    try:
+        scheduled = _scheduled(func, target, choice, template)
+    except UnschedulableError as error:
+        return INVALID, str(error), "", {}
+    if TRACE in choice:
+        template, choice = scheduled.template, {}
     if scheduled.template != template or scheduled.fallback_reason is not None:
         return INVALID, scheduled.fallback_reason or f"served by {scheduled.template}", "", {}
     if any(scheduled.knobs.get(name) != value for name, value in choice.items()):
@@ -144,6 +150,12 @@ def _build_one(job: tuple[Any, ...]) -> Answer:
     except Exception as error:  # whatever the compiler raises is the outcome
         return BUILD_FAILED, last_line(error), "", {}
     return None, "", kernel, texture_parameters(scheduled.func)
+
+
+def _scheduled(func: Any, target: tvm.target.Target, choice: Choice, template: str) -> Scheduled:
+    if TRACE in choice:
+        return schedule_by_trace(func, str(choice[TRACE]))
+    return schedule(func, target, choice, template)
 
 
 def last_line(error: object) -> str:

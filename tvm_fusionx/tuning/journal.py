@@ -36,7 +36,7 @@ INTERRUPTED = "interrupted"
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-TrialKey = tuple[str, str, tuple[tuple[str, int], ...]]
+TrialKey = tuple[str, str, tuple[tuple[str, Any], ...]]
 """Block, template and choice."""
 
 

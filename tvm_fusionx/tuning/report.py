@@ -10,10 +10,11 @@ from typing import Any
 
 from tvm_fusionx.records import Record
 from tvm_fusionx.report.profile import format_seconds
+from tvm_fusionx.schedules.traced import TRACED
 from tvm_fusionx.tuning.allocation import Progress, least_seconds
 from tvm_fusionx.tuning.comparison import Comparison
 from tvm_fusionx.tuning.peak import Peak
-from tvm_fusionx.tuning.task import Task
+from tvm_fusionx.tuning.task import TRACE, Task
 
 GIGA = 1e9
 NAME_WIDTH = 48
@@ -30,7 +31,7 @@ class TaskResult:
     trials: int
     """Candidates measured."""
 
-    choice: Mapping[str, int]
+    choice: Mapping[str, Any]
     """The values that are kept: the default's unless others were faster in turns with it."""
 
     comparison: Comparison | None = None
@@ -166,6 +167,7 @@ class TuningReport:
         took = format_seconds(result.seconds) if math.isfinite(result.seconds) else "failed"
         if result.is_better and result.comparison is not None:
             said = f"{result.comparison.ratio:.2f}x (spread {result.comparison.spread:.2f})"
+            said += ", by TVM's own schedule" if TRACE in result.choice else ""
         else:
             said = result.reason
         return (
@@ -235,11 +237,13 @@ def record_of(
 ) -> Record:
     """Return the record of a block: of its winner, or of its default's time."""
     task = result.task
+    trace = str(result.choice.get(TRACE, ""))
     return Record(
         target=target,
         hash=task.key,
-        template=task.template,
-        knobs=dict(result.choice),
+        template=TRACED if trace else task.template,
+        knobs={} if trace else dict(result.choice),
+        trace=trace,
         device=device,
         name=task.names[0] if task.names else "",
         shapes=task.shapes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import tvm
 
@@ -16,6 +16,12 @@ METASCHEDULE = "metaschedule"
 TUNERS: tuple[str, ...] = (METASCHEDULE, AUTOTVM)
 ALGORITHMS: tuple[str, ...] = ("xgb", "ga", "random", "grid")
 
+FUSIONX = "fusionx"
+TVM = "tvm"
+BOTH = "both"
+SPACES: tuple[str, ...] = (FUSIONX, TVM, BOTH)
+"""What is searched: the knobs of our templates, TVM's own space, or both in turns."""
+
 FAILED = math.inf
 """What a candidate that failed is told to have taken."""
 
@@ -23,7 +29,7 @@ FAILED = math.inf
 class Search(Protocol):
     """Proposes candidates of one task and learns from what they took."""
 
-    def ask(self, count: int) -> list[dict[str, int]]:
+    def ask(self, count: int) -> list[dict[str, Any]]:
         """Return up to `count` candidates; none when the search is at its end."""
 
     def tell(self, choices: Sequence[Choice], seconds: Sequence[float]) -> None:
@@ -33,22 +39,42 @@ class Search(Protocol):
         """
 
 
+class InTurns:
+    """Two searches of one task: each is asked every other time, and told all."""
+
+    def __init__(self, first: Search, second: Search) -> None:
+        self._next, self._other = first, second
+
+    def ask(self, count: int) -> list[dict[str, Any]]:
+        """Return up to `count` candidates of the one whose turn it is, else of the other."""
+        self._next, self._other = self._other, self._next
+        return self._other.ask(count) or self._next.ask(count)
+
+    def tell(self, choices: Sequence[Choice], seconds: Sequence[float]) -> None:
+        """Tell both: each leaves out what is not of its space."""
+        self._next.tell(choices, seconds)
+        self._other.tell(choices, seconds)
+
+
 def make_search(
     tuner: str,
     task: Task,
     target: tvm.target.Target,
     *,
+    space: str = FUSIONX,
     algorithm: str = ALGORITHMS[0],
     seed: int = 0,
     batch: int = 8,
     cost_model: CostModel | None = None,
 ) -> Search:
-    """Return a search of one of TVM's tuners over the knobs of a task's template.
+    """Return a search of one of TVM's tuners over the knobs of a task's template, or TVM's space.
 
     Parameters
     ----------
     tuner
-        ``"metaschedule"`` or ``"autotvm"``.
+        ``"metaschedule"`` or ``"autotvm"``, for the knobs; TVM's own space is MetaSchedule's.
+    space
+        One of :data:`SPACES`.
     algorithm
         Of AutoTVM: ``"xgb"``, ``"ga"``, ``"random"`` or ``"grid"``.
     batch
@@ -61,6 +87,22 @@ def make_search(
     MissingDependencyError
         The search needs xgboost, which is not installed.
     """
+    if space != FUSIONX:
+        from tvm_fusionx.tuning.trace_search import TraceSearch
+
+        traces = TraceSearch(task, target, seed=seed, batch=batch)
+        if space == TVM or len(task.space) <= 1:
+            return traces
+        knobs = make_search(
+            tuner,
+            task,
+            target,
+            algorithm=algorithm,
+            seed=seed,
+            batch=batch,
+            cost_model=cost_model,
+        )
+        return InTurns(knobs, traces)
     if tuner == METASCHEDULE:
         from tvm_fusionx.tuning.metaschedule_search import MetaScheduleSearch
 

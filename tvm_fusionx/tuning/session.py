@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,9 @@ from tvm_fusionx.tuning.build_candidates import DUPLICATE, INVALID, Candidate, C
 from tvm_fusionx.tuning.cost_model import CostModel, TaskFeatures
 from tvm_fusionx.tuning.journal import INTERRUPTED, Journal, Outcome
 from tvm_fusionx.tuning.peak import Peak
-from tvm_fusionx.tuning.search import Search, make_search
+from tvm_fusionx.tuning.search import TVM, Search, make_search
 from tvm_fusionx.tuning.settings import Settings
-from tvm_fusionx.tuning.task import Choice, Task
+from tvm_fusionx.tuning.task import TRACE, Choice, Task
 
 logger = logging.getLogger(__name__)
 
@@ -169,6 +170,7 @@ class Session:
                 settings.tuner,
                 task,
                 self.builder.device.tvm_target(),
+                space=settings.space,
                 algorithm=settings.algorithm,
                 seed=settings.seed,
                 batch=settings.batch,
@@ -216,14 +218,18 @@ class Session:
         search.tell(choices, [outcome.least_seconds for outcome in outcomes])
         features = TaskFeatures.of(progress.task)
         for choice, outcome in zip(choices, outcomes, strict=True):
+            if TRACE in choice:
+                continue
             self.model.add(features, choice, outcome.least_seconds, progress.default_seconds)
 
-    def _fresh(self, progress: Progress, search: Search) -> list[dict[str, int]]:
+    def _fresh(self, progress: Progress, search: Search) -> list[dict[str, Any]]:
         """Return the next candidates that are not in the journal."""
         task = progress.task
         wanted = int(min(self.settings.batch, self.settings.most_trials - self.trials))
         chosen = [choice for _, choice in self.journal.cut_short(task.key)][:wanted]
-        if not progress.trials and not chosen and self.model.knows(task.template):
+        searches_knobs = self.settings.space != TVM and len(task.space) > 1
+        is_first = searches_knobs and not progress.trials and not chosen
+        if is_first and self.model.knows(task.template):
             chosen = self._promising(task, wanted)
         empty = 0
         while len(chosen) < wanted and empty < MOST_EMPTY_ASKS:
@@ -265,7 +271,8 @@ class Session:
             if choice == row.get("default")
         }
         for row, _, choice, outcome in rows:
-            if outcome.failure != INVALID and choice != row.get("default"):
+            is_tried = outcome.failure != INVALID and choice != row.get("default")
+            if is_tried and TRACE not in choice:
                 with suppress(KeyError):
                     features = TaskFeatures.from_json(row)
                     self.model.add(features, choice, outcome.least_seconds, defaults[row["task"]])
@@ -349,7 +356,7 @@ class Session:
         finally:
             self._free.put(bench)
 
-    def best_choices(self, task: Task) -> list[dict[str, int]]:
+    def best_choices(self, task: Task) -> list[dict[str, Any]]:
         """Return the candidates of a block that were faster than its default, the best first."""
         default = self.progresses[task.key].default_seconds
         found = sorted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm_fusionx.tuning.search import ALGORITHMS, METASCHEDULE, TUNERS
+from tvm_fusionx.tuning.search import ALGORITHMS, FUSIONX, METASCHEDULE, SPACES, TUNERS
 
 DEFAULT_TRIALS = 200
 
@@ -18,6 +18,9 @@ class Settings:
 
     algorithm: str = ALGORITHMS[0]
     """Of AutoTVM: ``"xgb"``, ``"ga"``, ``"random"`` or ``"grid"``."""
+
+    space: str = FUSIONX
+    """``"fusionx"``, our templates' knobs; ``"tvm"``, MetaSchedule's own space; or ``"both"``."""
 
     trials: int | None = None
     """Candidates to measure over all blocks; without it and a budget, :data:`DEFAULT_TRIALS`."""
@@ -45,6 +48,8 @@ class Settings:
             raise ValueError(f"tuner: expected one of {TUNERS}; found {self.tuner!r}.")
         if self.algorithm not in ALGORITHMS:
             raise ValueError(f"search: expected one of {ALGORITHMS}; found {self.algorithm!r}.")
+        if self.space not in SPACES:
+            raise ValueError(f"space: expected one of {SPACES}; found {self.space!r}.")
         for name in ("trials", "budget_seconds"):
             value = getattr(self, name)
             if value is not None and value <= 0:

@@ -20,11 +20,13 @@ from tvm_fusionx.schedules.template import Knobs
 # Templates that are none: TVM's own schedule, or no schedule at all.
 WITHOUT_KNOBS = ("topi", "unscheduled")
 
-Choice = Mapping[str, int]
-"""A value for each knob."""
+Choice = Mapping[str, Any]
+"""A value for each knob; or, under :data:`TRACE` alone, the trace of a schedule of TVM's own."""
+
+TRACE = "trace"
 
 
-def choice_key(choice: Choice) -> tuple[tuple[str, int], ...]:
+def choice_key(choice: Choice) -> tuple[tuple[str, Any], ...]:
     """Return a choice as something that can be compared and hashed."""
     return tuple(sorted(choice.items()))
 
@@ -90,6 +92,9 @@ class Task:
     shapes: tuple[str, ...]
     """Parameters as ``float32[1, 64]``, outputs last."""
 
+    takes_traces: bool = False
+    """Whether TVM's own space is searched, with or without that of the knobs."""
+
     @property
     def count(self) -> int:
         """Return how many blocks of the model are this one."""
@@ -98,7 +103,7 @@ class Task:
     @property
     def is_tunable(self) -> bool:
         """Tell whether there is anything to choose."""
-        return len(self.space) > 1
+        return self.takes_traces or len(self.space) > 1
 
     @property
     def symbol(self) -> str:

@@ -16,12 +16,13 @@ import numpy as np
 import tvm
 
 from tvm_fusionx.devices import Device, find_device
-from tvm_fusionx.errors import RecordError
+from tvm_fusionx.errors import RecordError, TuningError
 from tvm_fusionx.fused_build import FusedBuild, build_fused
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
 from tvm_fusionx.measuring.places import data_folder, versions
 from tvm_fusionx.records import Record, add_records, own_file
 from tvm_fusionx.schedules import resolve_target, target_key
+from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.threads import threads_in_use
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
@@ -29,6 +30,7 @@ from tvm_fusionx.tuning.finals import decide_block, decide_model
 from tvm_fusionx.tuning.journal import Journal
 from tvm_fusionx.tuning.peak import measure_peak
 from tvm_fusionx.tuning.report import TaskResult, TuningReport, record_of
+from tvm_fusionx.tuning.search import FUSIONX
 from tvm_fusionx.tuning.session import Session
 from tvm_fusionx.tuning.settings import Settings
 from tvm_fusionx.tuning.task import Task, collect_tasks, select_tasks
@@ -89,7 +91,7 @@ def tune(
     watch
         Told about the progress.
     **settings
-        ``tuner``, ``algorithm``, ``trials``, ``budget_seconds``, ``seed``, ``batch``,
+        ``tuner``, ``algorithm``, ``space``, ``trials``, ``budget_seconds``, ``seed``, ``batch``,
         ``finalists``, ``rounds`` and ``transfer`` of
         :class:`tvm_fusionx.tuning.settings.Settings`.
 
@@ -103,13 +105,14 @@ def tune(
     DeviceError, DeviceLostError
         The device cannot be reached, or went away for good; all trials so far are kept.
     TuningError
-        No candidate could be measured.
+        No candidate could be measured, or TVM's space was asked for on a target that is no CPU.
     RecordError, OutputFileError
         Journal or records are damaged or cannot be written.
     """
     chosen = Settings(**settings)
     device = _device(target_or_device)
     target = device.tvm_target()
+    _check_space(chosen, target)
     if device.is_local:
         threads_in_use()
     root = Path(records) if records is not None else data_folder() / RECORDS
@@ -123,6 +126,8 @@ def tune(
     watch("building", None)
     build = build_fused(mod, target, params)
     tasks = select_tasks(collect_tasks(build, target), only)
+    if chosen.space != FUSIONX:
+        tasks = [replace(task, takes_traces=True) for task in tasks]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fusionx-tune-")))
         benches = [stack.enter_context(Bench(device)) for _ in range(max(1, parallel))]
@@ -149,6 +154,16 @@ def tune(
             session.search()
         return _finish(
             session, build, mod, params, inputs, folder, root, fingerprint, dry_run, watch
+        )
+
+
+def _check_space(settings: Settings, target: tvm.target.Target) -> None:
+    if settings.space != FUSIONX and not is_cpu(target):
+        raise TuningError(
+            f"tuning space {settings.space!r}",
+            expected="a CPU target: TVM's traces for others bind threads that our build lays out",
+            found=str(target.kind.name),
+            next_step=f"Search the space {FUSIONX!r}.",
         )
 
 
@@ -293,5 +308,6 @@ def _description(model: str, tasks: Sequence[Task], settings: Settings) -> dict[
         "tuner": settings.tuner,
         "algorithm": settings.algorithm,
         "seed": settings.seed,
+        "space": settings.space,
         "versions": versions(),
     }
