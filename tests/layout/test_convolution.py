@@ -31,6 +31,7 @@ class Avx:
     """What the pass asks of a CPU."""
 
     lanes: int = 8
+    dot: None = None
 
 
 pytestmark = pytest.mark.slow

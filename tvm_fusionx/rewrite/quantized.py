@@ -106,7 +106,7 @@ class _IntegerProduct:
     def __init__(self, graph: Graph, node: Node, types: IntegerTypes) -> None:
         self.graph, self.node, self.types = graph, node, types
         data, weights = node.operands
-        source, self.moves = _integers_before(data, "data")
+        source, self.moves = _integers_before(data, "data is")
         self.source = source.operands[0]
         scale, zero = _parameters(source)
         if scale.size != 1 or zero.size != 1:
@@ -169,7 +169,7 @@ def _integers_before(value: Value, what: str) -> tuple[Node, list[Node]]:
         moves.append(node)
         node = node.operands[0].node
     if node.op != DEQUANTIZE:
-        raise _NoIntegersError(f"its {what} is not dequantized but made by {node.op}")
+        raise _NoIntegersError(f"its {what} not dequantized but made by {node.op}")
     return node, moves[::-1]
 
 
@@ -185,7 +185,7 @@ def _parameters(dequantize: Node) -> tuple[np.ndarray, np.ndarray]:
 
 def _weights(value: Value) -> tuple[np.ndarray, np.ndarray]:
     """Return constant weights as integers less their zero points, and each channel's scale."""
-    dequantize, moves = _integers_before(value, "weights")
+    dequantize, moves = _integers_before(value, "weights are")
     source = dequantize.operands[0]
     if not source.is_constant:
         raise _NoIntegersError("its weights are not constant")
