@@ -53,8 +53,12 @@ def test_edges_are_those_between_the_two() -> None:
         (relay.exp(relay.tanh(var("large", LARGE))), False),
         # Small results of much arithmetic.
         (relay.exp(relay.nn.dense(var("long", 4, LARGE), const(64, LARGE))), False),
+        # The same arithmetic: one reads each weight once, the other sixteen times.
+        (relay.exp(relay.nn.dense(var("row", 1, 512), const(256, 512))), True),
+        (relay.exp(relay.nn.dense(var("rows", 16, 128), const(64, 128))), False),
+        (relay.exp(relay.nn.dense(var("tiny", 4, 8), const(8, 8))), True),
     ],
-    ids=["small", "many bytes", "much arithmetic"],
+    ids=["small", "many bytes", "much arithmetic", "vector", "matrix", "tiny"],
 )
 def test_small_is_judged_by_bytes_and_arithmetic(expr: relay.Expr, is_small: bool) -> None:
     assert _candidate(expr, 1).is_small_chain is is_small

@@ -16,6 +16,12 @@ from tvm_fusionx.operators import CONTRACTIONS, REORGANIZE, WINDOW_REDUCTIONS, M
 # level cache, and arithmetic of a few microseconds on one core.
 SMALL_BYTES = 1 << 14
 SMALL_FLOPS = 1 << 20
+# A chain is computed without register tiles: at the speed of reading weights, which suits a vector
+# times a matrix, and at some GFLOP/s where weights are used more often than this. Of such products
+# those of a few microseconds stay, which starting a kernel costs too.
+SMALL_REUSE = 2
+FLOPS_OF_A_USE = 2
+SMALL_TILED_FLOPS = 1 << 14
 # Two convolutions with their activations and a pool before them are ten.
 SMALL_OPERATORS = 16
 
@@ -58,7 +64,8 @@ class Candidate:
                 for node in self.many_to_many
             )
             and all(
-                node.bytes_out <= SMALL_BYTES and flops(node) <= SMALL_FLOPS for node in self.nodes
+                node.bytes_out <= SMALL_BYTES and flops(node) <= _most_flops(node)
+                for node in self.nodes
             )
         )
 
@@ -118,3 +125,11 @@ class Candidate:
             for value in node.operands
             if value.node in inside
         ]
+
+
+def _most_flops(node: Node) -> int:
+    """Return how much arithmetic a call of a small chain may be."""
+    if not is_contraction(node):
+        return SMALL_FLOPS
+    weights = max(value.type.elements for value in node.operands)
+    return max(SMALL_TILED_FLOPS, min(SMALL_FLOPS, FLOPS_OF_A_USE * SMALL_REUSE * weights))
