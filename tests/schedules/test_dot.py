@@ -86,7 +86,7 @@ def test_product(case: str) -> None:
 REFUSED = {
     "no dot product": relay.exp(var("x", 4, 8)),
     "more than one": relay.nn.dense(relay.nn.dense(var("x", 4, 8), var("v", 8, 8)), var("w", 8, 8)),
-    "not a floating-point": relay.nn.dense(
+    "neither a floating-point": relay.nn.dense(
         var("x", 4, 8, dtype="int32"), var("w", 8, 8, dtype="int32"), out_dtype="int32"
     ),
     "matrix-vector": relay.nn.dense(var("x", 1, 8), var("w", 8, 8)),

@@ -95,7 +95,7 @@ class PretendedBench:
         """Do nothing."""
 
     def run(
-        self, task: Task, path: Path, reference: Any
+        self, task: Task, path: Path, reference: Any, images: Any = ()
     ) -> tuple[Outcome, list[np.ndarray] | None]:
         """Return the formula's answer for the candidate that the session took."""
         choice = path.choice if isinstance(path, ChoicePath) else dict(task.space.default)

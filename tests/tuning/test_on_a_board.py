@@ -89,8 +89,8 @@ def test_a_board_that_dies_in_mid_trial_costs_that_trial(
 
     with emulated_boards() as boards:
 
-        def arguments(self: Bench, session: Any, task: Any) -> Any:
-            arrays = original(self, session, task)
+        def arguments(self: Bench, session: Any, task: Any, images: Any) -> Any:
+            arrays = original(self, session, task, images)
             if _rows(tmp_path, "start") and len(_rows(tmp_path, "start")) == 4 and not killed:
                 killed.append(task.key)
                 boards.servers[-1].kill()

@@ -52,6 +52,9 @@ class Gpu:
     lanes: int = VECTOR_LANES
     """float32 lanes of the widest vector load."""
 
+    dot: None = None
+    """What multiplies integers: no template for GPUs has such an instruction."""
+
     arguments: int = DEFAULT_ARGUMENTS
     """Arguments of a kernel, at most."""
 
