@@ -161,6 +161,22 @@ def test_a_device_that_is_gone_leaves_every_trial_in_the_journal(tmp_path: Path)
     session.journal.close()
 
 
+def test_trials_of_every_block_count_when_a_session_goes_on(tmp_path: Path) -> None:
+    def unplug(session: Session) -> None:
+        if session.trials == 10:
+            raise DeviceLostError("phone", expected="an answer", found="none", next_step="x.")
+
+    rare, frequent = made_up_task("rare"), made_up_task("frequent", count=9)
+    with pytest.raises(DeviceLostError):
+        _run(_session(tmp_path, tasks=[rare], on_trial=unplug))
+    # Another block is worth more now, and the first one's turn does not come.
+    settings = Settings("autotvm", "grid", trials=12, batch=5)
+    session = _run(_session(tmp_path, tasks=[rare, frequent], settings=settings))
+    trials = {key: progress.trials for key, progress in session.progresses.items()}
+    assert session.trials == sum(trials.values()) == settings.trials
+    assert trials["frequent"] > 0
+
+
 def test_transfer_starts_with_what_older_trials_promise(tmp_path: Path) -> None:
     """Counts the trials until a block is within a fifth of its best, with and without history."""
 

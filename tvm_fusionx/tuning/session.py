@@ -139,6 +139,10 @@ class Session:
         DeviceLostError
             The device stays away; every trial so far is in the journal.
         """
+        # What this session tried before it was ended, of whichever block, is a part of its budget.
+        for task in [each.task for each in self.progresses.values()]:
+            if self._known(task):
+                self._search_of(task)
         while not self.is_over:
             progress = next_task(self.progresses.values())
             if progress is None:
@@ -185,11 +189,7 @@ class Session:
     def _replay(self, progress: Progress, search: Search) -> None:
         """Teach a search what a part of this session before it was killed has measured."""
         task = progress.task
-        known = [
-            (choice, outcome)
-            for template, choice, outcome in self.journal.outcomes(task.key)
-            if template == task.template and choice != task.space.default
-        ]
+        known = self._known(task)
         if not known:
             return
         choices, outcomes = [each[0] for each in known], [each[1] for each in known]
@@ -197,6 +197,14 @@ class Session:
             self._count(task, outcome)
         self._tell(progress, search, choices, outcomes)
         self._add_round(progress, outcomes)
+
+    def _known(self, task: Task) -> list[tuple[Choice, Outcome]]:
+        """Return the candidates of a block that this session has tried before it was ended."""
+        return [
+            (choice, outcome)
+            for template, choice, outcome in self.journal.outcomes(task.key)
+            if template == task.template and choice != task.space.default
+        ]
 
     @staticmethod
     def _add_round(progress: Progress, outcomes: Sequence[Outcome]) -> None:
