@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -24,6 +23,9 @@ import tvm
 from tvm import relay
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from measured_runs import ROOT, commit_here
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
@@ -37,7 +39,6 @@ from tvm_fusionx.pipeline import bind_parameters
 from tvm_fusionx.report.bench import describe_device
 from tvm_fusionx.schedules import resolve_target
 
-ROOT = Path(__file__).resolve().parents[1]
 TARGET = "llvm -mcpu=native"
 MEBI = 1 << 20
 
@@ -176,7 +177,7 @@ def count(name: str, folder: Path) -> Count:
         bytes_ours=written,
         planning_seconds=round(planning, 2),
         passes_seconds=round(passes, 2),
-        commit=commit(),
+        commit=commit_here(),
     )
 
 
@@ -194,13 +195,6 @@ def table(counts: list[Count]) -> str:
         cells += [*sizes, f"{each.planning_seconds:.1f}"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
-
-
-def commit() -> str:
-    """Return the commit that is counted."""
-    described = ["git", "describe", "--always", "--dirty"]
-    found = subprocess.run(described, cwd=ROOT, capture_output=True, text=True, check=False)
-    return found.stdout.strip()
 
 
 def read(path: Path | None) -> dict[str, Count]:

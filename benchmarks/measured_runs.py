@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +70,13 @@ class MeasuredRun:
         """Return the machine's measured peaks; empty where none were measured."""
         found: dict[str, Any] = self.facts.get("machine", {})
         return found
+
+
+def commit_here() -> str:
+    """Return the commit that is measured, and whether files differ from it."""
+    described = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(described, cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
 
 
 def folder_of(device: str, date: str, results: Path = RESULTS) -> Path:

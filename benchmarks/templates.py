@@ -17,7 +17,6 @@ import datetime
 import functools
 import json
 import logging
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -30,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from block_work import work_of
 from machine_rates import MachineRates, measure_rates, time_kernel
-from measured_runs import ROOT, TEMPLATES, folder_of
+from measured_runs import ROOT, TEMPLATES, commit_here, folder_of
 from template_blocks import SYMBOL, ModelBlock, blocks_of, build_block, chosen, is_built, read_block
 from template_page import write_page
 
@@ -116,14 +115,10 @@ def go_on(folder: Path, path: Path, seconds: float, facts: dict[str, Any]) -> in
 
 
 def _facts(date: str) -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
     return {
         "date": date,
         "device": describe_device(),
-        "commit": commit.stdout.strip(),
+        "commit": commit_here(),
         "tvm": tvm.__version__,
         "command": "python benchmarks/templates.py build; python benchmarks/templates.py time",
     }

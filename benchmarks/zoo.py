@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from measured_runs import RESULTS, ROOT, RUN, folder_of, lacks
+from measured_runs import RESULTS, ROOT, RUN, commit_here, folder_of, lacks
 
 MODELS = ROOT / "out" / "zoo"
 TARGET = "llvm -mcpu=native"
@@ -85,16 +85,12 @@ def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, An
     count = threads()
     with threads_apart(count):
         peak = measure_machine_peak(TARGET)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
     return {
         "date": date,
         "device": describe_device(),
         "threads": count,
         "command": " ".join(["python", "benchmarks/zoo.py", *sys.argv[1:]]),
-        "commit": commit.stdout.strip(),
+        "commit": commit_here(),
         "sides": list(sides),
         "repeat": repeat,
         "machine": peak.to_json(),
