@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from measured_runs import RESULTS, ROOT, RUN, commit_here, folder_of, lacks
 
 MODELS = ROOT / "out" / "zoo"
+# Conversions for other runtimes, TVM's builds among them, take most of a full run: once is enough.
+CONVERSIONS = ROOT / "out" / "conversions"
 TARGET = "llvm -mcpu=native"
 REPEAT = 50
 
@@ -65,6 +67,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
         thorough=not options.quick,
         sustained=options.sustained,
         tuned=tuned,
+        conversions=CONVERSIONS,
         on_stage=lambda what: print(f"{name}: {what}", flush=True),
     )
     folder.mkdir(parents=True, exist_ok=True)

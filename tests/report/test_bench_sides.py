@@ -29,7 +29,7 @@ def test_a_side_that_cannot_be_built_has_a_message(monkeypatch: pytest.MonkeyPat
     def fail(*_: Any, **__: Any) -> None:
         raise ValueError("no schedule\nfor this target")
 
-    monkeypatch.setattr(bench_sides, "build_plain", fail)
+    monkeypatch.setattr(bench_sides, "kept_plain", fail)
     mod, params = fx.from_onnx(perceptron())
     sides = build_sides(mod, resolve_target(TARGET), params, {}, ("tvm",))
     assert set(sides.libraries) == {"fusionx"}

@@ -67,6 +67,12 @@ MILLISECONDS = 1e3
     " pipeline and tuner), or the one of them that --vs names; each may spend so much, such as"
     " 10m, or 200 trials.",
 )
+@click.option(
+    "--conversions",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep here what the other compilers and converters make of the model, for the next time.",
+)
 @json_option
 @debug_option
 def command(
@@ -81,6 +87,7 @@ def command(
     repeat: int,
     sustained: float | None,
     budget: str | None,
+    conversions: Path | None,
     json_path: Path | None,
 ) -> None:
     """Time the ONNX file MODEL on every side, taking turns in one process with the same threads.
@@ -117,6 +124,7 @@ def command(
             records=records,
             sustained=sustained,
             tuned=tuned,
+            conversions=conversions,
             on_stage=stage,
         )
     if json_path is not None:

@@ -34,6 +34,7 @@ from tvm_fusionx.report.device_bench import DEVICE_SIDES, bench_on_device
 from tvm_fusionx.report.difference import measure_difference, worst
 from tvm_fusionx.report.footprint import footprint
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
+from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.plain_tvm import load, set_inputs
 from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
 from tvm_fusionx.report.reference import run_onnxruntime
@@ -69,6 +70,7 @@ def bench(
     thorough: bool = False,
     sustained: float | None = None,
     tuned: Mapping[str, TunedBuild] | None = None,
+    conversions: str | Path | None = None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BenchResult:
     """Time `model` on every side, taking turns, with the same threads; here or on a device.
@@ -100,6 +102,9 @@ def bench(
     tuned
         Further sides: builds that tune first, as :func:`tvm_fusionx.tuning.sides.tuned_builds`
         gives them.
+    conversions
+        A folder that keeps what other compilers and converters make of the model, for the next
+        time: then `prepare_s` has the seconds that it took to make. By default nothing is kept.
     on_stage
         Told what is being done, in words.
 
@@ -141,7 +146,18 @@ def bench(
     specs = inputs_of(mod, params)
     arrays = check_inputs(inputs, specs) if inputs is not None else random_inputs(specs)
 
-    built = build_sides(mod, resolved, params, arrays, vs, records, tuned=tuned, on_stage=on_stage)
+    kept_folder = None if conversions is None else Path(conversions)
+    built = build_sides(
+        mod,
+        resolved,
+        params,
+        arrays,
+        vs,
+        records,
+        tuned=tuned,
+        conversions=Conversions(kept_folder),
+        on_stage=on_stage,
+    )
     libraries, prepare_s, errors = built.libraries, built.prepare_s, built.errors
     executors = {side: load(library) for side, library in libraries.items()}
     for executor in executors.values():
@@ -153,7 +169,7 @@ def bench(
         outputs = {side: _outputs_of(executor) for side, executor in executors.items()}
         peers: dict[str, PreparedPeer] = {}
         for side, peer, computed, seconds in _prepare_peers(
-            vs, path, arrays, count, errors, on_stage
+            vs, path, arrays, count, errors, Conversions(kept_folder), on_stage
         ):
             peers[side], outputs[side], prepare_s[side] = peer, computed, seconds
         rel_err = _relative_errors(outputs, reference, errors)
@@ -182,7 +198,7 @@ def bench(
             for held in (sides, peers, executors):
                 held.clear()
             gc.collect()
-            code, memory = footprint(libraries, apart, path, arrays, count)
+            code, memory = footprint(libraries, apart, path, arrays, count, kept_folder)
             on_stage("timing blocks")
             blocks = _block_times(built.ours, name_of(model), specs, arrays)
     difference = worst(
@@ -250,6 +266,7 @@ def _prepare_peers(
     arrays: Mapping[str, np.ndarray],
     count: int,
     errors: dict[str, str],
+    conversions: Conversions,
     on_stage: Callable[[str], None],
 ) -> Iterator[tuple[str, PreparedPeer, list[np.ndarray], float]]:
     """Yield the peers that load and run once, their outputs, and the seconds that this took.
@@ -260,11 +277,11 @@ def _prepare_peers(
         if side not in PEERS:
             continue
         on_stage(f"preparing {side}")
-        started = time.perf_counter()
+        started, spared = time.perf_counter(), conversions.spared_s
         try:
-            peer = prepare_peer(side, path, arrays, count)
+            peer = prepare_peer(side, path, arrays, count, conversions)
             outputs = peer.outputs(peer.run())
-            seconds = time.perf_counter() - started
+            seconds = time.perf_counter() - started + conversions.spared_s - spared
         except Exception as error:  # another runtime may raise anything
             errors[side] = describe_failure(error)
             continue

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.report.kept_build import CODE_FILE, save_library
 
 # Runs after which a runtime has allocated all that it will.
 RUNS = 3
@@ -27,7 +28,9 @@ import json, sys
 from pathlib import Path
 import numpy as np
 KIBI = 1024
-side, model, folder, threads, runs = sys.argv[1], *map(Path, sys.argv[2:4]), *map(int, sys.argv[4:])
+side, model, folder, threads, runs, kept = sys.argv[1:]
+model, folder, threads, runs = Path(model), Path(folder), int(threads), int(runs)
+conversions = Path(kept) if kept else None
 inputs = dict(np.load(folder / "inputs.npz"))
 def status(field):
     # Not from getrusage, whose peak is the parent's where that was larger when it forked.
@@ -48,9 +51,10 @@ if (folder / "mod.so").is_file():
     run = executor.run
 else:
     from tvm_fusionx.report.peers import PACKAGES, prepare_peer
+    from tvm_fusionx.report.peers.conversions import Conversions
     __import__(PACKAGES[side])
     before = status("VmRSS")
-    run = prepare_peer(side, model, inputs, threads).run
+    run = prepare_peer(side, model, inputs, threads, Conversions(conversions)).run
 for _ in range(runs):
     run()
 after, peak = status("VmRSS"), status("VmHWM")
@@ -102,13 +106,9 @@ def planned_bytes(library: Any) -> PlannedBytes:
 
 def save_for_a_process(library: Any, inputs: Mapping[str, np.ndarray], folder: Path) -> int:
     """Write what :func:`process_memory` reads of a TVM side; return the bytes of the code."""
-    code = folder / "mod.so"
-    library.get_lib().export_library(str(code))
-    (folder / "mod.json").write_text(library.get_graph_json(), encoding="utf-8")
-    constants = {name: value.numpy() for name, value in library.get_params().items()}
-    np.savez(folder / "params.npz", **constants)
+    save_library(library, folder)
     save_inputs(inputs, folder)
-    return code.stat().st_size
+    return (folder / CODE_FILE).stat().st_size
 
 
 def save_inputs(inputs: Mapping[str, np.ndarray], folder: Path) -> None:
@@ -116,7 +116,9 @@ def save_inputs(inputs: Mapping[str, np.ndarray], folder: Path) -> None:
     np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
 
 
-def process_memory(side: str, model: Path, folder: Path, threads: int) -> dict[str, int]:
+def process_memory(
+    side: str, model: Path, folder: Path, threads: int, conversions: Path | None = None
+) -> dict[str, int]:
     """Load and run a model in a fresh process and return that process's memory.
 
     Parameters
@@ -125,6 +127,8 @@ def process_memory(side: str, model: Path, folder: Path, threads: int) -> dict[s
         One of TVM's, whose library is in `folder`, or a peer that reads `model` itself.
     folder
         What :func:`save_for_a_process` wrote, or :func:`save_inputs` for a peer.
+    conversions
+        Where a peer finds the model converted.
 
     Returns
     -------
@@ -137,6 +141,7 @@ def process_memory(side: str, model: Path, folder: Path, threads: int) -> dict[s
         The process failed.
     """
     command = [sys.executable, "-c", SCRIPT, side, str(model), str(folder), str(threads), str(RUNS)]
+    command.append("" if conversions is None else str(conversions))
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False
     )
@@ -153,6 +158,7 @@ def footprint(
     model: Path,
     inputs: Mapping[str, np.ndarray],
     threads: int,
+    conversions: Path | None = None,
 ) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
     """Return the bytes of code of each library, and the memory of a process for each side.
 
@@ -168,7 +174,7 @@ def footprint(
             else:
                 save_inputs(inputs, folder)
             try:
-                memory[side] = process_memory(side, model, folder, threads)
+                memory[side] = process_memory(side, model, folder, threads, conversions)
             except (RuntimeError, subprocess.TimeoutExpired):
                 continue
     return code, memory

@@ -9,6 +9,7 @@ import onnx
 
 from tests.tiny_models import save
 from tvm_fusionx.report.peers import PreparedPeer, prepare_peer
+from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.reference import run_onnxruntime
 
 # Fast convolutions and narrower exponentials of the other runtimes; ours has its own tolerance.
@@ -26,10 +27,19 @@ def check_peer(name: str, model: onnx.ModelProto, folder: Path) -> PreparedPeer:
             inputs[value.name] = generator.standard_normal(shape).astype("float32")
         else:
             inputs[value.name] = generator.integers(0, 4, shape)
-    prepared = prepare_peer(name, save(model, folder), inputs, threads=1)
+    conversions = Conversions(folder / "kept")
+    # The second finds what was converted for the first, if anything was.
+    for _ in range(2):
+        prepared = prepare_peer(name, save(model, folder), inputs, 1, conversions)
+    assert (conversions.spared_s > 0) == conversions_exist(conversions)
     prepared.run()
     reference = run_onnxruntime(model.SerializeToString(), inputs)
     for ours, wanted in zip(prepared.outputs(prepared.run()), reference, strict=True):
         scale = np.abs(wanted).max()
         assert np.abs(ours.reshape(wanted.shape) - wanted).max() <= PEER_TOLERANCE * scale
     return prepared
+
+
+def conversions_exist(conversions: Conversions) -> bool:
+    """Tell whether anything was converted; some runtimes read the model as it is."""
+    return conversions.root is not None and conversions.root.is_dir()

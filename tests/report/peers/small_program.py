@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.report.peers.held_to_reference import PEER_TOLERANCE
+from tests.report.peers.held_to_reference import PEER_TOLERANCE, conversions_exist
 from tvm_fusionx.report.peers import PreparedPeer, prepare_peer
+from tvm_fusionx.report.peers.conversions import Conversions
 
 
 def check_program(name: str, folder: Path) -> PreparedPeer:
@@ -40,7 +41,11 @@ def check_program(name: str, folder: Path) -> PreparedPeer:
     with torch.no_grad():
         wanted = [result.numpy() for result in network(*values)]
         torch.export.save(torch.export.export(network, values), str(folder / "network.pt2"))
-    prepared = prepare_peer(name, folder / "network.onnx", inputs, threads=1)
+    conversions = Conversions(folder / "kept")
+    # The second finds what was converted for the first, if anything was.
+    for _ in range(2):
+        prepared = prepare_peer(name, folder / "network.onnx", inputs, 1, conversions)
+    assert (conversions.spared_s > 0) == conversions_exist(conversions)
     prepared.run()
     for found, reference in zip(prepared.outputs(prepared.run()), wanted, strict=True):
         assert np.abs(found - reference).max() <= PEER_TOLERANCE * np.abs(reference).max()

@@ -1,8 +1,8 @@
 """Other runtimes that a benchmark compares with: one file each, at its best settings for latency.
 
-Each file has one function ``prepare(model, inputs, threads)`` that gives a :class:`PreparedPeer`,
-in float32 and with the given number of threads. A package that is missing, or a model that it
-cannot run, raises; the benchmark reports the message.
+Each file has one function ``prepare(model, inputs, threads, conversions)`` that gives a
+:class:`PreparedPeer`, in float32 and with the given number of threads. A package that is missing,
+or a model that it cannot run, raises; the benchmark reports the message.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tvm_fusionx.report.peers.conversions import Conversions
 
 # Name on the command line -> module of this package.
 PEERS: Mapping[str, str] = {
@@ -61,9 +63,18 @@ class PreparedPeer:
 
 
 def prepare_peer(
-    name: str, model: Path, inputs: Mapping[str, np.ndarray], threads: int
+    name: str,
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+    conversions: Conversions | None = None,
 ) -> PreparedPeer:
     """Load the ONNX file `model` into the runtime called `name`.
+
+    Parameters
+    ----------
+    conversions
+        Where converted models are kept; by default they are not.
 
     Raises
     ------
@@ -71,5 +82,5 @@ def prepare_peer(
         Whatever the runtime raises, or ImportError when it is not installed.
     """
     module = importlib.import_module(f"{__name__}.{PEERS[name]}")
-    prepared: PreparedPeer = module.prepare(model, inputs, threads)
+    prepared: PreparedPeer = module.prepare(model, inputs, threads, conversions or Conversions())
     return prepared

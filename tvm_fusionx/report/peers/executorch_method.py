@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -11,8 +10,16 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
-from tvm_fusionx.report.peers.torch_program import arrays, convert_apart, program_file, tensors
+from tvm_fusionx.report.peers.conversions import Conversions
+from tvm_fusionx.report.peers.torch_program import (
+    arrays,
+    convert_apart,
+    program_file,
+    program_sources,
+    tensors,
+)
 
+CONVERTED = "model.pte"
 CONVERT = """
 import sys, torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -23,16 +30,25 @@ open(sys.argv[2], "wb").write(lowered.buffer)
 """
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+    conversions: Conversions,
+) -> PreparedPeer:
     """Convert the model's exported program and return its method ``forward``."""
     from executorch.extension.pybindings import portable_lib
     from executorch.runtime import Runtime
 
-    with tempfile.TemporaryDirectory(prefix="fusionx-executorch-") as folder:
-        program = program_file(model, inputs, Path(folder))
-        converted = Path(folder) / "model.pte"
-        convert_apart("to_executorch", CONVERT, program, converted)
-        code = converted.read_bytes()
+    version = metadata.version("executorch")
+
+    def convert(folder: Path) -> None:
+        exported = program_file(model, inputs, folder)
+        convert_apart("to_executorch", CONVERT, exported, folder / CONVERTED)
+
+    sources = [*program_sources(model, inputs), CONVERT, version]
+    with conversions.made("executorch", sources, convert) as folder:
+        code = (folder / CONVERTED).read_bytes()
     portable_lib._unsafe_reset_threadpool(threads)
     program = Runtime.get().load_program(code)
     method, values = program.load_method("forward"), list(tensors(inputs))
@@ -43,7 +59,7 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
 
     return PreparedPeer(
         name="executorch",
-        version=metadata.version("executorch"),
+        version=version,
         run=run,
         outputs=arrays,
     )

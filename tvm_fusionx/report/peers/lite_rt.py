@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -11,8 +10,14 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
-from tvm_fusionx.report.peers.torch_program import convert_apart, program_file
+from tvm_fusionx.report.peers.conversions import Conversions
+from tvm_fusionx.report.peers.torch_program import (
+    convert_apart,
+    program_file,
+    program_sources,
+)
 
+CONVERTED = "model.tflite"
 CONVERT = """
 import sys, torch, litert_torch
 program = torch.export.load(sys.argv[1])
@@ -20,15 +25,23 @@ litert_torch.convert(program.module(), program.example_inputs[0]).export(sys.arg
 """
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+    conversions: Conversions,
+) -> PreparedPeer:
     """Convert the model's exported program with litert-torch and return an interpreter on it."""
     from ai_edge_litert.interpreter import Interpreter
 
-    with tempfile.TemporaryDirectory(prefix="fusionx-litert-") as folder:
-        program = program_file(model, inputs, Path(folder))
-        converted = Path(folder) / "model.tflite"
-        convert_apart("litert_torch", CONVERT, program, converted)
-        interpreter = Interpreter(model_content=converted.read_bytes(), num_threads=threads)
+    def convert(folder: Path) -> None:
+        program = program_file(model, inputs, folder)
+        convert_apart("litert_torch", CONVERT, program, folder / CONVERTED)
+
+    sources = [*program_sources(model, inputs), CONVERT, metadata.version("litert-torch")]
+    with conversions.made("litert", sources, convert) as folder:
+        content = (folder / CONVERTED).read_bytes()
+    interpreter = Interpreter(model_content=content, num_threads=threads)
     interpreter.allocate_tensors()
     (signature,) = interpreter.get_signature_list().values()
     runner = interpreter.get_signature_runner()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -13,16 +12,23 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
+from tvm_fusionx.report.peers.conversions import Conversions, onnx_sources
 
 # A conversion takes seconds; one that takes longer hangs.
 CONVERSION_SECONDS = 300
 
 # MNN's converter prints its log on standard output and may end the process: it runs in one of its
 # own. Its compiled module is called, not `MNN.tools.mnnconvert`, which reports uses to a server.
+CONVERTED = "model.mnn"
 CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+    conversions: Conversions,
+) -> PreparedPeer:
     """Convert `model` and return an MNN module on it, with high precision, which is float32."""
     import MNN
     import onnx
@@ -31,14 +37,14 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
     output_names = [output.name for output in network.graph.output]
     given = {tensor.name for tensor in network.graph.initializer}
     input_names = [tensor.name for tensor in network.graph.input if tensor.name not in given]
-    with tempfile.TemporaryDirectory(prefix="fusionx-mnn-") as folder:
-        converted = Path(folder) / "model.mnn"
-        _convert(model, converted)
+    version = metadata.version("MNN")
+    sources = [*onnx_sources(model), CONVERT, version]
+    with conversions.made("mnn", sources, lambda to: _convert(model, to / CONVERTED)) as folder:
         manager = MNN.nn.create_runtime_manager(
             ({"numThread": threads, "precision": "high", "backend": "CPU"},)
         )
         module = MNN.nn.load_module_from_file(
-            str(converted), input_names, output_names, runtime_manager=manager
+            str(folder / CONVERTED), input_names, output_names, runtime_manager=manager
         )
     variables = [_variable(MNN, inputs[name]) for name in input_names]
 
@@ -49,7 +55,7 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
 
     return PreparedPeer(
         name="mnn",
-        version=metadata.version("MNN"),
+        version=version,
         run=run,
         outputs=lambda results: [np.array(result) for result in results],
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -14,9 +13,13 @@ import numpy as np
 
 from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.report.peers import PreparedPeer
+from tvm_fusionx.report.peers.conversions import Conversions, onnx_sources, shape_sources
 
 # A conversion takes seconds; one that takes longer hangs.
 CONVERSION_SECONDS = 300
+
+# What pnnx calls its results for a model called model.onnx.
+PARAMETERS, WEIGHTS = "model.ncnn.param", "model.ncnn.bin"
 
 # Layers that compute nothing and move nothing.
 MOVES_NOTHING = {
@@ -35,15 +38,26 @@ MOVES_NOTHING = {
 PNNX_TYPES = {"float32": "f32", "float16": "f16", "int64": "i64", "int32": "i32", "uint8": "u8"}
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+    conversions: Conversions,
+) -> PreparedPeer:
     """Convert `model` with pnnx, in a process of its own, and return an ncnn net on it.
 
     ncnn has no batch: a leading extent of 1 is dropped from each input.
     """
     import ncnn
 
-    with tempfile.TemporaryDirectory(prefix="fusionx-ncnn-") as folder:
-        parameters, weights = _convert(model, inputs, Path(folder))
+    program = _pnnx_program()
+
+    def convert(folder: Path) -> None:
+        _convert(program, model, inputs, folder)
+
+    sources = [*onnx_sources(model), *shape_sources(inputs), metadata.version("pnnx")]
+    with conversions.made("ncnn", sources, convert) as folder:
+        parameters, weights = folder / PARAMETERS, folder / WEIGHTS
         layers = _count_layers(parameters)
         net = ncnn.Net()
         net.opt.num_threads = threads
@@ -83,24 +97,25 @@ def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> Prep
     )
 
 
-def _convert(model: Path, inputs: Mapping[str, np.ndarray], folder: Path) -> tuple[Path, Path]:
+def _convert(program: Path, model: Path, inputs: Mapping[str, np.ndarray], folder: Path) -> None:
     local = folder / "model.onnx"
     local.symlink_to(model.resolve())
     shapes = ",".join(
         f"[{','.join(map(str, value.shape))}]{PNNX_TYPES[str(value.dtype)]}"
         for value in inputs.values()
     )
-    command = [str(_pnnx_program()), local.name, f"inputshape={shapes}", "fp16=0"]
+    command = [str(program), local.name, f"inputshape={shapes}", "fp16=0"]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=CONVERSION_SECONDS, check=False
     )
-    parameters, weights = folder / "model.ncnn.param", folder / "model.ncnn.bin"
-    if not (parameters.exists() and weights.exists()):
+    for made in folder.iterdir():
+        if made.name not in (PARAMETERS, WEIGHTS):
+            made.unlink()
+    if not ((folder / PARAMETERS).exists() and (folder / WEIGHTS).exists()):
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise RuntimeError(
             f"pnnx failed (exit code {done.returncode}): {lines[-1] if lines else 'no message'}"
         )
-    return parameters, weights
 
 
 def _pnnx_program() -> Path:

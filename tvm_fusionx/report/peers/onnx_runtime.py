@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
+from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.reference import ERRORS_ONLY
 
 # Operators that give their input another shape, or are no work at all.
 MOVES_NOTHING = {"Constant", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path, inputs: Mapping[str, np.ndarray], threads: int, _: Conversions
+) -> PreparedPeer:
     """Return a session on `model`, one operator after the other, `threads` threads in each."""
     import onnxruntime
 

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
+from tvm_fusionx.report.peers.conversions import Conversions
 
 # Layers that give their input another shape, or only mark where data enters and leaves.
 MOVES_NOTHING = {"Const", "Input", "Output", "Reshape"}
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path, inputs: Mapping[str, np.ndarray], threads: int, _: Conversions
+) -> PreparedPeer:
     """Return an inference request on `model` in float32, its shapes fixed to those of `inputs`."""
     import openvino
 

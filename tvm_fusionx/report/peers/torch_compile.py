@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
+from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.peers.torch_program import (
     arrays,
     load_module,
@@ -17,7 +18,9 @@ from tvm_fusionx.report.peers.torch_program import (
 )
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path, inputs: Mapping[str, np.ndarray], threads: int, _: Conversions
+) -> PreparedPeer:
     """Return the compiled torch module.
 
     Freezing makes the weights constants, folded and packed for the library of matrix products. The

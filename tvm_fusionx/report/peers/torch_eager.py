@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
+from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.peers.torch_program import arrays, load_module, tensors
 
 IMAGE_AXES = 4
@@ -18,7 +19,9 @@ IMAGE_AXES = 4
 TRIALS = 3
 
 
-def prepare(model: Path, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+def prepare(
+    model: Path, inputs: Mapping[str, np.ndarray], threads: int, _: Conversions
+) -> PreparedPeer:
     """Return the model's torch module in inference mode, in the quicker of its memory formats.
 
     PyTorch advises channels last for convolutions; it does not help every model.

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.errors import MissingDependencyError
+from tvm_fusionx.report.peers.conversions import onnx_sources, shape_sources
 
 PROGRAM_SUFFIX = ".pt2"
 
@@ -82,6 +83,15 @@ def program_file(model: Path, inputs: Mapping[str, np.ndarray], folder: Path) ->
     made = folder / f"model{PROGRAM_SUFFIX}"
     torch.export.save(exported, str(made))
     return made
+
+
+def program_sources(model: Path, inputs: Mapping[str, np.ndarray]) -> list[str | Path]:
+    """Return what a conversion of :func:`program_file` depends on."""
+    import torch
+
+    program = model.with_suffix(PROGRAM_SUFFIX)
+    files = [program] if program.is_file() else onnx_sources(model)
+    return [*files, *shape_sources(inputs), torch.__version__]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,72 @@
+"""Graph-executor libraries in a folder: for another process, and for the next benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.relay.backend import Executor
+from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
+
+from tvm_fusionx import _tvm
+from tvm_fusionx.report import plain_tvm
+from tvm_fusionx.report.peers.conversions import Conversions
+
+CODE_FILE = "mod.so"
+GRAPH_FILE = "mod.json"
+CONSTANTS_FILE = "params.npz"
+# The name that the graph executor looks for.
+MODULE_NAME = "default"
+
+
+def save_library(library: Any, folder: Path) -> None:
+    """Write the code, graph and constants of a graph-executor factory module."""
+    library.get_lib().export_library(str(folder / CODE_FILE))
+    (folder / GRAPH_FILE).write_text(library.get_graph_json(), encoding="utf-8")
+    constants = {name: value.numpy() for name, value in library.get_params().items()}
+    np.savez(folder / CONSTANTS_FILE, **constants)
+
+
+def load_library(folder: Path, target: tvm.target.Target) -> GraphExecutorFactoryModule:
+    """Read what :func:`save_library` wrote."""
+    with np.load(folder / CONSTANTS_FILE) as arrays:
+        constants = {name: tvm.nd.array(arrays[name]) for name in arrays}
+    return GraphExecutorFactoryModule(
+        None,
+        target,
+        Executor("graph"),
+        (folder / GRAPH_FILE).read_text(encoding="utf-8"),
+        tvm.runtime.load_module(str(folder / CODE_FILE)),
+        MODULE_NAME,
+        constants,
+        {},
+    )
+
+
+def kept_plain(
+    conversions: Conversions,
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    params: Mapping[str, Any] | None = None,
+    *,
+    own_definitions: bool = False,
+) -> GraphExecutorFactoryModule:
+    """Return TVM's default build as :func:`~plain_tvm.build_plain` makes it, or made it before."""
+
+    def build() -> Any:
+        return plain_tvm.build_plain(mod, target, params, own_definitions=own_definitions)
+
+    if conversions.root is None:
+        return build()
+    bound = dict(params or {})
+    sources: list[str | Path] = [
+        # Of names, types and the bytes of all constants.
+        f"{tvm.ir.structural_hash(mod, map_free_vars=True)} {tvm.ir.structural_hash(bound)}",
+        f"{target} {own_definitions} {tvm.__version__}",
+        *(Path(str(module.__file__)) for module in (plain_tvm, _tvm)),
+    ]
+    with conversions.made("tvm", sources, lambda folder: save_library(build(), folder)) as folder:
+        return load_library(folder, target)
