@@ -219,3 +219,14 @@ def test_single_users(graph: Graph, x: Value) -> None:
     assert not graph.has_single_user(twice)
     assert not graph.has_single_user(returned)
     assert graph.is_output(returned.node)
+
+
+def test_constants_that_look_alike_are_told_apart(graph: Graph) -> None:
+    one = np.zeros(100_000, "float32")
+    other = one.copy()
+    other[-1] = 1
+    assert graph.constant(one) is graph.constant(one.copy())
+    assert graph.constant(other) is not graph.constant(one)
+    assert graph.constant(other.copy()) is graph.constant(other)
+    assert graph.constant(np.array([0.0])) is not graph.constant(np.array([-0.0]))
+    assert graph.constant(np.array([np.nan])) is graph.constant(np.array([np.nan]))

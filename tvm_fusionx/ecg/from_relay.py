@@ -11,6 +11,7 @@ from tvm import relay
 from tvm_fusionx.block_calls import post_order
 from tvm_fusionx.ecg.graph import Graph, Value
 from tvm_fusionx.ecg.relay_attributes import FUNCTION, from_attrs
+from tvm_fusionx.ecg.relay_constants import NotAnArrayError, to_array
 from tvm_fusionx.ecg.relay_types import DynamicTypeError, infer_types, result_types, tensor_type
 
 
@@ -68,11 +69,10 @@ def _convert(graph: Graph, expr: Any, known: dict[Any, Any]) -> Value | tuple[Va
 
 
 def _array(constant: Any) -> np.ndarray:
-    array: np.ndarray = constant.data.numpy()
-    # numpy has no bfloat16, for one: TVM hands out its bits as integers.
-    if str(array.dtype) != constant.data.dtype:
-        raise NotAGraphError(f"a constant of {constant.data.dtype}, which numpy does not know")
-    return array
+    try:
+        return to_array(constant)
+    except NotAnArrayError as error:
+        raise NotAGraphError(str(error)) from error
 
 
 def _convert_call(graph: Graph, call: Any, known: dict[Any, Any]) -> Value | tuple[Value, ...]:

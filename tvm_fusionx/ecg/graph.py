@@ -6,7 +6,6 @@ and operand values; what types a call returns is asked of a function handed to t
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -40,6 +39,11 @@ InferTypes = Callable[
     [str, Attributes, Sequence[TensorType], Grouping], "tuple[tuple[TensorType, ...], bool]"
 ]
 """``(op, attrs, operand types, grouping) -> (result types, returns a tuple)``."""
+
+
+# Elements of a constant that are read to look for equal ones: enough that different weights differ
+# in one, and few beside the millions that a layer has.
+_SAMPLED = 64
 
 
 class Graph:
@@ -88,11 +92,14 @@ class Graph:
         data = np.asarray(array, dtype=dtype)
         # `ascontiguousarray` would turn a scalar into a vector of one.
         data = data if data.flags.c_contiguous else np.ascontiguousarray(data)
-        digest = hashlib.sha1(data.data if data.size else b"", usedforsecurity=False).digest()
-        key = (CONSTANT, data.shape, str(data.dtype), digest)
-        known = self._by_key.get(key)
-        if known is not None:
-            return known[0]
+        digest = _sample(data)
+        for number in itertools.count():
+            key = (CONSTANT, data.shape, str(data.dtype), digest, number)
+            known = self._by_key.get(key)
+            if known is None:
+                break
+            if _are_equal(known.payload, data):
+                return known[0]
         type_ = TensorType(tuple(data.shape), str(data.dtype))
         node = Node(self._number(), CONSTANT, NO_ATTRIBUTES, (), (), (type_,), payload=data)
         return self._add(node, key)[0]
@@ -314,6 +321,20 @@ class Graph:
     def _number(self) -> int:
         self._next_number += 1
         return self._next_number
+
+
+def _sample(array: np.ndarray) -> bytes:
+    """Return some bytes of an array, by which most of those that differ are told apart."""
+    elements = array.reshape(-1)
+    return bytes(elements[:: max(1, elements.size // _SAMPLED)].tobytes())
+
+
+def _are_equal(one: np.ndarray, other: np.ndarray) -> bool:
+    """Tell whether two contiguous arrays of one shape and type have the same bytes."""
+    if one is other or one.ctypes.data == other.ctypes.data:
+        return True
+    # As bytes: a NaN equals itself then, and 0.0 is not -0.0.
+    return bool(np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8)))
 
 
 def _call_key(

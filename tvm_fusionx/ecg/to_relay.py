@@ -11,6 +11,7 @@ from tvm import relay
 
 from tvm_fusionx.ecg.graph import CONSTANT, INPUT, Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import FUNCTION, to_attrs
+from tvm_fusionx.ecg.relay_constants import to_constant
 from tvm_fusionx.ecg.relay_types import arguments, relay_type
 
 BLOCK_NAME = "fusionx.block"
@@ -59,7 +60,7 @@ def to_relay(graph: Graph, blocks: Sequence[RelayBlock] = ()) -> relay.Function:
     done: set[str] = set()
     for node in _order(graph, block_of):
         if node.op == CONSTANT:
-            exprs[node[0]] = relay.const(node.payload, str(node.payload.dtype))
+            exprs[node[0]] = to_constant(node.payload)
         elif node in block_of:
             block = block_of[node]
             if block.name not in done:
@@ -128,7 +129,7 @@ def _emit_block(graph: Graph, block: RelayBlock, exprs: dict[Value, Any]) -> Non
             if value in inner or value.node in members:
                 continue
             if is_inline_constant(value):
-                inner[value] = relay.const(value.array, str(value.array.dtype))
+                inner[value] = to_constant(value.array)
             else:
                 param = relay.Var(f"p{len(params)}", relay_type(value.type))
                 inner[value] = param
