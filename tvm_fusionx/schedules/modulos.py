@@ -57,6 +57,12 @@ def keep_nested_remainders(func: Any) -> Any:
 
 
 def _rewrite_accesses(body: Any, bindings: dict[Any, Any], domains: dict[Any, Any]) -> Any:
+    # Unrolled kernels have thousands of accesses, whose few remainders are the same objects.
+    distinct = {node.handle.value: node for node in _remainders_within(body)}
+    analyzer = _analyzer(domains)
+    if not any(_is_misread_when_bound(node, bindings, analyzer) for node in distinct.values()):
+        return body
+
     def rewrite(node: Any) -> Any:
         indices = [_rewrite_index(index, bindings, domains) for index in node.indices]
         if all(new.same_as(old) for new, old in zip(indices, node.indices, strict=True)):
@@ -71,13 +77,10 @@ def _rewrite_accesses(body: Any, bindings: dict[Any, Any], domains: dict[Any, An
 def _rewrite_index(index: Any, bindings: dict[Any, Any], domains: dict[Any, Any]) -> Any:
     if not _remainders(index):
         return index
-    analyzer = tvm.arith.Analyzer()
-    for variable, domain in domains.items():
-        analyzer.bind(variable, domain)
+    analyzer = _analyzer(domains)
 
     def rewrite(node: Any) -> Any:
-        bound = analyzer.simplify(tir.stmt_functor.substitute(node, bindings))
-        if not any(map(_is_misread, _remainders(bound))):
+        if not _is_misread_when_bound(node, bindings, analyzer):
             return None
         dividend = tir.stmt_functor.substitute(node.a, bindings)
         least = int(analyzer.const_int_bound(dividend).min_value)
@@ -91,16 +94,34 @@ def _rewrite_index(index: Any, bindings: dict[Any, Any], domains: dict[Any, Any]
     return index if changed.same_as(statement) else changed.value
 
 
+def _analyzer(domains: dict[Any, Any]) -> Any:
+    analyzer = tvm.arith.Analyzer()
+    for variable, domain in domains.items():
+        analyzer.bind(variable, domain)
+    return analyzer
+
+
 def _remainders(expr: Any) -> list[Any]:
     """Return the remainders by a constant within `expr`."""
+    return _remainders_within(tir.Evaluate(expr))
+
+
+def _remainders_within(statement: Any) -> list[Any]:
+    """Return the remainders by a constant within a statement, as often as they occur."""
     found: list[Any] = []
 
     def visit(node: Any) -> None:
         if isinstance(node.b, tir.IntImm):
             found.append(node)
 
-    tir.stmt_functor.ir_transform(tir.Evaluate(expr), None, visit, ["tir.FloorMod"])
+    tir.stmt_functor.ir_transform(statement, None, visit, ["tir.FloorMod"])
     return found
+
+
+def _is_misread_when_bound(node: Any, bindings: dict[Any, Any], analyzer: Any) -> bool:
+    """Tell whether a remainder has one within that TVM gets wrong, the block's variables bound."""
+    bound = analyzer.simplify(tir.stmt_functor.substitute(node, bindings))
+    return any(map(_is_misread, _remainders(bound)))
 
 
 def _is_misread(remainder: Any) -> bool:
