@@ -109,8 +109,11 @@ def transform_weights(array: np.ndarray, filtering: Filtering, panel: int) -> np
         ``[O / panel, points, I, panel]`` in the dtype of `array`.
     """
     outputs, inputs, _, _ = array.shape
-    matrix = filtering.weight_matrix
-    wide = np.einsum(
-        "ak,oikl,bl->oabi", matrix, array.astype(np.float64), matrix, optimize=True
-    ).reshape(outputs // panel, panel, filtering.points, inputs)
-    return np.ascontiguousarray(wide.transpose(0, 2, 3, 1)).astype(array.dtype)
+    both_axes = np.kron(filtering.weight_matrix, filtering.weight_matrix)
+    shape = (outputs // panel, filtering.points, inputs, panel)
+    wide = np.empty(shape, array.dtype)
+    # Panel by panel: all of them in float64 would take ten times the memory of the weights.
+    for index, channels in enumerate(range(0, outputs, panel)):
+        part = array[channels : channels + panel].transpose(2, 3, 1, 0).reshape(WINDOW * WINDOW, -1)
+        wide[index] = (both_axes @ part.astype(np.float64)).reshape(shape[1:])
+    return wide
