@@ -64,6 +64,31 @@ def test_small_is_judged_by_bytes_and_arithmetic(expr: relay.Expr, is_small: boo
     assert _candidate(expr, 1).is_small_chain is is_small
 
 
+def _convolution() -> relay.Expr:
+    return relay.nn.contrib_conv2d_nchwc(
+        var("image", 1, 1, 5, 7, 8),
+        const(2, 1, 1, 1, 8, 8),
+        channels=16,
+        kernel_size=(1, 1),
+        data_layout="NCHW8c",
+        kernel_layout="OIHW8i8o",
+        out_layout="NCHW8c",
+    )
+
+
+def test_what_is_wanted_of_a_padded_convolution_is_its_first_channels() -> None:
+    image = relay.layout_transform(_convolution(), "NCHW8c", "NCHW")
+    cut = relay.strided_slice(image, [0], [13], axes=[1])
+    candidate = _candidate(relay.exp(cut), 2)
+    convolution, in_order, slice_, after = candidate.nodes
+    assert candidate.computed_whole(convolution) == [convolution, in_order, slice_]
+    assert candidate.product_before(slice_) is convolution
+    assert candidate.product_before(after) is None
+    for begin, end, axis in ((3, 16, 1), (0, 4, 2)):
+        other = _candidate(relay.exp(relay.strided_slice(image, [begin], [end], axes=[axis])), 2)
+        assert other.useful_result(other.nodes[0]) is other.nodes[0]
+
+
 def test_what_is_wanted_of_a_padded_product_is_its_first_columns() -> None:
     product = relay.nn.dense(x, const(6, 8))
     cut = relay.strided_slice(product, [0, 0], [4, 5])

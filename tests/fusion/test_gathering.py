@@ -189,6 +189,19 @@ def test_an_epilogue_of_many_operators_stays_with_its_convolution() -> None:
     assert [block[0] for block in made] == ["nn.contrib_conv2d_NCHWc"] * 2 + ["concatenate"]
 
 
+def test_what_follows_cut_channels_stays_with_the_convolution_before_a_concatenation() -> None:
+    def head(data: relay.Expr) -> relay.Expr:
+        whole = relay.layout_transform(pointwise(data, CHANNELS, CHANNELS), "NCHW8c", "NCHW")
+        cut = relay.strided_slice(whole, [0], [CHANNELS - 3], axes=[1])
+        biased = cut + const(CHANNELS - 3, 1, 1)
+        return relay.reshape(relay.transpose(biased, (0, 2, 3, 1)), (1, -1, CHANNELS - 3))
+
+    images = (image, blocked_image(CHANNELS, ROWS, ROWS, name="another"))
+    heads = relay.sigmoid(relay.concatenate([head(each) for each in images], 1))
+    product = ("nn.contrib_conv2d_NCHWc", "layout_transform", "strided_slice", "add", "transpose")
+    assert blocks(heads)[:3:2] == [product, product]
+
+
 def test_work_stays_out_of_movements_that_a_window_gathers() -> None:
     pooled = relay.nn.max_pool2d(video, (3, 3), (1, 1), padding=(1, 1), layout="NCHW8c")
     made = blocks(_filtered(frames_beside(relay.nn.relu(pooled), FRAMES)))

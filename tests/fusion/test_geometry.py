@@ -8,6 +8,7 @@ from tvm import relay
 from tests.relay_modules import const, graph, var
 from tvm_fusionx.fusion.geometry import (
     Rows,
+    cuts_channels,
     cuts_columns,
     is_contraction,
     is_movement,
@@ -110,6 +111,17 @@ def test_kinds_of_calls() -> None:
 )
 def test_cut_columns(begin: list[int], end: list[int], strides: list[int], cuts: bool) -> None:
     assert cuts_columns(_call(relay.strided_slice(x, begin, end, strides))) == cuts
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "axis", "cuts"),
+    [(0, 5, 1, True), (1, 8, 1, False), (0, 5, 2, False), (0, 5, 3, False)],
+)
+def test_cut_channels(begin: int, end: int, axis: int, cuts: bool) -> None:
+    image = var("image", 2, 8, 6, 7)
+    call = _call(relay.strided_slice(image, [begin], [end], axes=[axis]))
+    assert cuts_channels(call) == cuts
+    assert not cuts_channels(_call(relay.strided_slice(x, [0], [5], axes=[1])))
 
 
 def test_only_a_slice_cuts_columns() -> None:

@@ -47,6 +47,20 @@ def _cut(columns: int) -> relay.Expr:
     return relay.strided_slice(relay.nn.dense(x, const(512, 512)), [0, 0], [64, columns])
 
 
+def _cut_channels(axis: int) -> relay.Expr:
+    blocked = relay.nn.contrib_conv2d_nchwc(
+        var("blocked", 1, 2, 32, 32, 16),
+        const(4, 2, 1, 1, 16, 16),
+        channels=64,
+        kernel_size=(1, 1),
+        data_layout="NCHW16c",
+        kernel_layout="OIHW16i16o",
+        out_layout="NCHW16c",
+    )
+    image = relay.layout_transform(blocked, "NCHW16c", "NCHW")
+    return relay.strided_slice(image, [0], [27], axes=[axis])
+
+
 LEGAL: dict[str, Callable[[], relay.Expr]] = {
     "elementwise": lambda: relay.exp(relay.tanh(x)),
     "reshapes alone": lambda: relay.reshape(relay.reshape(x, (-1,)), (128, 256)),
@@ -58,6 +72,9 @@ LEGAL: dict[str, Callable[[], relay.Expr]] = {
     "reductions of one set of rows": lambda: _layer_norm(x),
     "product, then a layer norm": lambda: _layer_norm(relay.nn.dense(x, const(512, 512))),
     "padded columns cut off a product": lambda: _cut(500) + const(500),
+    "padded channels cut off a convolution": lambda: relay.transpose(
+        _cut_channels(1) + const(27, 1, 1), (0, 2, 3, 1)
+    ),
     "rows of cut columns": lambda: relay.nn.softmax(_cut(500)),
     "work before a reduction": lambda: relay.sum(relay.exp(x), axis=0),
     "small products in a row": lambda: relay.nn.dense(

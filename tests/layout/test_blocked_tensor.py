@@ -11,6 +11,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     Blocked,
     block_for,
     blocked_layout,
+    channels_to_add,
     enter,
     is_same_memory,
     leave,
@@ -74,3 +75,22 @@ def test_in_and_out_are_one_operator_each() -> None:
     assert (form.value.op, form.value.shape) == ("layout_transform", (1, 2, 4, 4, 8))
     image = leave(made, form, form.shape)
     assert (image.op, image.shape) == ("layout_transform", (1, 16, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("channels", "vector", "missing"),
+    [
+        (285, 16, 3),
+        (546, 16, 14),
+        (255, 8, 1),
+        # Chunks of 8 and of 16 are full as they are.
+        (136, 16, 0),
+        (256, 16, 0),
+        # A part of a vector is much of so few.
+        (21, 16, 0),
+    ],
+)
+def test_channels_are_added_where_that_fills_more_lanes(
+    channels: int, vector: int, missing: int
+) -> None:
+    assert channels_to_add(channels, vector) == missing

@@ -128,6 +128,26 @@ def test_an_image_that_joins_enters_the_layout() -> None:
     assert_packed([conv(x, 8, 3)], 2, reshape=1, layout_transform=2)
 
 
+@pytest.mark.parametrize("image", [IMAGE, (2, 3, 5, 7)])
+def test_the_last_convolution_fills_its_vectors_with_channels_of_zeros(
+    image: tuple[int, ...],
+) -> None:
+    x = relay.nn.relu(conv(var("x", *image), 8, 3))
+    heads = [relay.sigmoid(conv(x, 67, 1)), relay.transpose(conv(x, 67, 1, 3), (0, 2, 3, 1))]
+    counts = assert_packed(heads, 3, reshape=1, layout_transform=2, transpose=1)
+    assert counts["strided_slice"] == len(heads)
+
+
+def test_channels_of_zeros_are_not_added_where_blocks_are_read() -> None:
+    x = relay.nn.relu(conv(var("x", *IMAGE), 67, 1))
+    assert not assert_packed([conv(x, 8, 1)], 2, reshape=1, layout_transform=1)["strided_slice"]
+    # Of 67 channels each is a chunk: an image as it is.
+    assert not assert_packed([relay.nn.max_pool2d(x, (2, 2))], 1, reshape=2)["strided_slice"]
+    graph = from_relay(module(x)["main"])
+    pack_convolutions(graph, Avx(), fill=False)
+    assert "strided_slice" not in {node.op for node in graph.calls()}
+
+
 def test_constants_are_packed_not_transformed() -> None:
     x = conv(var("x", *IMAGE), 16, 3)
     y = x * const(16, 1, 1) + const(1, 16, 9, 8, seed=5) - const(8, seed=6)

@@ -8,7 +8,12 @@ from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.fusion.border import Border
 from tvm_fusionx.fusion.classify import mapping_type
-from tvm_fusionx.fusion.geometry import MATRIX_PRODUCTS, cuts_columns, is_contraction
+from tvm_fusionx.fusion.geometry import (
+    MATRIX_PRODUCTS,
+    cuts_channels,
+    cuts_columns,
+    is_contraction,
+)
 from tvm_fusionx.fusion.partition import Partition, Unit
 from tvm_fusionx.operators import CONTRACTIONS, REORGANIZE, WINDOW_REDUCTIONS, MappingType
 
@@ -24,6 +29,14 @@ FLOPS_OF_A_USE = 2
 SMALL_TILED_FLOPS = 1 << 14
 # Two convolutions with their activations and a pool before them are ten.
 SMALL_OPERATORS = 16
+
+# Convolutions whose kernels cut padded channels off.
+CUT_CHANNELS = frozenset(["nn.contrib_conv2d_NCHWc"])
+# What puts their result back in order first; a reshape where it is in order.
+IN_ORDER = frozenset(["layout_transform", "reshape"])
+
+# Calls after a product up to the one that cuts padding off: a layout back in order, and that one.
+LONGEST_CUT = 2
 
 
 class Candidate:
@@ -102,11 +115,39 @@ class Candidate:
         return node in self.below(reductions)
 
     def useful_result(self, product: Node) -> Node:
-        """Return what is wanted of a product: itself, or the call that cuts padded columns off."""
-        users = self.partition.users(product)
-        if product.op in MATRIX_PRODUCTS and len(users) == 1 and cuts_columns(users[0]):
-            return users[0]
-        return product
+        """Return what is wanted of a product: itself, or the call that cuts padding off.
+
+        Columns are cut off a matrix product, channels off a convolution put back in order.
+        """
+        return self.computed_whole(product)[-1]
+
+    def computed_whole(self, product: Node) -> list[Node]:
+        """Return a product and what follows it up to its useful result, which is the last."""
+        path = [product]
+        user = self._only_user(product)
+        if product.op in CUT_CHANNELS and user is not None and user.op in IN_ORDER:
+            path.append(user)
+            user = self._only_user(user)
+            cuts = user is not None and cuts_channels(user)
+        else:
+            cuts = product.op in MATRIX_PRODUCTS and user is not None and cuts_columns(user)
+        return [*path, user] if cuts and user is not None else [product]
+
+    def product_before(self, cut: Node) -> Node | None:
+        """Return the product whose padding a call cuts off, if it does."""
+        source = cut
+        for _ in range(LONGEST_CUT):
+            if not source.operands:
+                return None
+            source = source.operands[0].node
+            whole = self.computed_whole(source)
+            if len(whole) > 1 and whole[-1] is cut:
+                return source
+        return None
+
+    def _only_user(self, node: Node) -> Node | None:
+        users = self.partition.users(node)
+        return users[0] if len(users) == 1 else None
 
     def above(self, sinks: list[Node]) -> list[Node]:
         """Return the calls of the candidate whose results `sinks` need, in order."""

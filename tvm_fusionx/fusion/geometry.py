@@ -17,6 +17,10 @@ from tvm_fusionx.operators import (
 # Contractions whose result is a matrix of rows, the last axis being a row.
 MATRIX_PRODUCTS = frozenset(["nn.batch_matmul", "nn.contrib_dense_pack", "nn.dense", "nn.matmul"])
 
+# Axes of an image tensor: batch, channel, row, column.
+IMAGE_AXES = 4
+CHANNEL_AXIS = 1
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -98,12 +102,26 @@ def cuts_columns(node: Node) -> bool:
 
     That is what follows a product whose columns were padded to whole panels.
     """
+    return _keeps_first(node, -1)
+
+
+def cuts_channels(node: Node) -> bool:
+    """Tell whether a call keeps the first channels of an image, and all its pixels.
+
+    That is what follows a convolution whose channels were padded to whole vectors.
+    """
+    return len(node.outputs[0].shape) == IMAGE_AXES and _keeps_first(node, CHANNEL_AXIS)
+
+
+def _keeps_first(node: Node, axis: int) -> bool:
+    """Tell whether a call keeps the first elements along `axis`, and all along the others."""
     if node.op != "strided_slice" or node.attrs.get("slice_mode", "end") != "end":
         return False
-    whole, part = node.operands[0].shape, node.outputs[0].shape
+    whole, part = list(node.operands[0].shape), list(node.outputs[0].shape)
     begin, strides = node.attrs.get("begin") or (), node.attrs.get("strides") or ()
+    whole[axis] = part[axis]
     return (
-        whole[:-1] == part[:-1]
+        whole == part
         and all(int(start) == 0 for start in begin)
         and all(int(step) == 1 for step in strides)
     )

@@ -230,9 +230,10 @@ def keeps_rows_of_product(node: Node, rows: Rows) -> bool:
 
 
 def _why_not_same_domain(candidate: Candidate, heavy: Node) -> Refusal | None:
-    elements = candidate.useful_result(heavy).outputs[0].elements
+    *padded, useful = candidate.computed_whole(heavy)
+    elements = useful.outputs[0].elements
     for node in candidate.below_heavy():
-        if node.outputs[0].elements != elements:
+        if node not in padded and node.outputs[0].elements != elements:
             detail = f"{heavy.op} has {elements} elements, {node.op} {node.outputs[0].elements}"
             return Refusal(Reason.DOMAIN_CHANGES, detail)
     return None

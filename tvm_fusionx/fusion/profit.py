@@ -168,8 +168,12 @@ def _followed_contraction(candidate: Candidate) -> Node | None:
     for node in following:
         for value in node.operands:
             above, is_whole = value.node, value.type.elements == extent
+            product = candidate.product_before(above)
             if is_contraction(above) and (is_whole or node in last):
                 contractions.append(above)
+            elif product is not None and is_whole:
+                contractions.append(product)
+                members.update(candidate.computed_whole(product)[1:])
             elif above not in members and is_whole and is_elementwise(above):
                 members.add(above)
                 following.append(above)

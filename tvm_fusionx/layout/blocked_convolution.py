@@ -16,6 +16,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     block_for,
     blocked_layout,
     blocked_shape,
+    channels_to_add,
     enter,
     leave,
     reshape,
@@ -89,8 +90,14 @@ def block_convolution(
     blocked: Convert,
     vector: int,
     instruction: DotInstruction | None = None,
-) -> Blocked | None:
-    """Return a ``nn.conv2d`` in NCHWc, or None when it stays as it is."""
+    *,
+    is_last: bool = False,
+) -> Blocked | Value | None:
+    """Return a ``nn.conv2d`` in NCHWc, or None when it stays as it is.
+
+    One that `is_last`, whose result nothing reads in blocks, comes back as an image where its
+    channels fill vectors only together with channels of zeros.
+    """
     if why_not_blocked(node, instruction) is not None:
         return None
     if instruction is not None and sums_integers(node):
@@ -98,13 +105,22 @@ def block_convolution(
     channels = {value.shape[CHANNEL_AXIS] for value in (node.operands[0], node.outputs[0])}
     if channels == {int(node.attrs["groups"])} != {1}:
         return _block_depthwise(graph, node, blocked, vector)
+    outputs = node.outputs[0].shape[CHANNEL_AXIS]
+    missing = channels_to_add(outputs, vector) if is_last and _is_direct(node) else 0
+    if missing:
+        return _first_channels(graph, _block_dense(graph, node, blocked, vector, missing), outputs)
     return _block_dense(graph, node, blocked, vector)
 
 
-def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blocked:
+def _block_dense(
+    graph: Graph, node: Node, blocked: Convert, vector: int, missing: int = 0
+) -> Blocked:
+    """Return a dense convolution in NCHWc, with so many channels of zeros behind its own."""
     data, weights = node.operands
     groups = int(node.attrs["groups"])
-    shape = node.outputs[0].shape
+    batch, outputs, *pixels = node.outputs[0].shape
+    shape = (batch, outputs + missing, *pixels)
+    array = np.pad(weights.array, ((0, missing), (0, 0), (0, 0), (0, 0)))
     block = block_for(shape[CHANNEL_AXIS] // groups, vector)
     form = blocked(data)
     if form is not None and (form.channels // groups) % form.block:
@@ -112,14 +128,33 @@ def _block_dense(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blo
     if form is None:
         form = enter(graph, data, _entering_block(node, vector))
     attrs = node.attrs.replace(
-        **_sizes(node),
+        channels=outputs + missing,
+        kernel_size=array.shape[2:],
         data_layout=blocked_layout(form.block),
         kernel_layout=f"OIHW{form.block}i{block}o",
         out_layout=blocked_layout(block),
     )
-    packed = graph.constant(pack_weights(weights.array, form.block, block))
+    packed = graph.constant(pack_weights(array, form.block, block))
     value = graph.call(DENSE_BLOCKED, [form.value, packed], attrs, name=node.name)
     return Blocked(value, shape)
+
+
+def _first_channels(graph: Graph, form: Blocked, channels: int) -> Value:
+    """Return the first channels of a blocked tensor, as an image."""
+    attrs = default_attributes(
+        "strided_slice",
+        begin=(0,),
+        end=(channels,),
+        strides=(1,),
+        axes=(CHANNEL_AXIS,),
+        slice_mode="end",
+    )
+    return graph.call("strided_slice", [leave(graph, form, form.shape)], attrs)
+
+
+def _is_direct(node: Node) -> bool:
+    """Tell whether a convolution without groups is summed directly, not by minimal filtering."""
+    return int(node.attrs["groups"]) == 1 and not _is_filterable(node)
 
 
 def _block_integers(graph: Graph, node: Node, blocked: Convert, vector: int, depth: int) -> Blocked:
@@ -162,11 +197,18 @@ def _entering_block(node: Node, vector: int) -> int:
     A direct sum broadcasts its inputs and never loads them as vectors: chunks of one channel serve
     as well, and an image is such a tensor already. Minimal filtering transforms whole vectors.
     """
-    data, weights = node.operands
-    is_filterable = weights.shape[2:] == (WINDOW, WINDOW) and int(node.attrs["groups"]) == 1
-    is_dense = all(int(each) == 1 for each in (*node.attrs["strides"], *node.attrs["dilation"]))
-    block = block_for(data.shape[CHANNEL_AXIS], vector)
-    return block if is_filterable and is_dense and block >= FEWEST_LANES else 1
+    block = block_for(node.operands[0].shape[CHANNEL_AXIS], vector)
+    return block if _is_filterable(node) and block >= FEWEST_LANES else 1
+
+
+def _is_filterable(node: Node) -> bool:
+    """Tell whether minimal filtering may compute a convolution."""
+    steps = (*node.attrs["strides"], *node.attrs["dilation"])
+    return (
+        node.operands[1].shape[2:] == (WINDOW, WINDOW)
+        and int(node.attrs["groups"]) == 1
+        and all(int(each) == 1 for each in steps)
+    )
 
 
 def _block_depthwise(graph: Graph, node: Node, blocked: Convert, vector: int) -> Blocked:

@@ -1,7 +1,7 @@
 """NCHWc tensors in a graph: how channels are cut, and the ways into and out of the layout.
 
 A tensor ``[N, C, H, W]`` is blocked by ``c`` as ``[N, C / c, H, W, c]``: the ``c`` channels of a
-chunk lie side by side, so that one vector holds them. No channel is ever added.
+chunk lie side by side, so that one vector holds them. A blocked tensor has no channels but its own.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ WIDEST_CHUNK = 2
 POOR_UTILISATION = 0.5
 # Wider vectors than AVX's are filled where they divide the channels; a part of one is no faster.
 USUAL_VECTOR = 8
+# From so many vectors of channels on, a part of one more costs little.
+FEWEST_TO_FILL = 8
+# So many times more lanes have to be busy than in chunks that divide the channels, for channels of
+# zeros to pay: the last vector is stored element by element.
+GAIN_TO_FILL = 1.1
 
 
 def block_for(channels: int, vector: int) -> int:
@@ -56,6 +61,18 @@ def block_for(channels: int, vector: int) -> int:
     if utilisation(best, vector) < POOR_UTILISATION:
         best = max(divisors, key=lambda each: (utilisation(each, vector), each))
     return best
+
+
+def channels_to_add(channels: int, vector: int) -> int:
+    """Return the channels of zeros after which vectors are filled, or 0 where they do not pay.
+
+    They are computed and thrown away.
+    """
+    missing = -channels % vector
+    filled = channels / (channels + missing)
+    lanes = min(vector, USUAL_VECTOR)
+    is_worth = filled > GAIN_TO_FILL * utilisation(block_for(channels, vector), lanes)
+    return missing if is_worth and channels >= FEWEST_TO_FILL * vector else 0
 
 
 def utilisation(block: int, vector: int) -> float:

@@ -27,7 +27,7 @@ from tvm_fusionx.layout.blocked_elementwise import (
     block_elementwise,
     block_prelu,
 )
-from tvm_fusionx.layout.blocked_tensor import Blocked, Convert, leave
+from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, Blocked, Convert, leave
 from tvm_fusionx.layout.blocked_windows import (
     CONCATENATE,
     LAYOUT_OPERATORS,
@@ -63,8 +63,11 @@ CARRIERS: dict[str, Carrier] = {
     CONCATENATE: block_concatenate,
 }
 
+_POINTWISE = ELEMENTWISE | {BIAS, PRELU}
+_IN_BLOCKS = (CARRIERS.keys() - _POINTWISE) | {CONV2D, CONV2D_TRANSPOSE}
 
-def pack_convolutions(graph: Graph, cpu: Any) -> int:
+
+def pack_convolutions(graph: Graph, cpu: Any, *, fill: bool = True) -> int:
     """Put the convolutions of `graph` and what surrounds them in NCHWc layout, in place.
 
     Parameters
@@ -73,6 +76,8 @@ def pack_convolutions(graph: Graph, cpu: Any) -> int:
         The graph; float convolutions with constant weights are changed.
     cpu
         Whose vectors to fill: its float32 lanes, and what multiplies integers.
+    fill
+        Whether a convolution that is the last of its region may compute channels of zeros.
 
     Returns
     -------
@@ -90,7 +95,8 @@ def pack_convolutions(graph: Graph, cpu: Any) -> int:
     for node in graph.calls():
         result: Blocked | Value | None = None
         if node.op == CONV2D:
-            result = block_convolution(graph, node, blocked, vector, cpu.dot)
+            is_last = fill and _is_last(graph, node)
+            result = block_convolution(graph, node, blocked, vector, cpu.dot, is_last=is_last)
             packed += result is not None
         elif node.op == CONV2D_TRANSPOSE:
             result = block_sub_pixel(graph, node, blocked, vector)
@@ -104,6 +110,24 @@ def pack_convolutions(graph: Graph, cpu: Any) -> int:
     _connect(graph, forms, images)
     logger.debug("%d convolutions in NCHWc", packed)
     return packed
+
+
+def _is_last(graph: Graph, node: Node) -> bool:
+    """Tell whether nothing but elementwise work reads a convolution's result in blocks."""
+    channels = node.outputs[0].shape[CHANNEL_AXIS]
+    pending, seen = [node], {node}
+    while pending:
+        for user in graph.users(pending.pop()):
+            if user.op in _POINTWISE:
+                if user not in seen:
+                    seen.add(user)
+                    pending.append(user)
+            elif user.op in _IN_BLOCKS:
+                shape = user.outputs[0].shape
+                # A slice of some channels has no blocked form.
+                if user.op != SLICE or shape[CHANNEL_AXIS] == channels:
+                    return False
+    return True
 
 
 def _connect(graph: Graph, forms: dict[Value, Blocked], images: dict[Value, Value]) -> None:

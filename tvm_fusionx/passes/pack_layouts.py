@@ -73,7 +73,7 @@ class PackLayouts:
     def _choose_for_gpu(self, gpu: Gpu) -> Callable[[Graph], None]:
         def choose(graph: Graph) -> None:
             # Chunks of four channels: what one vector load brings, and one pixel of a texture.
-            pack_convolutions(graph, gpu)
+            pack_convolutions(graph, gpu, fill=False)
             transpose_weights(graph)
 
         return choose

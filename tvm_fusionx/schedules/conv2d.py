@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_isolate import isolate_window
-from tvm_fusionx.schedules.conv_loops import open_nest, schedule_others
+from tvm_fusionx.schedules.conv_loops import finish_others, open_nest
 from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.conv_tiling import best_tasks, divisors, register_tiles
 from tvm_fusionx.schedules.cpu import Cpu
@@ -81,8 +81,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     nest.finish(
         chunk_of_channels, parallel=should_parallelise(info.stages.values(), info.cpu.cores)
     )
-    schedule_others(sch, stages, info.cpu)
-    return sch.mod["main"]
+    return finish_others(sch, stages, info.cpu)
 
 
 CONV2D = Template("conv2d", _why_not, _knobs, _apply)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_isolate import isolate_window
-from tvm_fusionx.schedules.conv_loops import open_nest, schedule_others
+from tvm_fusionx.schedules.conv_loops import finish_others, open_nest
 from tvm_fusionx.schedules.conv_structure import Window
 from tvm_fusionx.schedules.conv_tiling import (
     MAX_TILE_CHUNKS,
@@ -63,8 +63,7 @@ def schedule_channelwise(sch: Any, info: BlockInfo, window: Window, values: Knob
     if window.kernel[1] <= MAX_UNROLLED_WINDOW:
         sch.unroll(column)
     nest.finish(row, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
-    schedule_others(sch, stages, info.cpu)
-    return sch.mod["main"]
+    return finish_others(sch, stages, info.cpu)
 
 
 def channelwise_template(name: str, find: Callable[[BlockInfo], Window | str]) -> Template:

@@ -14,6 +14,7 @@ import tvm
 from tvm import tir
 
 REST_SUFFIX = "_rest"
+VECTOR_SUFFIX = "_vector"
 
 # Scope of buffers that templates mean to be registers.
 REGISTERS = "local"
@@ -49,18 +50,113 @@ def _guarded(top: Any, ranges: dict[Any, Any]) -> Any | None:
         return None
     if not any(loop.kind == tir.ForKind.VECTORIZED for loop in loops):
         return None
-    last = {loop.loop_var: loop.min + loop.extent - 1 for loop in loops}
-    whole = tvm.arith.Analyzer().simplify(tir.stmt_functor.substitute(inner.predicate, last))
+    whole = _test_of_last(inner.predicate, loops)
     if not _follows(inner.predicate, whole, loops, ranges):
         return None
-    every = tir.BlockRealize(inner.iter_values, tir.const(True, "bool"), inner.block)
-    rest: Any = tir.BlockRealize(inner.iter_values, inner.predicate, _copy_of(inner.block))
+    every = _nest(inner, loops, tir.const(True, "bool"))
+    innermost = loops[-1]
+    if innermost.kind != tir.ForKind.VECTORIZED or len(loops) == 1:
+        return tir.IfThenElse(whole, every, _nest(inner, loops, inner.predicate, REST_SUFFIX))
+    # Of a tile that is not whole, most vectors are.
+    *around, vector = loops
+    whole_vector = _test_of_last(inner.predicate, [vector])
+    rest = tir.IfThenElse(
+        whole_vector,
+        _nest(inner, [vector], tir.const(True, "bool"), VECTOR_SUFFIX),
+        _nest(inner, [vector], inner.predicate, REST_SUFFIX),
+    )
+    return tir.IfThenElse(whole, every, _loops_around(rest, around, inner.block))
+
+
+def _test_of_last(predicate: Any, loops: list[Any]) -> Any:
+    """Return what `predicate` says of the largest indices of `loops`."""
+    last = {loop.loop_var: loop.min + loop.extent - 1 for loop in loops}
+    return tvm.arith.Analyzer().simplify(tir.stmt_functor.substitute(predicate, last))
+
+
+def _nest(inner: Any, loops: list[Any], predicate: Any, suffix: str = "") -> Any:
+    """Return `loops` around `inner` with another test; element by element where there is one."""
+    if not suffix:
+        stmt: Any = tir.BlockRealize(inner.iter_values, predicate, inner.block)
+        for loop in reversed(loops):
+            stmt = tir.For(loop.loop_var, loop.min, loop.extent, loop.kind, stmt)
+        return stmt
+    stmt = tir.BlockRealize(inner.iter_values, predicate, _copy_of(inner.block, suffix))
+    if _is_true(predicate):
+        return _loops_around(stmt, loops, inner.block, keep=True)
+    return _loops_around(stmt, loops, inner.block)
+
+
+def _loops_around(stmt: Any, loops: list[Any], block: Any, *, keep: bool = False) -> Any:
+    """Return copies of `loops` around `stmt`, of their own kinds or element by element."""
     for loop in reversed(loops):
-        every = tir.For(loop.loop_var, loop.min, loop.extent, loop.kind, every)
         variable = tir.Var(loop.loop_var.name, loop.loop_var.dtype)
-        rest = tir.stmt_functor.substitute(rest, {loop.loop_var: variable})
-        rest = tir.For(variable, loop.min, loop.extent, _kind_of_rest(loop, inner.block), rest)
-    return tir.IfThenElse(whole, every, rest)
+        stmt = tir.stmt_functor.substitute(stmt, {loop.loop_var: variable})
+        kind = loop.kind if keep else _kind_of_rest(loop, block)
+        stmt = tir.For(variable, loop.min, loop.extent, kind, stmt)
+    return stmt
+
+
+def test_in_body(func: Any, stage: str) -> Any:
+    """Return an unscheduled `func` whose `stage` tests what it writes itself, not around itself.
+
+    TVM takes a stage with a test of several of its axes around it for one whose axes depend on one
+    another, and refuses to order its loops. :func:`test_around` is the way back.
+    """
+
+    def moved(realize: Any) -> Any:
+        if realize.block.name_hint != stage or _is_true(realize.predicate):
+            return None
+        axes = {
+            value: it.var
+            for value, it in zip(realize.iter_values, realize.block.iter_vars, strict=True)
+            if isinstance(value, tir.Var)
+        }
+        test = tir.stmt_functor.substitute(realize.predicate, axes)
+        body = tir.IfThenElse(test, realize.block.body, None)
+        return tir.BlockRealize(
+            realize.iter_values, tir.const(True, "bool"), _with_body(realize.block, body)
+        )
+
+    return _changed(func, moved)
+
+
+def test_around(func: Any, stage: str) -> Any:
+    """Return a scheduled `func` with the test that `stage` makes itself around it."""
+
+    def moved(realize: Any) -> Any:
+        body = realize.block.body
+        if realize.block.name_hint != stage or not isinstance(body, tir.IfThenElse):
+            return None
+        axes = {
+            it.var: value
+            for it, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        }
+        test = tir.stmt_functor.substitute(body.condition, axes)
+        block = _with_body(realize.block, body.then_case)
+        return tir.BlockRealize(realize.iter_values, test, block)
+
+    return _changed(func, moved)
+
+
+def _changed(func: Any, moved: Any) -> Any:
+    return func.with_body(
+        tir.stmt_functor.ir_transform(func.body, None, moved, ["tir.BlockRealize"])
+    )
+
+
+def _with_body(block: Any, body: Any) -> Any:
+    return tir.Block(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
 
 
 def _kind_of_rest(loop: Any, block: Any) -> int:
@@ -86,7 +182,7 @@ def _follows(predicate: Any, whole: Any, loops: list[Any], ranges: dict[Any, Any
         return bool(analyzer.can_prove(predicate))
 
 
-def _copy_of(block: Any) -> Any:
+def _copy_of(block: Any, suffix: str) -> Any:
     """Return a block with block variables of its own, as TVM wants every block to have."""
     fresh = {it.var: tir.Var(it.var.name, it.var.dtype) for it in block.iter_vars}
 
@@ -109,7 +205,7 @@ def _copy_of(block: Any) -> Any:
         [tir.IterVar(it.dom, fresh[it.var], it.iter_type) for it in block.iter_vars],
         moved(block.reads),
         moved(block.writes),
-        block.name_hint + REST_SUFFIX,
+        block.name_hint + suffix,
         tir.stmt_functor.substitute(block.body, fresh),
         annotations=block.annotations,
     )
