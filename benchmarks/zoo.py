@@ -5,6 +5,7 @@ docs/results.md and docs/results.html. Each model is measured in a process of it
 runs in the memory that another has fragmented.
 
     python benchmarks/zoo.py [MODEL ...]    # everything; --missing goes on after a stop
+    python benchmarks/zoo.py --jobs 2       # two models prepared at once, each timed alone
     python benchmarks/zoo.py --quick        # five small models, four sides, into out/quick, no page
 """
 
@@ -14,14 +15,17 @@ import argparse
 import datetime
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from measured_runs import RESULTS, ROOT, RUN, commit_here, folder_of, lacks
+from timed_alone import run_groups, timed_alone
 
 MODELS = ROOT / "out" / "zoo"
 # Conversions for other runtimes, TVM's builds among them, take most of a full run: once is enough.
@@ -68,6 +72,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
         sustained=options.sustained,
         tuned=tuned,
         conversions=CONVERSIONS,
+        alone=timed_alone,
         on_stage=lambda what: print(f"{name}: {what}", flush=True),
     )
     folder.mkdir(parents=True, exist_ok=True)
@@ -128,6 +133,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--date", default=None, help="the run to go on with, as in 2026-01-31")
     parser.add_argument("--limit", type=int, default=LIMIT_SECONDS, help="seconds a model")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="models prepared at once; each is timed alone"
+    )
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.repeat = options.repeat or (QUICK_REPEAT if options.quick else REPEAT)
@@ -173,8 +181,7 @@ def main() -> int:
     models = options.models
     if options.missing:
         models = [name for name in models if lacks(folder, name, options.sides)]
-    found = {name: _measured_apart(name, folder, options) for name in models}
-    messages = {name: message for name, message in found.items() if message is not None}
+    messages = _measured_apart(models, folder, options)
     failed = len(messages)
     messages = {
         name: message
@@ -209,20 +216,31 @@ def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
     (folder / RUN).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
-def _measured_apart(name: str, folder: Path, options: argparse.Namespace) -> str | None:
-    """Measure a model in a process of its own; return why that failed, or None."""
-    command = [sys.executable, __file__, name, "--here", str(folder), *options.words]
+def _measured_apart(
+    models: Sequence[str], folder: Path, options: argparse.Namespace
+) -> dict[str, str]:
+    """Measure each model in a process of its own; return why some failed.
+
+    What is killed while others run, as for want of memory, is measured again alone.
+    """
+    command = [sys.executable, __file__]
+    commands = {name: [*command, name, "--here", str(folder), *options.words] for name in models}
     environment = os.environ | {"TOPHUB_LOCATION": "NONE"}
-    try:
-        done = subprocess.run(command, env=environment, timeout=options.limit, check=False)
-    except subprocess.TimeoutExpired:
-        message = f"stopped after {options.limit} s"
-    else:
-        if done.returncode == 0:
-            return None
-        message = f"its process ended with {done.returncode}"
-    print(f"{name}: {message}", flush=True)
-    return message
+    ended = dict(run_groups(commands, options.jobs, options.limit, environment))
+    killed = [name for name, status in ended.items() if status == -signal.SIGKILL]
+    if options.jobs > 1 and killed:
+        again = {name: commands[name] for name in killed}
+        ended |= dict(run_groups(again, 1, options.limit, environment))
+    messages = {
+        name: f"stopped after {options.limit} s"
+        if status is None
+        else f"its process ended with {status}"
+        for name, status in ended.items()
+        if status != 0
+    }
+    for name, message in messages.items():
+        print(f"{name}: {message}", flush=True)
+    return messages
 
 
 if __name__ == "__main__":

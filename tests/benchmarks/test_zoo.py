@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,13 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         commands.append(command)
         return subprocess.CompletedProcess(command, 0)
 
+    def run_groups(named: Mapping[str, list[str]], *_: Any) -> Iterator[tuple[str, int]]:
+        for name, command in named.items():
+            commands.append(command)
+            yield name, 0
+
     monkeypatch.setattr(zoo, "RESULTS", tmp_path)
+    monkeypatch.setattr(zoo, "run_groups", run_groups)
     monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {"device": "a machine"})
     monkeypatch.setattr(zoo.subprocess, "run", run)
     monkeypatch.setattr("tvm_fusionx.zoo.names", lambda: ("minilm", "gpt2"))
@@ -92,17 +99,17 @@ def test_a_model_apart_is_measured_as_the_run_was_asked_to(
 ) -> None:
     started: list[list[str]] = []
 
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        started.append(command)
-        return subprocess.CompletedProcess(command, 0)
+    def run_groups(named: Mapping[str, list[str]], *_: Any) -> Iterator[tuple[str, int]]:
+        started.extend(named.values())
+        return ((name, 0) for name in named)
 
-    monkeypatch.setattr(zoo.subprocess, "run", run)
+    monkeypatch.setattr(zoo, "run_groups", run_groups)
     words = ["minilm", "--vs", "tvm,ort", "--sustained", "--tuning-budget", "3m", "--repeat", "7"]
     monkeypatch.setattr(sys, "argv", ["zoo.py", *words])
     options = zoo._options()
     assert options.sides == ("tvm", "ort", "tvm-metaschedule", "fusionx-tuned")
     assert options.sustained == zoo.SUSTAINED_SECONDS
-    assert zoo._measured_apart("minilm", tmp_path, options) is None
+    assert zoo._measured_apart(["minilm"], tmp_path, options) == {}
     monkeypatch.setattr(sys, "argv", started[0][1:])
     apart = zoo._options()
     for name in ("models", "sides", "sustained", "budget", "repeat", "quick"):
@@ -110,13 +117,26 @@ def test_a_model_apart_is_measured_as_the_run_was_asked_to(
     assert apart.here == tmp_path
 
 
-def test_a_model_that_takes_too_long_counts_as_failed(
+def test_models_that_end_badly_count_as_failed_and_killed_ones_are_tried_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(command: list[str], timeout: float, **_: Any) -> None:
-        raise subprocess.TimeoutExpired(command, timeout)
+    asked: list[tuple[list[str], int]] = []
+    first = {"gpt2": None, "vgg16": -9, "unet": -9, "c3d": 1, "minilm": 0}
 
-    monkeypatch.setattr(zoo.subprocess, "run", run)
-    monkeypatch.setattr(sys, "argv", ["zoo.py", "--limit", "7", "gpt2"])
-    assert zoo._measured_apart("gpt2", tmp_path, zoo._options()) == "stopped after 7 s"
+    def run_groups(
+        named: Mapping[str, list[str]], jobs: int, *_: Any
+    ) -> Iterator[tuple[str, int | None]]:
+        asked.append((list(named), jobs))
+        again = {"vgg16": 0, "unet": -9}
+        return ((name, first[name] if jobs > 1 else again[name]) for name in named)
+
+    monkeypatch.setattr(zoo, "run_groups", run_groups)
+    monkeypatch.setattr(sys, "argv", ["zoo.py", "--limit", "7", "--jobs", "2"])
+    messages = zoo._measured_apart(list(first), tmp_path, zoo._options())
+    assert asked == [(list(first), 2), (["vgg16", "unet"], 1)]
+    assert messages == {
+        "gpt2": "stopped after 7 s",
+        "unet": "its process ended with -9",
+        "c3d": "its process ended with 1",
+    }
     assert "gpt2: stopped after 7 s" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,7 @@ def bench(
     sustained: float | None = None,
     tuned: Mapping[str, TunedBuild] | None = None,
     conversions: str | Path | None = None,
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BenchResult:
     """Time `model` on every side, taking turns, with the same threads; here or on a device.
@@ -105,6 +106,8 @@ def bench(
     conversions
         A folder that keeps what other compilers and converters make of the model, for the next
         time: then `prepare_s` has the seconds that it took to make. By default nothing is kept.
+    alone
+        Entered while anything is timed: here a caller lets other work on this machine stand still.
     on_stage
         Told what is being done, in words.
 
@@ -175,7 +178,7 @@ def bench(
         rel_err = _relative_errors(outputs, reference, errors)
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
-        with threads_apart(count):
+        with alone(), threads_apart(count):
             latency_ms, failures = time_interleaved(sides, repeat)
             kept: dict[str, Sustained] = {}
             if sustained is not None:
@@ -200,7 +203,8 @@ def bench(
             gc.collect()
             code, memory = footprint(libraries, apart, path, arrays, count, kept_folder)
             on_stage("timing blocks")
-            blocks = _block_times(built.ours, name_of(model), specs, arrays)
+            with alone():
+                blocks = _block_times(built.ours, name_of(model), specs, arrays)
     difference = worst(
         [measure_difference(a, b) for a, b in zip(outputs[OURS], reference, strict=True)]
     )
