@@ -10,7 +10,13 @@ import tvm
 from tvm import te, tir
 
 from tests.relay_modules import REASSOCIATING, assert_close
-from tvm_fusionx.schedules.guards import REST_SUFFIX, guard_whole_tiles
+from tvm_fusionx.schedules.guards import (
+    REST_SUFFIX,
+    VECTOR_SUFFIX,
+    guard_whole_tiles,
+    move_test_around,
+    move_test_into_body,
+)
 
 LANES = 8
 
@@ -55,3 +61,38 @@ def test_a_kernel_without_tests_is_left_alone() -> None:
 def test_the_rest_of_a_tile_in_registers_is_unrolled() -> None:
     assert "T.unroll" in guard_whole_tiles(_padded(16, 11, "local")).script()
     assert "T.unroll" not in guard_whole_tiles(_padded(16, 11, "global")).script()
+
+
+def _tiled(columns: int, read: int) -> Any:
+    """Return a kernel that doubles the first `read` columns, in tiles of two vectors."""
+    data = te.placeholder((columns // LANES, LANES), name="data")
+    wide = te.compute((columns // LANES, LANES), lambda i, j: data[i, j] + 1.0, name="wide")
+    out = te.compute((read,), lambda j: wide[j // LANES, j % LANES] * 2.0, name="out")
+    sch = tir.Schedule(te.create_prim_func([data, out], index_dtype_override="int64"))
+    sch.reverse_compute_inline(sch.get_block("out"))
+    func = move_test_into_body(sch.mod["main"], "wide")
+    assert "T.where" not in func.script()
+    sch = tir.Schedule(func)
+    chunk, lane = sch.get_loops(sch.get_block("wide"))
+    _, inner = sch.split(chunk, [None, 2])
+    sch.unroll(inner)
+    sch.vectorize(lane)
+    return move_test_around(sch.mod["main"], "wide")
+
+
+@pytest.mark.parametrize(("columns", "read"), [(32, 29), (32, 24), (48, 19)])
+def test_whole_vectors_of_the_last_tile_have_no_test(columns: int, read: int) -> None:
+    before = _tiled(columns, read)
+    assert before.script().count("T.where") == 1
+    func = guard_whole_tiles(before)
+    assert f'"wide{VECTOR_SUFFIX}"' in func.script()
+    data = np.random.default_rng(0).standard_normal((columns // LANES, LANES)).astype("float32")
+    out = tvm.nd.array(np.zeros(read, "float32"))
+    tvm.build(func, "llvm")(tvm.nd.array(data), out)
+    assert_close([out.numpy()], [(data.reshape(-1)[:read] + 1) * 2], REASSOCIATING)
+
+
+def test_a_test_moves_into_one_stage_and_back() -> None:
+    func = _padded(16, 11, "global")
+    assert tvm.ir.structural_equal(move_test_into_body(func, "another"), func)
+    assert tvm.ir.structural_equal(move_test_around(func, "wide"), func)

@@ -15,7 +15,7 @@ from tvm_fusionx.schedules.conv_structure import Window
 from tvm_fusionx.schedules.conv_tiling import divisors
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.default import schedule_alone
-from tvm_fusionx.schedules.guards import guard_whole_tiles, test_around, test_in_body
+from tvm_fusionx.schedules.guards import guard_whole_tiles, move_test_around, move_test_into_body
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.template import KnobValues
 
@@ -26,7 +26,7 @@ def open_schedule(sch: Any, stages: Isolated, window: Window, columns: int) -> t
     Columns that do not divide the output's are covered by moving the last tile to the left; TVM
     could not prove such tiles complete to a stage that follows, so then they shrink to a divisor.
     """
-    func = test_in_body(simplify_indices(sch.mod["main"]), stages.write)
+    func = move_test_into_body(simplify_indices(sch.mod["main"]), stages.write)
     if window.columns % columns:
         if stages.others:
             columns = max(each for each in divisors(window.columns) if each <= columns)
@@ -109,7 +109,7 @@ def finish_others(sch: Any, stages: Isolated, cpu: Cpu) -> Any:
     described = describe_block(sch.mod["main"], cpu).stages
     for name in stages.others:
         schedule_alone(sch, name, described[name], cpu)
-    return guard_whole_tiles(test_around(sch.mod["main"], stages.write))
+    return guard_whole_tiles(move_test_around(sch.mod["main"], stages.write))
 
 
 def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) -> LoopNest:

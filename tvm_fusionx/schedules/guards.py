@@ -97,11 +97,11 @@ def _loops_around(stmt: Any, loops: list[Any], block: Any, *, keep: bool = False
     return stmt
 
 
-def test_in_body(func: Any, stage: str) -> Any:
+def move_test_into_body(func: Any, stage: str) -> Any:
     """Return an unscheduled `func` whose `stage` tests what it writes itself, not around itself.
 
     TVM takes a stage with a test of several of its axes around it for one whose axes depend on one
-    another, and refuses to order its loops. :func:`test_around` is the way back.
+    another, and refuses to order its loops. :func:`move_test_around` is the way back.
     """
 
     def moved(realize: Any) -> Any:
@@ -121,7 +121,7 @@ def test_in_body(func: Any, stage: str) -> Any:
     return _changed(func, moved)
 
 
-def test_around(func: Any, stage: str) -> Any:
+def move_test_around(func: Any, stage: str) -> Any:
     """Return a scheduled `func` with the test that `stage` makes itself around it."""
 
     def moved(realize: Any) -> Any:

@@ -14,6 +14,7 @@ from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
+from tvm_fusionx.schedules.last_vector import move_last_vectors
 from tvm_fusionx.schedules.nest import (
     NARROWEST_VECTOR,
     Late,
@@ -49,7 +50,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     info = inline_spatial(sch, info)
     func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
-    return return_outputs(schedule_stages(func, info))
+    return move_last_vectors(return_outputs(schedule_stages(func, info)))
 
 
 def schedule_stages(func: Any, info: BlockInfo) -> Any:
