@@ -38,3 +38,19 @@ def test_sums_of_products(lanes: int) -> None:
 def test_one_lane_is_no_vector() -> None:
     assert ramp(3, 1) == 3
     assert broadcast(3.0, 1) == 3.0
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_largest_of_several_vectors(lanes: int) -> None:
+    given = tir.decl_buffer((3, lanes), "float32", "given")
+    found = tir.decl_buffer((lanes,), "float32", "found")
+    ib = tir.ir_builder.create()
+    sums = VectorSums(ib, 1, lanes, "float32", tir.const(-1.0, "float32"))
+    for row in range(3):
+        sums.combine(0, tir.Max, tir.BufferLoad(given, [row, ramp(0, lanes)]))
+    sums.store(lambda lane, value: tir.BufferStore(found, value, [lane]), (), 0)
+    built = tvm.build(tir.PrimFunc([given, found], ib.get()), "llvm")
+    data = np.random.default_rng(0).standard_normal((3, lanes)).astype("float32")
+    result = tvm.nd.empty((lanes,))
+    built(tvm.nd.array(data), result)
+    assert_close([result.numpy()], [np.maximum(data.max(0), -1)], EXACT)

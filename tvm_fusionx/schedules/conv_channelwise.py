@@ -6,6 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.schedules.channelwise_kernel import (
+    PaddedWindow,
+    find_padded,
+    schedule_padded,
+)
 from tvm_fusionx.schedules.conv_isolate import isolate_window
 from tvm_fusionx.schedules.conv_loops import finish_others, open_nest
 from tvm_fusionx.schedules.conv_structure import Window
@@ -16,6 +21,7 @@ from tvm_fusionx.schedules.conv_tiling import (
     divisors,
 )
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.pair_tiling import depthwise_columns
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 
@@ -28,12 +34,18 @@ MAX_UNROLLED_WINDOW = 7
 
 def channelwise_knobs(info: BlockInfo, window: Window, cpu: Cpu) -> Knobs:
     """Return the knobs of :func:`schedule_channelwise`."""
-    most = max(1, cpu.registers // REGISTERS_A_SUM)
-    columns = min(range(1, most + 1), key=lambda each: (_waste(window.columns, each), -each))
+    is_in_place = isinstance(find_padded(info, window), PaddedWindow)
+    if is_in_place:
+        columns = depthwise_columns(window, cpu)[0]
+        most = max(depthwise_columns(window, cpu))
+    else:
+        most = max(1, cpu.registers // REGISTERS_A_SUM)
+        columns = min(range(1, most + 1), key=lambda each: (_waste(window.columns, each), -each))
     wanted = min(MAX_TILE_CHUNKS, max(1, SUMS_TO_HIDE_LATENCY // columns))
     chunks = max(each for each in divisors(window.chunks) if each <= wanted)
     groups = window.chunks // chunks
-    tasks = best_tasks(window, cpu, groups, gathers=bool(info.producers[window.stage.name]))
+    gathers = bool(info.producers[window.stage.name]) and not is_in_place
+    tasks = best_tasks(window, cpu, groups, gathers=gathers)
     return {
         "tile_chunks": Knob(
             chunks, tuple(each for each in divisors(window.chunks) if each <= MAX_TILE_CHUNKS)
@@ -54,7 +66,14 @@ def _waste(width: int, columns: int) -> float:
 
 
 def schedule_channelwise(sch: Any, info: BlockInfo, window: Window, values: KnobValues) -> Any:
-    """Return the scheduled function of a block around `window`, which keeps channels apart."""
+    """Return the scheduled function of a block around `window`, which keeps channels apart.
+
+    One that is padded and nothing else before it reads the data in place; otherwise what a task
+    reads is gathered first.
+    """
+    found = find_padded(info, window)
+    if isinstance(found, PaddedWindow):
+        return schedule_padded(sch, info, found, values)
     stages = isolate_window(sch, info, window)
     nest = open_nest(sch, stages, window, values)
     sch = nest.sch

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
-from tvm import tir
-
-from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_structure import Window
 from tvm_fusionx.schedules.conv_tiling import RegisterTile
 from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.default import schedule_alone
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.pair_kernel import build_kernel
 from tvm_fusionx.schedules.pair_structure import Pair, find_pair
@@ -32,6 +28,7 @@ from tvm_fusionx.schedules.stage_replacement import (
     Store,
     gather_what_follows,
     replace_stages,
+    schedule_around,
     stage_nests,
     storing,
 )
@@ -87,14 +84,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     )
     stages = [name for name in (pair.pad, first, between, second) if name is not None]
     func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)
-    described = describe_block(func, info.cpu).stages
-    if described.keys() == {KERNEL}:
-        return func
-    fresh = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-    for name, stage in described.items():
-        if name != KERNEL:
-            schedule_alone(fresh, name, stage, info.cpu)
-    return fresh.mod["main"]
+    return schedule_around(func, KERNEL, info.cpu)
 
 
 def _written(block: Any) -> set[Any]:

@@ -81,13 +81,21 @@ def _joined(info: BlockInfo, first: Window, second: Window) -> Pair | str:
 
 def padded_by_zeros(block: Any) -> tuple[Any, tuple[int, int]] | None:
     """Return the buffer that a block pads by zeros, and the rows and columns before it."""
+    padded = padded_by(block)
+    if padded is None or padded[2] != 0:
+        return None
+    return padded[0], padded[1]
+
+
+def padded_by(block: Any) -> tuple[Any, tuple[int, int], float] | None:
+    """Return the buffer that a block pads, the rows and columns before it, and by what."""
     value = block.body.value
     if not (isinstance(value, tir.Call) and value.op.name == "tir.if_then_else"):
         return None
     _, load, otherwise = value.args
     if not isinstance(load, tir.BufferLoad) or len(load.indices) != BLOCKED_AXES:
         return None
-    if not (isinstance(otherwise, tir.FloatImm) and otherwise.value == 0):
+    if not isinstance(otherwise, tir.FloatImm):
         return None
     widths = []
     for axis, (index, it) in enumerate(zip(load.indices, block.iter_vars, strict=True)):
@@ -97,4 +105,4 @@ def padded_by_zeros(block: Any) -> tuple[Any, tuple[int, int]] | None:
         widths.append(-moved[1])
         if axis not in PIXEL_AXES and moved[1]:
             return None
-    return load.buffer, (widths[2], widths[3])
+    return load.buffer, (widths[2], widths[3]), float(otherwise.value)

@@ -9,7 +9,9 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
+from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.default import schedule_alone
 from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.root_block import with_root
 
@@ -132,6 +134,18 @@ def replace_stages(
         )
     kept = [buffer for buffer in root.alloc_buffers if buffer.data not in internal]
     return with_root(func, body, kept)
+
+
+def schedule_around(func: Any, kernel: str, cpu: Cpu) -> Any:
+    """Return `func` with loop nests of their own for all stages but the finished `kernel`."""
+    described = describe_block(func, cpu).stages
+    if described.keys() == {kernel}:
+        return func
+    fresh = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+    for name, stage in described.items():
+        if name != kernel:
+            schedule_alone(fresh, name, stage, cpu)
+    return fresh.mod["main"]
 
 
 def _innermost(nest: Any) -> Any:

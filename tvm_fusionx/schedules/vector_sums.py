@@ -18,18 +18,26 @@ class VectorSums:
         Builder of the kernel; the sums live in its present scope.
     number, lanes, dtype
         How many vectors, and what they hold.
+    initial
+        What each element starts with; zero when None.
     """
 
-    def __init__(self, ib: Any, number: int, lanes: int, dtype: str) -> None:
+    def __init__(
+        self, ib: Any, number: int, lanes: int, dtype: str, initial: Any | None = None
+    ) -> None:
         self.ib, self.lanes = ib, lanes
         self.buffer = ib.allocate(dtype, (number * lanes,), "sums", scope="local")._buffer
+        first = tir.const(0, dtype) if initial is None else initial
         for place in range(number):
-            self._set(place, broadcast(tir.const(0, dtype), lanes))
+            self._set(place, broadcast(first, lanes))
 
     def add_product(self, place: int, left: Any, right: Any) -> None:
         """Add the product of two vectors to sum `place`."""
-        value = tir.BufferLoad(self.buffer, [ramp(place * self.lanes, self.lanes)])
-        self._set(place, value + left * right)
+        self._set(place, self._value(place) + left * right)
+
+    def combine(self, place: int, combiner: Any, element: Any) -> None:
+        """Put sum `place` and a vector together by `combiner`, a class such as ``tir.Max``."""
+        self._set(place, combiner(self._value(place), element))
 
     def store(self, store: Store, at: tuple[Any, ...], place: int) -> None:
         """Store sum `place` with the function `store` at `at`, lane by lane in a vector loop."""
@@ -38,6 +46,9 @@ class VectorSums:
         indices = (tir.const(each, "int32") if isinstance(each, int) else each for each in at)
         stmt = store(*indices, lane, value)
         self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
+
+    def _value(self, place: int) -> Any:
+        return tir.BufferLoad(self.buffer, [ramp(place * self.lanes, self.lanes)])
 
     def _set(self, place: int, value: Any) -> None:
         at = ramp(place * self.lanes, self.lanes)
