@@ -50,9 +50,26 @@ def _scores_kept() -> relay.Expr:
     return relay.Tuple([_times_values(relay.nn.softmax(scores)), relay.exp(scores)])
 
 
+def _normed(scores: relay.Expr) -> relay.Expr:
+    return scores - relay.mean(scores, axis=-1, keepdims=True)
+
+
+def _scaled_weights(columns: int) -> relay.Expr:
+    weights = relay.nn.softmax(_scores(columns)) * relay.const(2.0)
+    return _times_values(weights, columns)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(63, 128), (64, 512), (197, 197), (7, 4096)])
+def test_a_softmax_of_any_number_of_rows_and_scores_is_one_block(rows: int, columns: int) -> None:
+    scores = _scores(columns, rows) * relay.const(0.5) + var("mask", 1, rows, columns)
+    assert _kernels(_times_values(relay.nn.softmax(scores), columns)) == 1
+
+
 SPLIT: dict[str, Callable[[], relay.Expr]] = {
-    "no whole number of tiles": lambda: _times_values(relay.nn.softmax(_scores(rows=63))),
-    "at most 256 stay": lambda: _times_values(relay.nn.softmax(_scores(512)), 512),
+    "3 rows are less than a tile": lambda: _times_values(relay.nn.softmax(_scores(rows=3))),
+    "no whole number of tiles": lambda: _times_values(_normed(_scores(rows=63))),
+    "at most 256 stay": lambda: _times_values(_normed(_scores(512)), 512),
+    "a row has 512 scores": lambda: _scaled_weights(512),
     "no reductions": lambda: _times_values(relay.nn.relu(_scores())),
 }
 

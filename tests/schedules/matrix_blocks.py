@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tvm import relay
 
@@ -52,12 +53,24 @@ def _heads(x: relay.Expr, heads: int, rows: int, depth: int) -> relay.Expr:
     return relay.transpose(relay.reshape(x, (rows, heads, depth)), (1, 0, 2))
 
 
-def attention(heads: int, rows: int, columns: int, depth: int, width: int) -> relay.Expr:
-    """Return softmax of masked scores times values, heads put side by side again."""
+def attention(
+    heads: int,
+    rows: int,
+    columns: int,
+    depth: int,
+    width: int,
+    weigh: Callable[[relay.Expr], relay.Expr] = relay.nn.softmax,
+) -> relay.Expr:
+    """Return weights of masked scores times values, heads put side by side again."""
     weights = relay.reshape(
-        relay.nn.softmax(attention_scores(heads, rows, columns, depth)), (heads, rows, columns)
+        weigh(attention_scores(heads, rows, columns, depth)), (heads, rows, columns)
     )
     values = relay.reshape(var("v", columns, heads * width), (columns, heads, width))
     product = relay.nn.batch_matmul(weights, relay.transpose(values, (1, 2, 0)))
     apart = relay.transpose(relay.reshape(product, (1, heads, rows, width)), (0, 2, 1, 3))
     return relay.reshape(apart, (rows, heads * width))
+
+
+def norm_attention(heads: int, rows: int, columns: int, depth: int, width: int) -> relay.Expr:
+    """Return an attention whose weights are a norm of the scores, not a softmax."""
+    return attention(heads, rows, columns, depth, width, lambda x: layer_norm(x, columns))

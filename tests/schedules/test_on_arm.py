@@ -38,6 +38,7 @@ from tests.schedules.matrix_blocks import (
     attention_scores,
     gelu,
     layer_norm,
+    norm_attention,
     packed_dense,
 )
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
@@ -153,9 +154,14 @@ CASES: dict[str, dict[str, Case]] = {
         ),
     },
     "channel_pool": {"pieces": Case(_pieces(), tolerance=EXACT)},
-    "attention": {
-        "tails": Case(relay.nn.relu(attention(2, 12, 37, 5, 21)) + var("r", 12, 42)),
+    "streamed_attention": {
+        "tails": Case(relay.nn.relu(attention(2, 13, 37, 5, 21)) + var("r", 13, 42)),
         "heads": Case(attention(3, 16, 16, 8, 8)),
+        "chunks": Case(attention(1, 9, 601, 4, 8)),
+    },
+    "attention": {
+        "tails": Case(relay.nn.relu(norm_attention(2, 12, 37, 5, 21)) + var("r", 12, 42)),
+        "heads": Case(norm_attention(3, 16, 16, 8, 8)),
     },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),

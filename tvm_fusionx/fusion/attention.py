@@ -1,7 +1,8 @@
 """Attention: two matrix products in one block, the rows of the first weighing those of the second.
 
 The second product reads each row of scores once for all its columns, so that a few rows of scores
-never need to leave the cache: nothing is computed again, and no score is written to memory.
+never need to leave the cache: nothing is computed again, and no score is written to memory. A
+softmax can even be taken of some scores of a row at a time, so that rows may have any length.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise
 from tvm_fusionx.fusion.geometry import Rows, is_contraction, keeps_rows, row_reduction
 from tvm_fusionx.fusion.reasons import Reason, Refusal
-from tvm_fusionx.operators import REORGANIZE
+from tvm_fusionx.operators import MOVEMENTS, REORGANIZE
 
 PRODUCT = "nn.batch_matmul"
+SOFTMAX = "nn.softmax"
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,10 @@ class AttentionLimits:
     """What a target offers to attention; targets without a kernel for it have none."""
 
     tile_heights: tuple[int, ...]
-    """Rows of the register tiles that it has; one of them must divide the queries."""
+    """Rows of the register tiles that it has; without a softmax one must divide the queries."""
 
     columns: int
-    """Scores of a row that a core's cache holds for one tile."""
+    """Scores of a row that a core's cache holds for one tile; bounds rows without a softmax."""
 
 
 def are_attention(contractions: Sequence[Node]) -> bool:
@@ -48,25 +50,53 @@ def why_not_attention(candidate: Candidate, limits: AttentionLimits | None) -> R
     scores, values = (node for node in candidate.many_to_many if is_contraction(node))
     reason: str | None = "the target has no kernel for attention"
     if limits is not None:
-        reason = _why_not_tiled(scores, values, limits) or _why_not_chain(candidate, scores, values)
+        reason = (
+            _why_not_products(scores, values)
+            or _why_not_chain(candidate, scores, values)
+            or _why_not_tiled(candidate, scores, values, limits)
+        )
     if reason is None:
         return None
     return Refusal(Reason.SECOND_CONTRACTION, f"{scores.op}, {values.op}: {reason}")
 
 
-def _why_not_tiled(scores: Node, values: Node, limits: AttentionLimits) -> str | None:
+def _why_not_products(scores: Node, values: Node) -> str | None:
     if any(value.dtype != "float32" for node in (scores, values) for value in node.operands):
         return "they do not multiply float32"
     if values.operands[0].shape != scores.outputs[0].shape:
         return "the second does not read the rows of the first"
     if any(node.attrs.get("transpose_a", False) for node in (scores, values)):
         return "one reads its rows transposed"
+    return None
+
+
+def _why_not_tiled(
+    candidate: Candidate, scores: Node, values: Node, limits: AttentionLimits
+) -> str | None:
     _, rows, columns = scores.outputs[0].shape
+    if rows < min(limits.tile_heights):
+        return f"{rows} rows are less than a tile, of {limits.tile_heights}"
+    if _is_softmax(candidate, scores, values):
+        return None
     if not any(rows % height == 0 for height in limits.tile_heights):
         return f"{rows} rows are no whole number of tiles of {limits.tile_heights}"
     if columns > limits.columns:
         return f"a row has {columns} scores, at most {limits.columns} stay in the cache"
     return None
+
+
+def _is_softmax(candidate: Candidate, scores: Node, values: Node) -> bool:
+    """Tell whether the values are weighed by a softmax of the scores, and by nothing else."""
+    below, above = candidate.below([scores]), candidate.above([values])
+    between = [node for node in above if node in below]
+    softmax = [node for node in between if node.op == SOFTMAX]
+    if len(softmax) != 1 or sum(row_reduction(node) is not None for node in between) > 1:
+        return False
+    after = [node for node in candidate.below(softmax) if node in between]
+    moved = {"transpose", *MOVEMENTS} - REORGANIZE
+    return all(node.op in REORGANIZE for node in after) and all(
+        node.op not in moved for node in between
+    )
 
 
 def _why_not_chain(candidate: Candidate, scores: Node, values: Node) -> str | None:

@@ -28,6 +28,7 @@ from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.modulos import keep_nested_remainders
 from tvm_fusionx.schedules.pool import POOL
 from tvm_fusionx.schedules.rows import ROWS
+from tvm_fusionx.schedules.streamed_attention import STREAMED_ATTENTION
 from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
 from tvm_fusionx.schedules.winograd import WINOGRAD
 
@@ -63,6 +64,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     DEPTHWISE,
     POOL,
     CHANNEL_POOL,
+    STREAMED_ATTENTION,
     ATTENTION,
     DOT,
     ROWS,

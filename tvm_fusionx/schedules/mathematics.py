@@ -207,11 +207,11 @@ def sigmoid(x: Any, hold: Hold) -> Any:
     """1 / (1 + e**-x), by e**-|x|: e**-x overflows where the result is still above zero."""
     x = hold(x)
     one = _constant(1.0, x)
-    e = hold(_exp_below_zero(tir.Min(x, -x), hold))
+    e = hold(exp_below_zero(tir.Min(x, -x), hold))
     return tir.Select(x < _constant(0.0, x), e, one) / (one + e)
 
 
-def _exp_below_zero(x: Any, hold: Hold) -> Any:
+def exp_below_zero(x: Any, hold: Hold) -> Any:
     """e**x for x of at most zero, in two thirds of `exp`'s instructions.
 
     The power of two is at most 1, so `LIFT` more fits into an exponent, and the product that takes
