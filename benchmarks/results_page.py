@@ -151,6 +151,7 @@ def _memory(run: MeasuredRun) -> Section:
                 result["model"],
                 _mebi(planned[OURS]["weights"]),
                 _mebi(planned[OURS]["activations"]),
+                _mebi(planned[OURS].get("workspace")),
                 _mebi(planned.get("tvm", {}).get("activations")),
                 _mebi(code.get(OURS)),
                 _mebi(code.get("tvm")),
@@ -158,11 +159,13 @@ def _memory(run: MeasuredRun) -> Section:
             ]
         )
     text = (
-        "MiB. Planned: constants, and everything else in the executor's pool. Code: the linked "
+        "MiB. Planned: constants, and everything else in the executor's pool; workspace: what the "
+        "hungriest kernel allocates while it runs, by TVM's count. Code: the linked "
         "library without constants. Peak: what loading the model and running it three times adds "
         "to a fresh process, its runtime loaded; in brackets what of it is left."
     )
-    header = ["model", "weights", "activations", "TVM's activations", "code", "TVM's code"]
+    header = ["model", "weights", "activations", "workspace", "TVM's activations", "code"]
+    header.append("TVM's code")
     return "Size and memory", text, [*header, *(f"peak, {SIDES[s]}" for s in measured)], rows
 
 

@@ -9,7 +9,13 @@ from tvm import relay
 
 from tests.relay_modules import const, module, var
 from tests.tiny_models import TARGET
-from tvm_fusionx.report.footprint import footprint, planned_bytes, process_memory, save_inputs
+from tvm_fusionx.report.footprint import (
+    PlannedBytes,
+    footprint,
+    planned_bytes,
+    process_memory,
+    save_inputs,
+)
 from tvm_fusionx.report.plain_tvm import build_plain
 
 ROWS, FEATURES = 4, 16
@@ -28,7 +34,22 @@ def test_the_plan_tells_weights_from_activations(library: Any) -> None:
     assert planned.weights >= FLOAT_BYTES * WEIGHTS
     # Input, product and output; the pool may share memory between the first and the last.
     assert 2 <= planned.activations / (FLOAT_BYTES * ROWS * FEATURES) <= 3
-    assert planned.to_json() == {"weights": planned.weights, "activations": planned.activations}
+    assert planned.workspace is not None
+    assert planned.to_json() == {
+        "weights": planned.weights,
+        "activations": planned.activations,
+        "workspace": planned.workspace,
+    }
+    assert PlannedBytes(1, 2).to_json() == {"weights": 1, "activations": 2}
+
+
+def test_the_workspace_is_what_a_kernel_allocates() -> None:
+    product = relay.nn.dense(var("x", 256, 256), const(256, 256))
+    library = build_plain(module(relay.nn.softmax(product)), TARGET)
+    workspace = planned_bytes(library).workspace
+    # Softmax keeps at least the sums of its rows.
+    assert workspace is not None
+    assert workspace >= 256 * FLOAT_BYTES
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.report.kept_build import CODE_FILE, save_library
+from tvm_fusionx.report.kept_build import CODE_FILE, kernel_workspaces, save_library
 
 # Runs after which a runtime has allocated all that it will.
 RUNS = 3
@@ -73,14 +73,18 @@ class PlannedBytes:
     activations
         Everything else in the executor's pool: inputs, outputs, and the tensors between kernels,
         which share memory where their lives do not meet.
+    workspace
+        What the hungriest kernel allocates while it runs, by TVM's count: buffers within its tasks
+        count once, though each thread has its own. None where the library does not tell.
     """
 
     weights: int
     activations: int
+    workspace: int | None = None
 
     def to_json(self) -> dict[str, int]:
-        """Return the sizes by name."""
-        return asdict(self)
+        """Return the sizes by name, without those that are not known."""
+        return {name: size for name, size in asdict(self).items() if size is not None}
 
 
 def planned_bytes(library: Any) -> PlannedBytes:
@@ -101,7 +105,8 @@ def planned_bytes(library: Any) -> PlannedBytes:
         if entry in constants:
             held[storage] = max(held.get(storage, 0), size)
     weights = sum(held.values())
-    return PlannedBytes(weights, sum(pool.values()) - weights)
+    kernels = kernel_workspaces(library).values()
+    return PlannedBytes(weights, sum(pool.values()) - weights, max(kernels, default=None))
 
 
 def save_for_a_process(library: Any, inputs: Mapping[str, np.ndarray], folder: Path) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,37 @@ from tvm_fusionx.report.peers.conversions import Conversions
 CODE_FILE = "mod.so"
 GRAPH_FILE = "mod.json"
 CONSTANTS_FILE = "params.npz"
+WORKSPACES_FILE = "workspaces.json"
+# TVM's name for the sum of all.
+WHOLE_MODEL = "__tvm_main__"
 # The name that the graph executor looks for.
 MODULE_NAME = "default"
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """What TVM knows of one kernel of a library: the part of it that is read here."""
+
+    workspace_sizes: Mapping[Any, int]
+
+
+def kernel_workspaces(library: Any) -> dict[str, int]:
+    """Return the bytes that each kernel allocates while it runs; none where TVM does not tell."""
+    return {
+        str(name): sum(
+            int(size) for size in library.function_metadata[name].workspace_sizes.values()
+        )
+        for name in library.function_metadata.keys()
+        if str(name) != WHOLE_MODEL
+    }
 
 
 def save_library(library: Any, folder: Path) -> None:
     """Write the code, graph and constants of a graph-executor factory module."""
     library.get_lib().export_library(str(folder / CODE_FILE))
     (folder / GRAPH_FILE).write_text(library.get_graph_json(), encoding="utf-8")
+    workspaces = kernel_workspaces(library)
+    (folder / WORKSPACES_FILE).write_text(json.dumps(workspaces), encoding="utf-8")
     constants = {name: value.numpy() for name, value in library.get_params().items()}
     np.savez(folder / CONSTANTS_FILE, **constants)
 
@@ -34,6 +59,8 @@ def load_library(folder: Path, target: tvm.target.Target) -> GraphExecutorFactor
     """Read what :func:`save_library` wrote."""
     with np.load(folder / CONSTANTS_FILE) as arrays:
         constants = {name: tvm.nd.array(arrays[name]) for name in arrays}
+    told = folder / WORKSPACES_FILE
+    workspaces = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else {}
     return GraphExecutorFactoryModule(
         None,
         target,
@@ -42,7 +69,7 @@ def load_library(folder: Path, target: tvm.target.Target) -> GraphExecutorFactor
         tvm.runtime.load_module(str(folder / CODE_FILE)),
         MODULE_NAME,
         constants,
-        {},
+        {name: KernelInfo({target: size}) for name, size in workspaces.items()},
     )
 
 
