@@ -33,7 +33,9 @@ def a_result(model: str, **medians: float) -> dict[str, Any]:
         "intermediate_bytes": {"fusionx": 1 << 20, "tvm": 3 << 20},
         "import_s": 0.5,
         "prepare_s": {"fusionx": 2.0, "ort": 0.25},
-        "planned_bytes": {"fusionx": {"weights": 4 << 20, "activations": 2 << 20}},
+        "planned_bytes": {
+            "fusionx": {"weights": 4 << 20, "activations": 2 << 20, "workspace": 1 << 20}
+        },
         "code_bytes": {"fusionx": 1 << 19},
         "memory_bytes": {"ort": {"before": 1 << 20, "after": 5 << 20, "peak": 8 << 20}},
         "max_rel_err": 1e-6,
@@ -79,7 +81,7 @@ def test_every_section_has_its_numbers(run: Any) -> None:
     text = page.markdown(run)
     assert "| small | **1.00** (0.90-1.20) | 4.00 (3.60-4.80) | 2.00" in text
     assert "| small | 10 | 2 (5.0) | 5 (2.0) | 4 (2.5) | 1.0 | - | 3.0 |" in text
-    assert "| small | 4.0 | 2.0 | - | 0.5 | - | 7.0 (4.0) |" in text
+    assert "| small | 4.0 | 2.0 | 1.0 | - | 0.5 | - | 7.0 (4.0) |" in text
     assert "| small | 0.5 | 2.0 | 0.2 |" in text
     assert "| small | ncnn | RuntimeError: a \\| b |" in text
     assert "python x" in text

@@ -37,10 +37,8 @@ class KernelInfo:
 def kernel_workspaces(library: Any) -> dict[str, int]:
     """Return the bytes that each kernel allocates while it runs; none where TVM does not tell."""
     return {
-        str(name): sum(
-            int(size) for size in library.function_metadata[name].workspace_sizes.values()
-        )
-        for name in library.function_metadata.keys()
+        str(name): sum(int(size) for size in kernel.workspace_sizes.values())
+        for name, kernel in library.function_metadata.items()
         if str(name) != WHOLE_MODEL
     }
 
