@@ -16,7 +16,7 @@ from tvm_fusionx.layout import pack_winograd
 from tvm_fusionx.layout.blocked_convolution import pack_weights
 from tvm_fusionx.layout.winograd import (
     WINOGRAD,
-    best_tile,
+    best_problem,
     unpack_weights,
     why_not_faster,
     why_not_filtered,
@@ -39,11 +39,23 @@ def test_the_layers_of_a_resnet_gain(channels: int, size: int, tile: int) -> Non
     (node,) = made.calls()
     assert why_not_filtered(node) is None
     assert why_not_faster(node, AVX512) is None
-    assert best_tile(node, AVX512) == tile
+    best = best_problem(node, AVX512)
+    assert (best.filtering.tile, best.transforms_weights) == (tile, False)
     assert pack_winograd(made, AVX512) == 1
     (changed,) = made.calls()
     assert (changed.op, changed.attrs["tile_size"]) == (WINOGRAD, tile)
+    assert changed.operands[1].type.bytes == best.weight_bytes
     assert pack_winograd(made, AVX512) == 0
+
+
+def test_many_weights_for_few_tiles_are_left_to_the_kernel() -> None:
+    made = _conv(768, 14, 768)
+    (node,) = made.calls()
+    assert best_problem(node, AVX512).transforms_weights
+    packed = node.operands[1].type.bytes
+    assert pack_winograd(made, AVX512) == 1
+    (changed,) = made.calls()
+    assert changed.operands[1].type.bytes == packed
 
 
 def test_small_work_stays_direct() -> None:

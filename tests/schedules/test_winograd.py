@@ -51,6 +51,13 @@ def test_it_is_the_direct_convolution(case: str) -> None:
     _check(hard_swish(made), hard_swish(direct(shape, outputs, padding)))
 
 
+@pytest.mark.parametrize("case", few_fast(["small tiles", "no padding"], 1))
+def test_the_kernel_may_transform_the_weights(case: str) -> None:
+    shape, outputs, padding, tile = CASES[case]
+    made = filtered(shape, outputs, padding, tile, transforms_weights=True)
+    _check(hard_swish(made), hard_swish(direct(shape, outputs, padding)))
+
+
 def _residual(y: Any) -> Any:
     bias, other = var("b", 1, 2, 1, 1, 8), var("r", 1, 2, 8, 6, 8)
     return relay.nn.relu(relay.add(relay.add(y, bias), other))
@@ -126,6 +133,6 @@ def test_two_results_are_refused() -> None:
 
 
 def test_every_knob_offers_its_default() -> None:
-    info = describe(filtered((1, 8, 8, 8), 16, (1, 1, 1, 1)))
+    info = describe(filtered((1, 8, 8, 8), 16, (1, 1, 1, 1), transforms_weights=True))
     for name, knob in WINOGRAD.knobs(info, AVX2).items():
         assert knob.default in knob.choices, name

@@ -13,11 +13,12 @@ from tvm_fusionx.schedules.winograd_expression import register_winograd
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
 
 
+@pytest.mark.parametrize("transforms_weights", [False, True])
 @pytest.mark.parametrize("tile", few_fast(FILTERINGS, 1))
-def test_tvm_builds_the_operator_by_itself(tile: int) -> None:
+def test_tvm_builds_the_operator_by_itself(tile: int, transforms_weights: bool) -> None:
     case = ((1, 8, 6, 5), 16, (1, 1, 1, 1))
     inputs = inputs_of(module(direct(*case)))
-    found = run_plain(module(filtered(*case, tile)), inputs)
+    found = run_plain(module(filtered(*case, tile, transforms_weights=transforms_weights)), inputs)
     assert_close(found, run_plain(module(direct(*case)), inputs), WINOGRAD_TOLERANCE)
 
 

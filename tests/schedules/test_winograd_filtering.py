@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, WINDOW, transform_weights
+from tvm_fusionx.schedules.winograd_filtering import (
+    FILTERINGS,
+    WINDOW,
+    panel_weights,
+    transform_weights,
+)
 
 
 @pytest.mark.parametrize("tile", FILTERINGS)
@@ -30,3 +35,11 @@ def test_weights_are_packed_by_panel_point_and_channel(tile: int) -> None:
     expected = (matrix @ array[9, 2].astype("float64") @ matrix.T).astype("float32")
     # Sums of nine products in float64, in another order, before rounding to float32.
     np.testing.assert_allclose(packed[1, :, 2, 1].reshape(expected.shape), expected, rtol=1e-6)
+
+
+def test_weights_that_stay_as_they_are_are_packed_by_panel_and_channel() -> None:
+    array = np.random.default_rng(0).standard_normal((16, 3, 3, 3)).astype("float32")
+    packed = panel_weights(array, 8)
+    assert packed.shape == (2, 3, 3, 3, 8)
+    assert packed.flags.c_contiguous
+    np.testing.assert_array_equal(packed[1, 2, :, :, 1], array[9, 2])

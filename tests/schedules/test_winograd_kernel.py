@@ -11,7 +11,7 @@ from tvm import tir
 
 from tests.sampled import few_fast_rows
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE
-from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, transform_weights
+from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, panel_weights, transform_weights
 from tvm_fusionx.schedules.winograd_kernel import build_kernel
 from tvm_fusionx.schedules.winograd_source import Source
 from tvm_fusionx.schedules.winograd_tiling import Cut, Problem
@@ -30,7 +30,11 @@ def _direct(data: np.ndarray, weights: np.ndarray, top: int, left: int, out: Any
 
 def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> np.ndarray:
     source = tir.decl_buffer(problem.in_shape, "float32", "source")
-    wide = transform_weights(weights, problem.filtering, problem.panel)
+    wide = (
+        panel_weights(weights, problem.panel)
+        if problem.transforms_weights
+        else transform_weights(weights, problem.filtering, problem.panel)
+    )
     factors = tir.decl_buffer(wide.shape, "float32", "factors")
     target = tir.decl_buffer(problem.out_shape, "float32", "target")
 
@@ -49,27 +53,37 @@ def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> n
 
 
 @pytest.mark.parametrize("tile", FILTERINGS)
+@pytest.mark.parametrize("transforms_weights", [True, False])
 @pytest.mark.parametrize(
     ("cut", "padding", "size"),
     few_fast_rows(
         [
+            (Cut(3, 2, 2, 1), (0, 2), (7, 9)),
             (Cut(1, 1, 1), (1, 1), (5, 6)),
             (Cut(3, 2, 2), (0, 2), (7, 9)),
-            (Cut(4, 1, 3), (2, 0), (4, 4)),
+            (Cut(4, 1, 3, 1), (2, 0), (4, 4)),
         ],
         1,
     ),
 )
 def test_it_is_the_direct_sum(
-    tile: int, cut: Cut, padding: tuple[int, int], size: tuple[int, int]
+    tile: int, transforms_weights: bool, cut: Cut, padding: tuple[int, int], size: tuple[int, int]
 ) -> None:
     rows, columns = size
     top, left = padding
     out = (2, 4, rows + top - 1, columns + left - 1, OUTER)
-    problem = Problem(FILTERINGS[tile], (2, 2, rows, columns, INNER), out, padding, 2 * OUTER)
+    problem = Problem(
+        FILTERINGS[tile],
+        (2, 2, rows, columns, INNER),
+        out,
+        padding,
+        2 * OUTER,
+        transforms_weights,
+    )
     generator = np.random.default_rng(0)
     data = generator.standard_normal((2, 2 * INNER, rows, columns)).astype("float32")
     weights = generator.standard_normal((4 * OUTER, 2 * INNER, 3, 3)).astype("float32")
-    cut = Cut(min(cut.tiles, problem.tiles), cut.panel_tasks, min(cut.columns, problem.tiles))
+    columns = min(cut.columns, problem.tiles)
+    cut = Cut(min(cut.tiles, problem.tiles), cut.panel_tasks, columns, cut.depth)
     found, expected = _run(problem, cut, data, weights), _direct(data, weights, top, left, out)
     assert np.abs(found - expected).max() <= WINOGRAD_TOLERANCE * np.abs(expected).max()

@@ -15,9 +15,11 @@ from tvm_fusionx.schedules.winograd_tiling import (
     best_cut,
     column_choices,
     cycles,
+    depth_choices,
     direct_cycles,
     panel_channels,
     product_cycles,
+    ready_bytes,
     tile_choices,
 )
 
@@ -57,7 +59,7 @@ def test_every_core_has_work_and_the_same() -> None:
 
 def test_few_tiles_share_the_weights_between_tasks() -> None:
     # Weights are most of the traffic: no two tasks read the same.
-    assert best_cut(problem(256, 14, 4), AVX512) == Cut(tiles=16, panel_tasks=2, columns=6)
+    assert best_cut(problem(256, 14, 4), AVX512) == Cut(16, 2, 6, 256 // 8)
 
 
 def test_weights_beyond_the_cache_prefer_small_tiles() -> None:
@@ -84,3 +86,33 @@ def test_the_buffers_of_all_tasks_stay_in_the_last_level_cache(channels: int, si
     cut = best_cut(sized, AVX512)
     held = sized.filtering.points * cut.tiles * (sized.in_channels + sized.panel) * FLOAT_BYTES
     assert AVX512.cores * held <= CACHED_BYTES
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512])
+@pytest.mark.parametrize(("channels", "size"), [(512, 14), (64, 56), (24, 13)])
+def test_weights_that_the_kernel_transforms_stay_in_the_second_level_cache(
+    cpu: Cpu, channels: int, size: int
+) -> None:
+    sized = problem(channels, size, 4, transforms_weights=True)
+    cut = best_cut(sized, cpu)
+    assert cut.depth in depth_choices(sized)
+    assert ready_bytes(sized, cut.depth) <= cpu.l2_bytes
+
+
+def test_weights_that_the_kernel_transforms_are_a_quarter_of_the_others() -> None:
+    stored, raw = (problem(512, 14, 4, transforms_weights=each) for each in (False, True))
+    assert stored.weight_bytes == 4 * raw.weight_bytes
+
+
+def test_many_weights_and_few_tiles_are_transformed_by_the_kernel() -> None:
+    for channels, size, is_faster in ((1024, 14, True), (512, 7, True), (64, 56, False)):
+        stored, raw = (
+            problem(channels, size, 4, transforms_weights=each) for each in (False, True)
+        )
+        best = [cycles(each, best_cut(each, AVX512), AVX512) for each in (stored, raw)]
+        assert (best[1] < best[0]) is is_faster
+
+
+def test_parts_of_the_channels_need_whole_register_tiles() -> None:
+    assert Cut(16, 1, 6, 2).whole_tiles == 18
+    assert Cut(18, 1, 6, 2).whole_tiles == 18

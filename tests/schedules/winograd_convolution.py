@@ -13,7 +13,7 @@ from tvm_fusionx.ecg.relay_attributes import default_attributes, to_attrs
 from tvm_fusionx.layout.blocked_convolution import pack_weights
 from tvm_fusionx.layout.winograd import WINOGRAD
 from tvm_fusionx.schedules.winograd_expression import register_winograd
-from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, transform_weights
+from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, panel_weights, transform_weights
 from tvm_fusionx.schedules.winograd_tiling import Problem, panel_channels
 
 BLOCK = 8
@@ -68,9 +68,21 @@ def direct(
 
 
 def filtered(
-    shape: Shape, outputs: int, padding: Shape, tile: int = 4, data: relay.Expr | None = None
+    shape: Shape,
+    outputs: int,
+    padding: Shape,
+    tile: int = 4,
+    data: relay.Expr | None = None,
+    *,
+    transforms_weights: bool = False,
 ) -> relay.Expr:
-    """Return the convolution of `data`, or of a variable, by minimal filtering."""
+    """Return the convolution of `data`, or of a variable, by minimal filtering.
+
+    Parameters
+    ----------
+    transforms_weights
+        Whether the kernel transforms the weights.
+    """
     register_winograd()
     attrs = default_attributes(
         WINOGRAD,
@@ -87,12 +99,19 @@ def filtered(
         out_dtype="",
     )
     panel = panel_channels(outputs, BLOCK)
-    wide = transform_weights(weights(shape[1], outputs), FILTERINGS[tile], panel)
-    operands = [_data(shape) if data is None else data, relay.const(wide)]
+    array = weights(shape[1], outputs)
+    packed = (
+        panel_weights(array, panel)
+        if transforms_weights
+        else transform_weights(array, FILTERINGS[tile], panel)
+    )
+    operands = [_data(shape) if data is None else data, relay.const(packed)]
     return relay.Call(tvm.ir.Op.get(WINOGRAD), operands, to_attrs(WINOGRAD, attrs))
 
 
-def problem(channels: int, size: int, tile: int, outputs: int = 0) -> Problem:
+def problem(
+    channels: int, size: int, tile: int, outputs: int = 0, *, transforms_weights: bool = False
+) -> Problem:
     """Return a square convolution, padded to keep its size, in numbers."""
     outputs = outputs or channels
     return Problem(
@@ -101,4 +120,5 @@ def problem(channels: int, size: int, tile: int, outputs: int = 0) -> Problem:
         out_shape=(1, outputs // BLOCK, size, size, BLOCK),
         padding=(1, 1),
         panel=panel_channels(outputs, BLOCK),
+        transforms_weights=transforms_weights,
     )

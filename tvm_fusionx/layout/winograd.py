@@ -1,7 +1,8 @@
 """Winograd's minimal filtering for the blocked 3x3 convolutions that it makes faster.
 
-Three questions, each with a reason for no: *can* it be computed so, *which* tile is the cheapest by
-the cost that the schedules count, and *should* it be, does it gain enough over the direct sum.
+Three questions, each with a reason for no: *can* it be computed so, *which* way is the cheapest by
+the cost that the schedules count (which tile, and who transforms the weights), and *should* it be,
+does it gain enough over the direct sum.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
 from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, WINDOW, transform_weights
+from tvm_fusionx.schedules.winograd_filtering import (
+    FILTERINGS,
+    WINDOW,
+    panel_weights,
+    transform_weights,
+)
 from tvm_fusionx.schedules.winograd_tiling import (
     Problem,
     best_cut,
@@ -57,7 +63,7 @@ def pack_winograd(graph: Graph, cpu: Cpu) -> int:
         if reason is not None:
             logger.debug("%s stays a direct sum: %s", node.name or node.op, reason)
             continue
-        graph.replace(node[0], _filtered(graph, node, best_tile(node, cpu)))
+        graph.replace(node[0], _filtered(graph, node, best_problem(node, cpu)))
         changed += 1
     graph.prune()
     return changed
@@ -86,24 +92,28 @@ def why_not_faster(node: Node, cpu: Cpu) -> str | None:
     lanes = min(node.operands[0].shape[-1], node.outputs[0].shape[-1])
     if lanes < FEWEST_LANES:
         return f"its chunks have {lanes} channels, fewer than {FEWEST_LANES}"
-    gain = estimated_gain(node, best_tile(node, cpu), cpu)
+    gain = estimated_gain(best_problem(node, cpu), cpu)
     if gain < LEAST_GAIN:
         return f"it would gain {gain:.2f} times, less than {LEAST_GAIN}"
     return None
 
 
-def best_tile(node: Node, cpu: Cpu) -> int:
-    """Return the tile that is estimated to be the fastest."""
-    return max(FILTERINGS, key=lambda tile: estimated_gain(node, tile, cpu))
+def best_problem(node: Node, cpu: Cpu) -> Problem:
+    """Return the way of filtering that is estimated to be the fastest."""
+    problems = [
+        _problem(node, tile, transforms_weights)
+        for tile in FILTERINGS
+        for transforms_weights in (False, True)
+    ]
+    return max(problems, key=lambda problem: estimated_gain(problem, cpu))
 
 
-def estimated_gain(node: Node, tile: int, cpu: Cpu) -> float:
+def estimated_gain(problem: Problem, cpu: Cpu) -> float:
     """Return how many times faster than the direct sum a convolution should be."""
-    problem = _problem(node, tile)
     return direct_cycles(problem, cpu) / cycles(problem, best_cut(problem, cpu), cpu)
 
 
-def _problem(node: Node, tile: int) -> Problem:
+def _problem(node: Node, tile: int, transforms_weights: bool) -> Problem:
     shape = node.outputs[0].shape
     _, chunks, _, _, block = shape
     top, left, _, _ = (int(each) for each in node.attrs["padding"])
@@ -113,17 +123,22 @@ def _problem(node: Node, tile: int) -> Problem:
         out_shape=shape,
         padding=(top, left),
         panel=panel_channels(chunks * block, block),
+        transforms_weights=transforms_weights,
     )
 
 
-def _filtered(graph: Graph, node: Node, tile: int) -> Value:
+def _filtered(graph: Graph, node: Node, problem: Problem) -> Value:
     data, weights = node.operands
     attrs = node.attrs
-    problem = _problem(node, tile)
-    wide = transform_weights(unpack_weights(weights.array), problem.filtering, problem.panel)
+    array = unpack_weights(weights.array)
+    packed = (
+        panel_weights(array, problem.panel)
+        if problem.transforms_weights
+        else transform_weights(array, problem.filtering, problem.panel)
+    )
     new_attrs = default_attributes(
         WINOGRAD,
-        tile_size=tile,
+        tile_size=problem.filtering.tile,
         strides=(1, 1),
         padding=attrs["padding"],
         dilation=(1, 1),
@@ -135,7 +150,7 @@ def _filtered(graph: Graph, node: Node, tile: int) -> Value:
         out_layout=attrs["out_layout"],
         out_dtype=attrs["out_dtype"],
     )
-    return graph.call(WINOGRAD, [data, graph.constant(wide)], new_attrs, name=node.name)
+    return graph.call(WINOGRAD, [data, graph.constant(packed)], new_attrs, name=node.name)
 
 
 def unpack_weights(array: np.ndarray) -> np.ndarray:

@@ -30,7 +30,9 @@ from tvm_fusionx.schedules.winograd_expression import (
     STAGE_OUTPUT,
     STAGE_PAD,
     STAGE_PRODUCT,
+    STAGE_WEIGHT_ROWS,
     STAGES,
+    WEIGHT_STAGES,
 )
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
 from tvm_fusionx.schedules.winograd_kernel import Pooling, build_kernel
@@ -41,6 +43,7 @@ from tvm_fusionx.schedules.winograd_tiling import (
     Problem,
     best_cut,
     column_choices,
+    depth_choices,
     tile_choices,
 )
 
@@ -64,8 +67,11 @@ def _pool(info: BlockInfo) -> Pool | str | None:
 
 
 def _operands(info: BlockInfo) -> tuple[Any, Any]:
-    """Return the buffers of data and transformed weights."""
+    """Return the buffers of data and weights."""
     (data,) = info.stages[STAGE_PAD].reads
+    if STAGE_WEIGHT_ROWS in info.stages:
+        (weights,) = info.stages[STAGE_WEIGHT_ROWS].reads
+        return data, weights
     written = {buffer.data for name in STAGES for buffer in info.stages[name].writes}
     (weights,) = (
         buffer for buffer in info.stages[STAGE_PRODUCT].reads if buffer.data not in written
@@ -83,6 +89,7 @@ def _problem(info: BlockInfo) -> Problem:
         out_shape=output.spatial,
         padding=(top, left),
         panel=int(weights.shape[-1]),
+        transforms_weights=STAGE_WEIGHT_ROWS in info.stages,
     )
 
 
@@ -93,6 +100,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
         "task_tiles": Knob(cut.tiles, tuple(tile_choices(problem))),
         "panel_tasks": Knob(cut.panel_tasks, tuple(divisors(problem.panels))),
         "tile_columns": Knob(cut.columns, tuple(column_choices(problem, cpu))),
+        "channel_chunks": Knob(cut.depth or problem.in_shape[1], tuple(depth_choices(problem))),
     }
 
 
@@ -104,7 +112,8 @@ def _writer(info: BlockInfo, buffer: Any) -> str:
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     problem, source, weights = _problem(info), find_source(info, STAGE_PAD), _operands(info)[1]
     tiles = values["task_tiles"]
-    cut = Cut(tiles, values["panel_tasks"], min(values["tile_columns"], tiles))
+    columns = min(values["tile_columns"], tiles)
+    cut = Cut(tiles, values["panel_tasks"], columns, values["channel_chunks"])
     pool = _pool(info)
     assert not isinstance(pool, str)
     assert isinstance(source, Source)
@@ -124,7 +133,8 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     store = storing(blocks[copies[-1]], stands_for[-1])
     kernel = build_kernel(problem, source, weights, cut, store, pooling, parallel=parallel)
     before = [name for name in blocks if name in info.upstream(STAGE_PAD)]
-    replaced = dict.fromkeys([*before, *STAGES, *ends, *copies[:-1]])
+    transforms = [name for name in WEIGHT_STAGES if name in blocks]
+    replaced = dict.fromkeys([*before, *transforms, *STAGES, *ends, *copies[:-1]])
     operands = (source.buffer, weights)
     func = replace_stages(func, list(replaced), copies[-1], operands, KERNEL, kernel)
     stages = describe_block(func, info.cpu).stages

@@ -9,7 +9,7 @@ from tvm import te, tir, topi
 from tvm.relay.op import op as relay_op
 from tvm.relay.op.strategy import generic, x86
 
-from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, WINDOW
+from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, WINDOW, Filtering
 
 # Axes of NCHWc data.
 BLOCKED_AXES = 5
@@ -22,6 +22,14 @@ STAGE_PRODUCT = "winograd_product"
 STAGE_COLUMNS = "winograd_columns"
 STAGE_OUTPUT = "winograd_output"
 STAGES = (STAGE_PAD, STAGE_ROWS, STAGE_INPUT, STAGE_PRODUCT, STAGE_COLUMNS, STAGE_OUTPUT)
+
+# Where the kernel transforms the weights.
+STAGE_WEIGHT_ROWS = "winograd_weight_rows"
+STAGE_WEIGHTS = "winograd_weights"
+WEIGHT_STAGES = (STAGE_WEIGHT_ROWS, STAGE_WEIGHTS)
+
+# Axes of weights that are not transformed: panels, channels, rows, columns, a panel's channels.
+RAW_WEIGHT_AXES = 5
 
 # Annotation of the last stage: tile, rows of zeros above, columns of zeros to the left.
 GEOMETRY = "fusionx.winograd"
@@ -50,7 +58,8 @@ def winograd_compute(
     data
         Tensor ``[N, I / i, H, W, i]``.
     weights
-        Tensor ``[O / panel, points, I, panel]`` from :func:`transform_weights`.
+        Tensor ``[O / panel, points, I, panel]`` from :func:`transform_weights`, or
+        ``[O / panel, I, 3, 3, panel]`` from :func:`panel_weights`, which the kernel transforms.
     tile
         Output pixels of a tile along one axis; a key of :data:`FILTERINGS`.
     padding
@@ -68,6 +77,8 @@ def winograd_compute(
     filtering = FILTERINGS[tile]
     span, points = filtering.span, filtering.points
     batch, chunks, height, width, inner = (int(extent) for extent in data.shape)
+    if len(weights.shape) == RAW_WEIGHT_AXES:
+        weights = _transformed(weights, filtering)
     panels, _, channels, panel = (int(extent) for extent in weights.shape)
     top, left, bottom, right = padding
     rows, columns = height + top + bottom - WINDOW + 1, width + left + right - WINDOW + 1
@@ -142,6 +153,29 @@ def winograd_compute(
         ),
         name=STAGE_OUTPUT,
         attrs={GEOMETRY: [tile, top, left]},
+    )
+
+
+def _transformed(weights: Any, filtering: Filtering) -> Any:
+    """Return weights ``[O / panel, I, 3, 3, panel]`` as ``[O / panel, points, I, panel]``."""
+    panels, channels, _, _, panel = (int(extent) for extent in weights.shape)
+    span = filtering.span
+    rows = te.compute(
+        (panels, channels, span, WINDOW, panel),
+        lambda o, c, a, w, v: _combine(
+            filtering.weight_matrix, a, lambda k: weights[o, c, k, w, v], weights.dtype
+        ),
+        name=STAGE_WEIGHT_ROWS,
+    )
+    return te.compute(
+        (panels, filtering.points, channels, panel),
+        lambda o, p, c, v: _combine(
+            filtering.weight_matrix,
+            tir.indexmod(p, span),
+            lambda k: rows[o, c, tir.indexdiv(p, span), k, v],
+            weights.dtype,
+        ),
+        name=STAGE_WEIGHTS,
     )
 
 

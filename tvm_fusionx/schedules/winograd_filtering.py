@@ -117,3 +117,23 @@ def transform_weights(array: np.ndarray, filtering: Filtering, panel: int) -> np
         part = array[channels : channels + panel].transpose(2, 3, 1, 0).reshape(WINDOW * WINDOW, -1)
         wide[index] = (both_axes @ part.astype(np.float64)).reshape(shape[1:])
     return wide
+
+
+def panel_weights(array: np.ndarray, panel: int) -> np.ndarray:
+    """Return convolution weights as they are, in the order in which the kernel transforms them.
+
+    Parameters
+    ----------
+    array
+        Weights ``[O, I, 3, 3]``.
+    panel
+        Output channels that lie side by side; divides O.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``[O / panel, I, 3, 3, panel]``.
+    """
+    outputs, *rest = array.shape
+    panels = array.reshape(outputs // panel, panel, *rest)
+    return np.ascontiguousarray(panels.transpose(0, 2, 3, 4, 1))

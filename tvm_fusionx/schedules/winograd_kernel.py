@@ -7,6 +7,13 @@ and writes them, with everything that follows the convolution applied to the reg
 
     data   [N, I / i, H, W, i]            weights [O / panel, points, I, panel]
     wide   [points][I / i][tiles][i]      product [panel / o][tiles][points][o]
+
+Where weights are many and tiles few, the kernel transforms the weights itself. It then goes through
+the input channels part by part, so that what is transformed stays in the second level cache, and
+adds to the products of all its panels:
+
+    weights [O / panel, I, 3, 3, panel]   ready   [points][part of I][panel]
+    wide    [points][part of I][tiles]    product [panels][points][tiles][panel]
 """
 
 from __future__ import annotations
@@ -19,13 +26,12 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.winograd_pool import Pool
+from tvm_fusionx.schedules.winograd_products import POINT_GAP, Products
 from tvm_fusionx.schedules.winograd_program import apply_matrix
 from tvm_fusionx.schedules.winograd_source import Source
 from tvm_fusionx.schedules.winograd_tiling import Cut, Problem
-
-# Elements between the points of `wide` besides the tiles' own. Without them the points of a tile
-# lie a power of two apart, in the same few sets of the first level cache.
-POINT_GAP = 16
+from tvm_fusionx.schedules.winograd_vectors import Vectors, load, ramp
+from tvm_fusionx.schedules.winograd_weights import ReadyWeights
 
 # Writes one vector of the result: takes image, chunk, row, column, lane and the value.
 Write = Callable[[Any, Any, Any, Any, Any, Any], Any]
@@ -61,7 +67,8 @@ def build_kernel(
     source
         Where the input ``[N, I / i, H, W, i]`` is.
     weights
-        Buffer ``[O / panel, points, I, panel]``.
+        Buffer ``[O / panel, points, I, panel]``; ``[O / panel, I, 3, 3, panel]`` where the kernel
+        transforms them.
     cut
         How it is divided.
     write
@@ -75,7 +82,7 @@ def build_kernel(
     return kernel.build("parallel" if parallel else "serial")
 
 
-class _Kernel:
+class _Kernel(Vectors):
     def __init__(
         self,
         problem: Problem,
@@ -85,52 +92,69 @@ class _Kernel:
         write: Write,
         pooling: Pooling | None,
     ) -> None:
+        super().__init__(source.buffer.dtype)
         self.problem, self.cut = problem, cut
         self.write, self.pooling = write, pooling
         self.source, self.weights = source, weights
-        self.ib = tir.ir_builder.create()
         self.points = problem.filtering.points
-        self.dtype = source.buffer.dtype
-        _, self.in_chunks, self.height, self.width, self.inner = problem.in_shape
+        _, in_chunks, self.height, self.width, self.inner = problem.in_shape
         self.outer = problem.out_shape[4]
-        self.point_stride = self.in_chunks * cut.tiles * self.inner + POINT_GAP
+        self.depth = cut.depth or in_chunks
+        self.parts = in_chunks // self.depth
+        # Sums are added to by each part: columns of tiles may not overlap then.
+        self.tiles = cut.tiles if self.parts == 1 else cut.whole_tiles
+        self.panels = problem.panels // cut.panel_tasks
+        self.point_stride = self.depth * self.tiles * self.inner + POINT_GAP
+        self.ready = ReadyWeights(problem.filtering, self.depth * self.inner, problem.panel)
+        self.products = Products(
+            self.points, self.tiles, problem.panel_chunks, self.outer, self.panels, self.parts > 1
+        )
 
     def build(self, kind: str) -> Any:
         ib, cut, problem = self.ib, self.cut, self.problem
         groups = math.ceil(problem.tiles / cut.tiles)
         with ib.for_range(0, groups * cut.panel_tasks, "task", kind=kind) as task:
             first = tir.floordiv(task, cut.panel_tasks) * cut.tiles
-            panels = problem.panels // cut.panel_tasks
-            wide = self._allocate("wide", self.points * self.point_stride)
-            product = self._allocate(
-                "product", problem.panel_chunks * cut.tiles * self.points * self.outer
-            )
-            with (
-                ib.for_range(0, self.in_chunks, "chunk") as chunk,
-                ib.for_range(0, cut.tiles, "tile") as tile,
-            ):
-                self._transform_input(wide, chunk, tile, self._place(first + tile))
-            with ib.for_range(0, panels, "panel") as step:
-                panel = tir.floormod(task, cut.panel_tasks) * panels + step
-                self._multiply(wide, product, panel)
+            first_panel = tir.floormod(task, cut.panel_tasks) * self.panels
+            wide = self.allocate("wide", self.points * self.point_stride)
+            ready = self.allocate("ready", self.ready.size) if problem.transforms_weights else None
+            product = self.allocate("product", self.products.size)
+            with ib.for_range(0, self.parts, "part") as part:
                 with (
-                    ib.for_range(0, problem.panel_chunks, "chunk") as chunk,
-                    ib.for_range(0, cut.tiles, "tile") as tile,
+                    ib.for_range(0, self.depth, "chunk") as chunk,
+                    ib.for_range(0, self.tiles, "tile") as tile,
                 ):
-                    source = (chunk * cut.tiles + tile) * (self.points * self.outer)
-                    place = self._place(first + tile)
-                    self._transform_output(
-                        product, source, panel * problem.panel_chunks + chunk, place
-                    )
+                    self._transform_input(wide, part, chunk, tile, self._place(first + tile))
+                with ib.for_range(0, self.panels, "panel") as step:
+                    panel = first_panel + step
+                    if ready is not None:
+                        start = part * self.ready.channels
+                        self.ready.transform(self, self.weights, panel, start, ready, self.outer)
+                    self._multiply(wide, product, ready, panel, step, part)
+                    if self.parts == 1:
+                        self._finish_panel(product, step, panel, first)
+            if self.parts > 1:
+                with ib.for_range(0, self.panels, "panel") as step:
+                    self._finish_panel(product, step, first_panel + step, first)
         return ib.get()
 
-    def _allocate(self, name: str, size: int, scope: str = "global") -> Any:
-        return self.ib.allocate(self.dtype, (size,), name, scope=scope)._buffer
+    def _finish_panel(self, product: Any, step: Any, panel: Any, first: Any) -> None:
+        """Transform the products of one panel back, and write what they make."""
+        with (
+            self.ib.for_range(0, self.problem.panel_chunks, "chunk") as chunk,
+            self.ib.for_range(0, self.cut.tiles, "tile") as tile,
+        ):
+
+            def at(point: int) -> Any:
+                return self.products.at(step, chunk, tile, point)
+
+            out_chunk = panel * self.problem.panel_chunks + chunk
+            self._transform_output(product, at, out_chunk, self._place(first + tile))
 
     def _place(self, tile: Any) -> tuple[Any, Any, Any]:
         """Return image, row and column of a tile among tiles; the last tile's beyond the end."""
         problem = self.problem
-        if problem.tiles % self.cut.tiles:
+        if problem.tiles % self.cut.tiles or self.tiles > self.cut.tiles:
             tile = tir.min(tile, problem.tiles - 1)
         row = tir.floordiv(tile, problem.tile_columns)
         return (
@@ -139,31 +163,18 @@ class _Kernel:
             tir.floormod(tile, problem.tile_columns),
         )
 
-    def _store(self, buffer: Any, start: Any, value: Any, lanes: int) -> None:
-        self.ib.emit(tir.BufferStore(buffer, value, [_ramp(start, lanes)]))
-
-    def _keeper(self, name: str, lanes: int, most: int) -> Callable[[Any], Any]:
-        """Return a function that keeps vectors in registers of their own."""
-        registers = self._allocate(name, most * lanes, "local")
-        used = iter(range(most))
-
-        def keep(value: Any) -> Any:
-            start = next(used) * lanes
-            self._store(registers, start, value, lanes)
-            return _load(registers, start, lanes)
-
-        return keep
-
-    def _transform_input(self, wide: Any, chunk: Any, tile: Any, place: tuple[Any, ...]) -> None:
+    def _transform_input(
+        self, wide: Any, part: Any, chunk: Any, tile: Any, place: tuple[Any, ...]
+    ) -> None:
         problem, lanes, span = self.problem, self.inner, self.problem.filtering.span
         image, tile_row, tile_column = place
         top = tile_row * problem.filtering.tile - problem.padding[0]
         left = tile_column * problem.filtering.tile - problem.padding[1]
-        half = self._allocate("half", self.points * lanes, "local")
-        at, inside = self.source.at(image, chunk)
+        half = self.allocate("half", self.points * lanes, "local")
+        at, inside = self.source.at(image, part * self.depth + chunk)
 
         def element(k: int, j: int) -> Any:
-            return tir.BufferLoad(self.source.buffer, [*at, top + k, left + j, _ramp(0, lanes)])
+            return tir.BufferLoad(self.source.buffer, [*at, top + k, left + j, ramp(0, lanes)])
 
         def at_border(k: int, j: int) -> Any:
             tests = self._inside(place, range(k, k + 1), range(j, j + 1))
@@ -190,15 +201,15 @@ class _Kernel:
                 transform()
             with self.ib.else_scope():
                 for start in range(0, self.points * lanes, lanes):
-                    self._store(half, start, tir.const(0, f"{self.dtype}x{lanes}"), lanes)
+                    self.store(half, start, tir.const(0, f"{self.dtype}x{lanes}"), lanes)
         matrix = problem.filtering.input_matrix
         for k in range(span):
-            values = [_load(half, (k * span + j) * lanes, lanes) for j in range(span)]
-            keep = self._keeper("kept", lanes, span)
+            values = [load(half, (k * span + j) * lanes, lanes) for j in range(span)]
+            keep = self.keeper("kept", lanes, span)
             for j, value in enumerate(apply_matrix(matrix, values, keep)):
                 start = (k * span + j) * self.point_stride
-                start = start + (chunk * self.cut.tiles + tile) * lanes
-                self._store(wide, start, value, lanes)
+                start = start + (chunk * self.tiles + tile) * lanes
+                self.store(wide, start, value, lanes)
 
     def _inside(self, place: tuple[Any, ...], rows: range, columns: range) -> list[Any]:
         """Return what must hold for these rows and columns of a tile to lie in the input.
@@ -225,65 +236,92 @@ class _Kernel:
         """Apply the input's matrix to each column of a tile."""
         lanes, span = self.inner, self.problem.filtering.span
         for j in range(span):
-            keep = self._keeper("kept", lanes, 2 * span)
+            keep = self.keeper("kept", lanes, 2 * span)
             values = [keep(element(k, j)) for k in range(span)]
             results = apply_matrix(self.problem.filtering.input_matrix, values, keep)
             for k, value in enumerate(results):
-                self._store(half, (k * span + j) * lanes, value, lanes)
+                self.store(half, (k * span + j) * lanes, value, lanes)
 
-    def _multiply(self, wide: Any, product: Any, panel: Any) -> None:
+    def _multiply(
+        self, wide: Any, product: Any, ready: Any, panel: Any, step: Any, part: Any
+    ) -> None:
         """Multiply one panel of weights with all tiles of the task, at every point."""
         ib, cut, lanes = self.ib, self.cut, self.outer
         chunks, vector = self.problem.panel_chunks, f"{self.dtype}x{self.outer}"
         sums = [(j, k) for j in range(cut.columns) for k in range(chunks)]
         with (
             ib.for_range(0, self.points, "point") as point,
-            ib.for_range(0, math.ceil(cut.tiles / cut.columns), "columns") as step,
+            ib.for_range(0, math.ceil(self.tiles / cut.columns), "columns") as column,
         ):
-            tile = step * cut.columns
-            if cut.tiles % cut.columns:
-                tile = tir.min(tile, cut.tiles - cut.columns)
-            total = self._allocate("total", len(sums) * lanes, "local")
-            for place, _ in enumerate(sums):
-                self._store(total, place * lanes, tir.const(0, vector), lanes)
+            tile = column * cut.columns
+            if self.tiles % cut.columns:
+                tile = tir.min(tile, self.tiles - cut.columns)
+            places = [self.products.at(step, k, tile + j, point) for j, k in sums]
+            total = self.allocate("total", len(sums) * lanes, "local")
+            if ready is not None:
+                steps = math.ceil(self.tiles / cut.columns)
+                at = (*self._after(panel, step, part), point * steps + column)
+                self.ready.fetch(self, self.weights, *at, self.points * steps)
+
+            def start_sums() -> None:
+                for number, _ in enumerate(sums):
+                    self.store(total, number * lanes, tir.const(0, vector), lanes)
+
+            if self.parts == 1:
+                start_sums()
+            else:
+                with ib.if_scope(part == 0):
+                    start_sums()
+                with ib.else_scope():
+                    for number, at in enumerate(places):
+                        self.store(total, number * lanes, load(product, at, lanes), lanes)
             with (
-                ib.for_range(0, self.in_chunks, "chunk") as chunk,
+                ib.for_range(0, self.depth, "chunk") as chunk,
                 ib.for_range(0, self.inner, "channel") as channel,
             ):
-                source = point * self.point_stride + (chunk * cut.tiles + tile) * self.inner
-                for place, (j, k) in enumerate(sums):
+                source = point * self.point_stride + (chunk * self.tiles + tile) * self.inner
+                channel_of_part = chunk * self.inner + channel
+                for number, (j, k) in enumerate(sums):
                     factor = tir.BufferLoad(wide, [source + j * self.inner + channel])
-                    weight = tir.BufferLoad(
-                        self.weights,
-                        [panel, point, chunk * self.inner + channel, _ramp(k * lanes, lanes)],
-                    )
-                    value = _load(total, place * lanes, lanes)
+                    if ready is None:
+                        read = part * self.ready.channels + channel_of_part
+                        weight = tir.BufferLoad(
+                            self.weights, [panel, point, read, ramp(k * lanes, lanes)]
+                        )
+                    else:
+                        weight = load(
+                            ready, self.ready.at(point, channel_of_part, k * lanes), lanes
+                        )
+                    value = load(total, number * lanes, lanes)
                     value = value + tir.Broadcast(factor, lanes) * weight
-                    self._store(total, place * lanes, value, lanes)
-            for place, (j, k) in enumerate(sums):
-                target = ((k * cut.tiles + tile + j) * self.points + point) * lanes
-                self._store(product, target, _load(total, place * lanes, lanes), lanes)
+                    self.store(total, number * lanes, value, lanes)
+            for number, at in enumerate(places):
+                self.store(product, at, load(total, number * lanes, lanes), lanes)
+
+    def _after(self, panel: Any, step: Any, part: Any) -> tuple[Any, Any]:
+        """Return panel and first channel of the weights after these."""
+        ends = step == self.panels - 1
+        part = tir.Select(ends, tir.min(part + 1, self.parts - 1), part)
+        return tir.Select(ends, panel - step, panel + 1), part * self.ready.channels
 
     def _transform_output(
-        self, product: Any, source: Any, chunk: Any, place: tuple[Any, ...]
+        self, product: Any, at: Callable[[int], Any], chunk: Any, place: tuple[Any, ...]
     ) -> None:
         filtering, lanes = self.problem.filtering, self.outer
         span, tile = filtering.span, filtering.tile
-        half = self._allocate("half", tile * span * lanes, "local")
+        half = self.allocate("half", tile * span * lanes, "local")
         for j in range(span):
-            keep = self._keeper("kept", lanes, 2 * span)
-            values = [
-                keep(_load(product, source + (k * span + j) * lanes, lanes)) for k in range(span)
-            ]
+            keep = self.keeper("kept", lanes, 2 * span)
+            values = [keep(load(product, at(k * span + j), lanes)) for k in range(span)]
             for k, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
-                self._store(half, (k * span + j) * lanes, value, lanes)
-        pooled = self._allocate("pooled", tile * lanes, "local") if self.pooling else None
+                self.store(half, (k * span + j) * lanes, value, lanes)
+        pooled = self.allocate("pooled", tile * lanes, "local") if self.pooling else None
         for k in range(tile):
-            values = [_load(half, (k * span + j) * lanes, lanes) for j in range(span)]
-            keep = self._keeper("kept", lanes, span)
-            pixels = self._allocate("pixels", tile * lanes, "local")
+            values = [load(half, (k * span + j) * lanes, lanes) for j in range(span)]
+            keep = self.keeper("kept", lanes, span)
+            pixels = self.allocate("pixels", tile * lanes, "local")
             for j, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
-                self._store(pixels, j * lanes, value, lanes)
+                self.store(pixels, j * lanes, value, lanes)
             if self.pooling is None:
                 self._write_row(pixels, k, chunk, place)
             else:
@@ -359,11 +397,3 @@ def _unless_last(at: Any, position: int, extent: int, tile: int, stmt: Any) -> A
     """Return `stmt`, left out in the last tile if its position lies beyond the extent."""
     last = -(-extent // tile) - 1
     return tir.IfThenElse(at < last, stmt, None) if last * tile + position >= extent else stmt
-
-
-def _ramp(start: Any, lanes: int) -> Any:
-    return tir.Ramp(start, 1, lanes) if lanes > 1 else start
-
-
-def _load(buffer: Any, start: Any, lanes: int) -> Any:
-    return tir.BufferLoad(buffer, [_ramp(start, lanes)])

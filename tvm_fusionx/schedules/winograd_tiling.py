@@ -5,6 +5,7 @@ Numbers come from the machine's description and from counting; the costs that we
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -25,6 +26,15 @@ FLOAT_BYTES = 4
 # Output chunks of a panel of weights, best first: four with six tiles fill 32 registers, with two
 # tiles 16.
 PANEL_CHUNKS = (4, 3, 2, 1)
+
+# Measured on Zen 4: cycles for each point of a vector of weights that the kernel transforms.
+WEIGHT_TRANSFORM_CYCLES_A_POINT = 3.0
+# Measured on Zen 4: cycles to read and write a vector of sums again for each further part of the
+# input channels; they come in order from the last-level cache.
+SUM_CYCLES = 3.0
+
+# Layout and schedule ask for the same division, and layers repeat.
+REMEMBERED_PROBLEMS = 1024
 
 # Loads of vectors or broadcasts that a core starts in a cycle.
 LOADS_A_CYCLE = 2
@@ -68,6 +78,8 @@ class Problem:
     """Rows of zeros above, columns of zeros to the left."""
     panel: int
     """Output channels of a panel of weights; a multiple of o that divides O."""
+    transforms_weights: bool = False
+    """Whether the kernel transforms the weights, and not the compiler."""
 
     @property
     def in_channels(self) -> int:
@@ -106,8 +118,9 @@ class Problem:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of the transformed weights."""
-        return self.filtering.points * self.in_channels * self.out_channels * FLOAT_BYTES
+        """Bytes of the weights as they lie in memory."""
+        factors = WINDOW * WINDOW if self.transforms_weights else self.filtering.points
+        return factors * self.in_channels * self.out_channels * FLOAT_BYTES
 
 
 @dataclass(frozen=True)
@@ -120,6 +133,13 @@ class Cut:
     """Tasks that share the panels of weights; divides the panels."""
     columns: int
     """Tiles whose sums are held in registers, at most `tiles`."""
+    depth: int | None = None
+    """Input chunks that are transformed at once; divides them. All when None."""
+
+    @property
+    def whole_tiles(self) -> int:
+        """Tiles of a task where each belongs to one register tile."""
+        return math.ceil(self.tiles / self.columns) * self.columns
 
 
 def panel_channels(out_channels: int, block: int) -> int:
@@ -132,6 +152,17 @@ def tile_choices(problem: Problem) -> list[int]:
     """Return the tiles a task may have: those that cut all tiles into equal parts, or nearly."""
     tiles = problem.tiles
     return sorted({math.ceil(tiles / parts) for parts in range(1, tiles + 1)})
+
+
+def ready_bytes(problem: Problem, depth: int) -> int:
+    """Return the bytes of a panel of weights that the kernel has transformed at once."""
+    channels = depth * problem.in_shape[4]
+    return problem.filtering.points * channels * problem.panel * FLOAT_BYTES
+
+
+def depth_choices(problem: Problem) -> list[int]:
+    """Return how many input chunks may be transformed at once."""
+    return divisors(problem.in_shape[1])
 
 
 def column_choices(problem: Problem, cpu: Cpu) -> list[int]:
@@ -163,14 +194,27 @@ def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     groups = math.ceil(problem.tiles / cut.tiles)
     rounds = math.ceil(groups * cut.panel_tasks / cpu.cores)
     panels = problem.panels // cut.panel_tasks
-    chunks = problem.in_shape[1] + panels * problem.panel_chunks
-    transforms = cut.tiles * points * chunks * TRANSFORM_CYCLES_A_POINT
-    wide = points * cut.tiles * problem.in_channels * FLOAT_BYTES
-    product = panels * product_cycles(problem, cut)
+    depth = cut.depth or problem.in_shape[1]
+    parts = problem.in_shape[1] // depth
+    tiles = cut.tiles if parts == 1 else cut.whole_tiles
+    vectors = panels * problem.panel_chunks
+    transforms = (
+        tiles * points * problem.in_shape[1] + cut.tiles * points * vectors
+    ) * TRANSFORM_CYCLES_A_POINT
+    wide = points * tiles * depth * problem.in_shape[4] * FLOAT_BYTES
+    narrow = points * tiles * problem.panel * FLOAT_BYTES * (1 if parts == 1 else panels)
+    product = panels * product_cycles(problem, cut) + (
+        (parts - 1) * vectors * tiles * points * SUM_CYCLES
+    )
     streamed = problem.weight_bytes / cut.panel_tasks
-    if wide > cpu.l2_bytes:
+    if problem.transforms_weights:
+        transforms += vectors * problem.in_channels * points * WEIGHT_TRANSFORM_CYCLES_A_POINT
+        ready = ready_bytes(problem, depth)
+        if wide + ready > cpu.l2_bytes:
+            # Both are read from the last-level cache, and what is ready is written there first.
+            streamed += parts * panels * (wide + 2 * ready)
+    elif wide > cpu.l2_bytes:
         streamed += panels * wide
-    narrow = points * cut.tiles * problem.panel * FLOAT_BYTES
     if cpu.cores * (wide + narrow) > CACHED_BYTES:
         # Written to memory, and read for each panel: no cache holds the tasks' buffers.
         evicted = (1 + panels) * wide + 2 * panels * narrow
@@ -190,11 +234,19 @@ def direct_cycles(problem: Problem, cpu: Cpu) -> float:
     return (vectors * window / FMAS_A_CYCLE / DIRECT_EFFICIENCY + weights) / cpu.cores
 
 
+@functools.lru_cache(maxsize=REMEMBERED_PROBLEMS)
 def best_cut(problem: Problem, cpu: Cpu) -> Cut:
     """Return the division with the lowest estimated cost."""
+    depths = [problem.in_shape[1]]
+    if problem.transforms_weights:
+        # What is transformed is read for every register tile: from no further than the L2.
+        choices = depth_choices(problem)
+        depths = [each for each in choices if ready_bytes(problem, each) <= cpu.l2_bytes] or [1]
+    columns = {tiles: best_columns(problem, tiles, cpu) for tiles in tile_choices(problem)}
     cuts = [
-        Cut(tiles, parts, best_columns(problem, tiles, cpu))
-        for tiles in tile_choices(problem)
+        Cut(tiles, parts, each, depth)
+        for tiles, each in columns.items()
         for parts in divisors(problem.panels)
+        for depth in depths
     ]
     return min(cuts, key=lambda cut: cycles(problem, cut, cpu))
