@@ -22,12 +22,14 @@ NAME = "depthwise_pointwise"
         [
             {"task_rows": 1, "tile_pixels": 1, "tile_chunks": 1, "depthwise_columns": 1},
             {"task_rows": 3, "tile_pixels": 5, "tile_chunks": 2, "depthwise_columns": 4},
+            {"task_rows": 4, "tile_pixels": 6, "tile_chunks": 2, "depthwise_columns": 9},
             {"task_rows": 7, "tile_pixels": 6, "tile_chunks": 4, "depthwise_columns": 9},
         ],
         1,
     ),
 )
 def test_every_division_computes_the_same(knobs: dict[str, int]) -> None:
+    # Two tasks of four rows share seven pixel by pixel: 32 of 63.
     body = pair(16, (7, 9), 32, batch=2)
     made = schedule(unscheduled(body), resolve_target(TARGET), knobs)
     assert (made.template, made.fallback_reason) == (NAME, None)

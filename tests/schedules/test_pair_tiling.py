@@ -20,6 +20,7 @@ from tvm_fusionx.schedules.pair_tiling import (
     depthwise_columns,
     pixel_tiles,
     row_choices,
+    task_pixels,
 )
 
 LAYERS = [(32, 112, 64, 1), (64, 112, 128, 2), (128, 56, 128, 1), (512, 14, 512, 1)]
@@ -64,8 +65,27 @@ def test_tiles_fit_the_registers(layer: tuple[int, int, int, int], cpu: Cpu) -> 
     assert tiling.columns + found.depthwise.kernel[1] < cpu.registers
     assert tiling.tile.sums + tiling.tile.chunks < cpu.registers
     assert tiling.columns == depthwise_columns(found.depthwise, cpu)[0]
-    assert tiling.tile == pixel_tiles(found.pointwise, tiling.rows, cpu)[0]
+    assert tiling.tile == pixel_tiles(found, tiling.rows, cpu)[0]
 
 
 def test_pixels_are_counted_across_rows() -> None:
-    assert pixel_tiles(_pair(512, 14, 512, 1).pointwise, 7, AVX512)[0].columns == 14
+    assert pixel_tiles(_pair(512, 14, 512, 1), 7, AVX512)[0].columns == 14
+
+
+def test_odd_rows_are_shared_pixel_by_pixel() -> None:
+    found = _pair(512, 19, 512, 1)
+    assert task_pixels(found, 5, AVX512) == (91, 6)
+    assert best_rows(found, AVX512) == 5
+    # Rows that divide evenly stay whole, and so do those of which a few pixels would be saved.
+    assert task_pixels(_pair(512, 14, 512, 1), 7, AVX512) == (98, 7)
+    assert task_pixels(_pair(128, 75, 128, 1), 2, AVX512) == (150, 2)
+    # Nor does a buffer grow out of the cache.
+    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=1 << 18)
+    assert task_pixels(found, 5, small) == (95, 5)
+
+
+def test_weights_from_the_second_level_cache_meet_several_pixels() -> None:
+    found = _pair(128, 75, 256, 2)
+    tiling = best_tiling(found, AVX512)
+    assert tiling.tile.columns >= 4
+    assert tiling.pixels * math.ceil(38 / tiling.rows) < 38 * 38 + tiling.rows * 38

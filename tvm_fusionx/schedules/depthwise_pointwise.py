@@ -22,6 +22,7 @@ from tvm_fusionx.schedules.pair_tiling import (
     depthwise_columns,
     pixel_tiles,
     row_choices,
+    task_pixels,
 )
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.stage_replacement import (
@@ -46,7 +47,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     pair = find_pair(info)
     assert isinstance(pair, Pair)
     tiling = best_tiling(pair, cpu)
-    tiles = pixel_tiles(pair.pointwise, tiling.rows, cpu)
+    tiles = pixel_tiles(pair, tiling.rows, cpu)
     return {
         "task_rows": Knob(tiling.rows, tuple(row_choices(pair, cpu))),
         "depthwise_columns": Knob(
@@ -61,10 +62,9 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     pair = find_pair(info)
     assert isinstance(pair, Pair)
     rows = values["task_rows"]
-    pixels = min(values["tile_pixels"], rows * pair.pointwise.columns)
-    tiling = PairTiling(
-        rows, values["depthwise_columns"], RegisterTile(values["tile_chunks"], pixels)
-    )
+    pixels, kept_rows = task_pixels(pair, rows, info.cpu)
+    tile = RegisterTile(values["tile_chunks"], min(values["tile_pixels"], pixels))
+    tiling = PairTiling(rows, pixels, kept_rows, values["depthwise_columns"], tile)
     first, second = pair.depthwise.stage.name, pair.pointwise.stage.name
     between = gather_what_follows(sch, info, first, pair.middle)
     write = gather_what_follows(sch, info, second, info.outputs[0])

@@ -76,22 +76,20 @@ class _Kernel:
         self.tiles = WindowTiles(first, pair.padding, height, width, tiling.columns)
         self.rows, self.columns = first.rows, first.columns
         self.outer = second.lanes
-        self.pixels = tiling.rows * self.columns
-        self.chunk_stride = self.pixels * self.inner + CHUNK_GAP
+        self.pixels = tiling.pixels
+        self.chunk_stride = tiling.kept_rows * self.columns * self.inner + CHUNK_GAP
 
     def build(self, kind: str) -> Any:
         ib, rows = self.ib, self.tiling.rows
         slabs = math.ceil(self.rows / rows)
         with ib.for_range(0, self.pair.depthwise.batch * slabs, "task", kind=kind) as task:
             image = tir.floordiv(task, slabs)
-            first_row = tir.floormod(task, slabs) * rows
-            if self.rows % rows:
-                first_row = tir.min(first_row, self.rows - rows)
+            first_row, task_rows, offset = self._place_of_task(tir.floormod(task, slabs))
             size = self.chunks * self.chunk_stride
             wide = ib.allocate(self.dtype, (size,), "wide", scope="global")._buffer
             with (
                 ib.for_range(0, self.chunks, "chunk") as chunk,
-                ib.for_range(0, rows, "row") as row,
+                ib.for_range(0, task_rows, "row") as row,
             ):
                 self._depthwise_row(wide, image, chunk, first_row, row)
             groups = self.pair.pointwise.chunks // self.tiling.tile.chunks
@@ -103,8 +101,21 @@ class _Kernel:
                 start = tile * self.tiling.tile.columns
                 if self.pixels % self.tiling.tile.columns:
                     start = tir.min(start, self.pixels - self.tiling.tile.columns)
-                self._pointwise_tile(wide, image, first_row, group, start)
+                self._pointwise_tile(wide, image, first_row, group, offset + start)
         return ib.get()
+
+    def _place_of_task(self, number: Any) -> tuple[Any, Any, Any]:
+        """Return a task's first row, its rows, and its first pixel counted from there."""
+        rows = self.tiling.rows
+        if self.pixels == rows * self.columns:
+            first_row = number * rows
+            if self.rows % rows:
+                first_row = tir.min(first_row, self.rows - rows)
+            return first_row, rows, 0
+        first = tir.min(number * self.pixels, self.rows * self.columns - self.pixels)
+        first_row = tir.floordiv(first, self.columns)
+        last_row = tir.floordiv(first + self.pixels - 1, self.columns)
+        return first_row, last_row - first_row + 1, first - first_row * self.columns
 
     def _depthwise_row(self, wide: Any, image: Any, chunk: Any, first_row: Any, row: Any) -> None:
         """Compute one row of one chunk."""
