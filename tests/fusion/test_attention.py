@@ -87,5 +87,14 @@ def test_values_are_not_computed_again_for_every_row() -> None:
     assert plan.kernels == 2
 
 
+@pytest.mark.parametrize("weigh", [relay.nn.softmax, _normed])
+def test_cheap_work_is_done_where_operands_are_copied(
+    weigh: Callable[[relay.Expr], relay.Expr],
+) -> None:
+    queries = (var("q", HEADS, ROWS, DEPTH) + var("bias", DEPTH)) * relay.const(0.5)
+    scores = relay.nn.batch_matmul(queries, var("k", HEADS, COLUMNS, DEPTH))
+    assert _kernels(_times_values(weigh(scores))) == 1
+
+
 def test_scores_that_are_read_elsewhere_are_not_kept_in_the_cache() -> None:
     assert planned(_scores_kept(), options=OPTIONS).kernels > 1

@@ -21,8 +21,8 @@ from tvm_fusionx.schedules.attention import (
 from tvm_fusionx.schedules.dot_tiles import schedule_of
 
 
-def _plain_values(columns: int) -> relay.Expr:
-    scores = relay.nn.batch_matmul(var("q", 2, 8, 4), var("k", 2, columns, 4))
+def _plain_values(columns: int, queries: relay.Expr | None = None) -> relay.Expr:
+    scores = relay.nn.batch_matmul(queries or var("q", 2, 8, 4), var("k", 2, columns, 4))
     weights = scores / relay.sum(relay.exp(scores), axis=-1, keepdims=True)
     return relay.nn.batch_matmul(weights, var("v", 2, columns, 16), transpose_b=False)
 
@@ -34,6 +34,7 @@ BLOCKS = {
     "values that a tile does not divide": norm_attention(2, 8, 16, 8, 21),
     "one head": norm_attention(1, 16, 16, 8, 16),
     "values in order": _plain_values(16),
+    "work before the scores": _plain_values(16, var("q", 2, 8, 4) + var("bias", 4)),
     "work after the values": relay.nn.relu(norm_attention(2, 8, 16, 4, 8)) + var("r", 8, 16),
 }
 

@@ -117,13 +117,27 @@ def _why_not_widened(candidate: Candidate) -> Refusal | None:
 
 
 def _why_not_before_attention(candidate: Candidate, scores: Node, values: Node) -> Refusal | None:
-    """Refuse work before attention's operands, which are read many times."""
+    """Refuse expensive work before attention's operands; cheap work is done where they are copied.
+
+    Each core copies the operands of its heads once, or of its share of a head.
+    """
     between = {scores, *candidate.below([scores])}
     for heavy in (scores, values):
+        work = []
         for node in candidate.above([heavy]):
-            if node not in between and not _is_free_before(node, heavy):
+            if node in between or _is_free_before(node, heavy):
+                continue
+            work.append(node)
+            if not _is_cheap_copy(node) or len(work) > CHEAP_OPERATORS:
                 return Refusal(Reason.RECOMPUTED, f"{node.op} before {heavy.op}")
     return None
+
+
+def _is_cheap_copy(node: Node) -> bool:
+    """Tell whether a call changes each element of its largest operand at little cost."""
+    largest = max(value.type.elements for value in node.operands)
+    is_same = largest == node.outputs[0].elements
+    return is_elementwise(node) and is_same and not _is_expensive(node)
 
 
 def _is_free_before(node: Node, heavy: Node) -> bool:
