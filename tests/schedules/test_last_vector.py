@@ -76,3 +76,18 @@ def test_what_shares_the_loop_with_its_operand_keeps_its_test() -> None:
     sch.vectorize(lane)
     func = sch.mod["main"]
     assert tvm.ir.structural_equal(move_last_vectors(func), func)
+
+
+def test_a_choice_by_the_place_of_an_element_stays_right() -> None:
+    data = te.placeholder((16,), name="data")
+    out = te.compute((17,), lambda j: te.if_then_else(j < 16, data[j], 7.0), name="out")
+    sch = tir.Schedule(te.create_prim_func([data, out], index_dtype_override="int64"))
+    (column,) = sch.get_loops(sch.get_block("out"))
+    _, lane = sch.split(column, [None, 16])
+    sch.vectorize(lane)
+    func = move_last_vectors(sch.mod["main"])
+    assert "T.where" not in func.script()
+    values = np.arange(1, 17, dtype="float32")
+    found = tvm.nd.array(np.zeros(17, "float32"))
+    tvm.build(func, "llvm")(tvm.nd.array(values), found)
+    np.testing.assert_array_equal(found.numpy(), [*values, 7.0])

@@ -50,16 +50,17 @@ def _without_test(loop: Any, realize: Any, around: list[Any]) -> Any | None:
     if not _is_alone(block, over):
         return None
     position = tir.Var("position", lane.dtype)
+    # As a minimum and not as a sum: of `16 * a + min(0, 1 - 16 * a) + lane < 16` TVM makes `a < 1`.
+    moved = tir.min(start, tir.const(extent - lanes, lane.dtype)) + lane
+    values = []
     for value in realize.iter_values:
         at = analyzer.simplify(tir.stmt_functor.substitute(value, {lane: position - start}))
-        if _uses(at, position) and any(_uses(at, each) for each in _variables(start)):
+        if not _uses(at, position):
+            values.append(value)
+            continue
+        if any(_uses(at, each) for each in _variables(start)):
             return None
-    zero, last = tir.const(0, lane.dtype), tir.const(extent - lanes, lane.dtype)
-    moved_lane = lane + tir.min(zero, last - start)
-    values = [
-        analyzer.simplify(tir.stmt_functor.substitute(value, {lane: moved_lane}))
-        for value in realize.iter_values
-    ]
+        values.append(tir.stmt_functor.substitute(at, {position: moved}))
     return tir.BlockRealize(values, tir.const(True, "bool"), block)
 
 
