@@ -91,3 +91,30 @@ def test_a_choice_by_the_place_of_an_element_stays_right() -> None:
     found = tvm.nd.array(np.zeros(17, "float32"))
     tvm.build(func, "llvm")(tvm.nd.array(values), found)
     np.testing.assert_array_equal(found.numpy(), [*values, 7.0])
+
+
+def _of_sums(*, again: bool) -> Any:
+    """Return a kernel whose stage `half` halves sums, which are read `again` after it or not."""
+    data = te.placeholder((4, 11), name="data")
+    k, j = te.reduce_axis((0, 4), name="k"), te.reduce_axis((0, 11), name="j")
+    sums = te.compute((11,), lambda j: te.sum(data[k, j], axis=k), name="sums")
+    half = te.compute((11,), lambda j: sums[j] * 0.5 + 1.0, name="half")
+    read = half[j] + sums[j] if again else half[j]
+    total = te.compute((1,), lambda _: te.sum(read, axis=j), name="total")
+    sch = tir.Schedule(te.create_prim_func([data, total], index_dtype_override="int64"))
+    (column,) = sch.get_loops(sch.get_block("half"))
+    _, lane = sch.split(column, [None, LANES])
+    sch.vectorize(lane)
+    return sch.mod["main"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_may_be_written_over_its_operand_is_computed_once(again: bool) -> None:
+    func = move_last_vectors(_of_sums(again=again))
+    assert ("T.where" in func.script()) is not again
+    data = np.random.default_rng(0).standard_normal((4, 11)).astype("float32")
+    total = tvm.nd.array(np.zeros(1, "float32"))
+    tvm.build(func, "llvm")(tvm.nd.array(data), total)
+    sums = data.sum(0)
+    expected = (sums * 0.5 + 1).sum() + (sums.sum() if again else 0)
+    assert_close([total.numpy()], [np.array([expected], "float32")], REASSOCIATING)

@@ -17,9 +17,11 @@ def move_last_vectors(func: Any) -> Any:
     """Return a scheduled `func` in which vectors that would pass the end of an axis move back.
 
     Left as they are: stages that accumulate, for which twice is wrong; stages that share the loop
-    over the vectors with what they read or write; and axes shorter than a vector.
+    over the vectors with what they read or write; stages that TVM may let write over what they
+    read; and axes shorter than a vector.
     """
     around: list[Any] = []
+    in_place = _InPlace(func)
 
     def enter(loop: Any) -> None:
         around.append(loop)
@@ -29,7 +31,7 @@ def move_last_vectors(func: Any) -> Any:
         if loop.kind != tir.ForKind.VECTORIZED or not isinstance(loop.body, tir.BlockRealize):
             return None
         realize = _without_test(loop, loop.body, around)
-        if realize is None:
+        if realize is None or in_place.may_write_over(loop.body, loop.loop_var):
             return None
         return tir.For(loop.loop_var, loop.min, loop.extent, loop.kind, realize)
 
@@ -83,6 +85,60 @@ def _is_alone(block: Any, loop: Any) -> bool:
     return not any(
         (read | written) & wrote or written & saw for saw, wrote in map(_touched, others)
     )
+
+
+class _InPlace:
+    """Where TVM may give the result of a stage the memory of its operand, element by element.
+
+    Computing an element twice then takes the result for the operand.
+    """
+
+    def __init__(self, func: Any) -> None:
+        self.stages: list[Any] = []
+        self.allocated: set[Any] = set()
+
+        def visit(node: Any) -> None:
+            if isinstance(node, tir.Block):
+                self.allocated.update(buffer.data for buffer in node.alloc_buffers)
+                if not _has_stages(node):
+                    self.stages.append(node)
+
+        tir.stmt_functor.post_order_visit(func.body, visit)
+
+    def may_write_over(self, realize: Any, lane: Any) -> bool:
+        """Tell whether a stage is the last to read a buffer along `lane`, into another buffer."""
+        block = realize.block
+        moving = [
+            it.var
+            for it, value in zip(block.iter_vars, realize.iter_values, strict=True)
+            if _uses(value, lane)
+        ]
+        after = self._after(block)
+        return any(
+            write.buffer.data in self.allocated
+            and read.buffer.data in self.allocated - after
+            and read.buffer.dtype == write.buffer.dtype
+            and any(_uses(each.min, axis) for each in read.region for axis in moving)
+            for read in block.reads
+            for write in block.writes
+        )
+
+    def _after(self, block: Any) -> set[Any]:
+        """Return what the stages after one read."""
+        places = (place for place, each in enumerate(self.stages) if each.same_as(block))
+        at = next(places, len(self.stages))
+        return {region.buffer.data for each in self.stages[at + 1 :] for region in each.reads}
+
+
+def _has_stages(block: Any) -> bool:
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        found = found or isinstance(node, tir.BlockRealize)
+
+    tir.stmt_functor.post_order_visit(block.body, visit)
+    return found
 
 
 def _touched(block: Any) -> tuple[set[Any], set[Any]]:
