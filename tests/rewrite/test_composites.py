@@ -215,7 +215,7 @@ def test_the_scale_of_an_attention_on_inputs_costs_no_kernel(place: str) -> None
         for form in (mod, rewrite_module(mod)[0])
     )
     assert after <= before
-    assert after == (2 if place in ("on the query", "on the key", "on both") else 1)
+    assert after == 1
 
 
 # ---- batch norms, scales and biases -------------------------------------------------------------
