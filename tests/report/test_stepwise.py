@@ -46,3 +46,12 @@ def test_time_is_never_zero(executor: StepwiseExecutor) -> None:
     seconds = executor.seconds_per_run(node, [given], repeat=3, min_repeat_ms=1)
     assert len(seconds) == 3
     assert min(seconds) > 0
+
+
+def test_a_scalar_and_a_transposed_array_reach_the_device_as_they_are(
+    executor: StepwiseExecutor,
+) -> None:
+    for value in (np.float32(3), np.float64(2.5), np.arange(6, dtype="float32").reshape(2, 3).T):
+        given = executor.to_device(value)
+        assert given.shape == np.shape(value)
+        assert np.array_equal(given.numpy(), value)

@@ -12,6 +12,7 @@ import tvm
 from tvm import relay
 
 import tvm_fusionx as fx
+from tests.random_graphs import generate
 from tests.relay_modules import module
 from tests.sampled import few_fast_rows
 from tests.schedules.winograd_convolution import filtered
@@ -79,6 +80,15 @@ def test_integer_inputs_and_several_outputs_are_verified() -> None:
     report = fx.verify(mod, params, inputs, TARGET, reference=lookup())
     assert report.ok, report.text()
     assert len(report.end_to_end) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [8, 35, 1088], ids=["scalar", "quantised", "only scalars"])
+def test_random_graphs_with_scalars_and_quantised_operators_are_verified(seed: int) -> None:
+    drawn = generate(seed)
+    mod, params = fx.from_onnx(drawn.model)
+    report = fx.verify(mod, params, drawn.inputs, TARGET, bisect=True)
+    assert report.ok, report.text()
 
 
 @pytest.mark.usefixtures("exponential_off_by_a_percent")

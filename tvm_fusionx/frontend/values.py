@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def constant(array: Any) -> Any:
     """Return `array` as a ``relay.Constant`` of the same dtype and shape."""
-    return relay.Constant(tvm.nd.array(np.ascontiguousarray(array).reshape(np.shape(array))))
+    return relay.Constant(tvm.nd.array(np.asarray(array, order="C")))
 
 
 class Tensor:

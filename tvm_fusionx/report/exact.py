@@ -17,7 +17,8 @@ from tvm import relay
 from tvm_fusionx.block_calls import post_order
 from tvm_fusionx.ecg.node import Attributes
 from tvm_fusionx.ecg.relay_attributes import from_attrs, to_attrs
-from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.unoptimised import build_unoptimised
 
 NARROW = ("float32", "float16", "bfloat16")
 WIDE = "float64"
@@ -52,7 +53,7 @@ def exact_outputs(
         str(parameter.name_hint): operand.astype(_widened(str(operand.dtype)))
         for parameter, operand in zip(module["main"].params, operands, strict=True)
     }
-    return run_once(build_plain(module, target, opt_level=0), inputs)
+    return run_once(build_unoptimised(module, target), inputs)
 
 
 def in_float64(function: relay.Function) -> tvm.IRModule:

@@ -11,7 +11,8 @@ import numpy as np
 import tvm
 
 from tvm_fusionx.errors import InputError, MissingDependencyError
-from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.unoptimised import build_unoptimised
 
 Reference = (
     str
@@ -62,7 +63,7 @@ def reference_outputs(
         ONNX Runtime is asked for and not installed.
     """
     if reference is None:
-        library = build_plain(mod, target, params, opt_level=0)
+        library = build_unoptimised(mod, target, params)
         return ReferenceOutputs("TVM at level 0", run_once(library, inputs))
     if isinstance(reference, (str, Path)):
         return ReferenceOutputs("ONNX Runtime", run_onnxruntime(str(reference), inputs))

@@ -100,4 +100,4 @@ class StepwiseExecutor:
 
     def to_device(self, value: Any) -> Any:
         """Return `value` as an array on this executor's device."""
-        return tvm.nd.array(np.ascontiguousarray(value), self.device)
+        return tvm.nd.array(np.asarray(value, order="C"), self.device)

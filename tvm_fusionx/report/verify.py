@@ -31,10 +31,11 @@ from tvm_fusionx.report.difference import (
     worst,
 )
 from tvm_fusionx.report.exact import exact_outputs
-from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.report.reference import Reference, reference_outputs
 from tvm_fusionx.report.reproduction import write_reproduction
 from tvm_fusionx.report.stepwise import StepwiseExecutor
+from tvm_fusionx.report.unoptimised import build_unoptimised
 from tvm_fusionx.report.verdict import EXACT, PLAIN, BlockVerdict, VerifyReport
 from tvm_fusionx.rewrite import ALL_RULES, Rule
 from tvm_fusionx.schedules.winograd import WINOGRAD
@@ -169,7 +170,7 @@ def _conditioning(
     on_stage: Callable[[str], None],
 ) -> float:
     on_stage("measuring the model's conditioning")
-    return library_conditioning(build_plain(mod, target, params, opt_level=0), arrays)
+    return library_conditioning(build_unoptimised(mod, target, params), arrays)
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _true_values(
     exposed: ExposedModule, target: Any, inputs: dict[str, np.ndarray]
 ) -> dict[str, list[np.ndarray]]:
     """Return every block's right outputs, by block name, from plain TVM without optimisation."""
-    values = run_once(build_plain(exposed.module, target, opt_level=0), inputs)
+    values = run_once(build_unoptimised(exposed.module, target), inputs)
     return {
         block.name: values[block.first_output : block.first_output + block.number_of_outputs]
         for block in exposed.blocks

@@ -38,7 +38,7 @@ def prepare(
     compiled = core.compile_model(network, "CPU", settings)
     request = compiled.create_infer_request()
     for name, value in inputs.items():
-        request.set_tensor(name, openvino.Tensor(np.ascontiguousarray(value)))
+        request.set_tensor(name, openvino.Tensor(np.asarray(value, order="C")))
 
     def outputs(_: object) -> list[np.ndarray]:
         return [

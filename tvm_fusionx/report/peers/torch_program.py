@@ -57,7 +57,7 @@ def tensors(inputs: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
     """Return the inputs as torch tensors, in their order."""
     import torch
 
-    return tuple(torch.from_numpy(np.ascontiguousarray(value)) for value in inputs.values())
+    return tuple(torch.from_numpy(np.asarray(value, order="C")) for value in inputs.values())
 
 
 def arrays(results: Any) -> list[np.ndarray]:
