@@ -29,6 +29,11 @@ def _in_heads(x: relay.Expr, rows: int, columns: int) -> relay.Expr:
     return relay.transpose(relay.reshape(x, (1, rows, columns // 8, 8)), (0, 2, 1, 3))
 
 
+def _shared(x: relay.Expr, batch: int) -> relay.Expr:
+    """Return a matrix that all products of a batch share, as heads share keys."""
+    return relay.broadcast_to(relay.expand_dims(x, 0), (batch, *map(int, x.type_annotation.shape)))
+
+
 def _residual_norm(rows: int, columns: int) -> relay.Expr:
     total = relay.reshape(packed_dense(rows, columns, 24), (1, rows, columns))
     return layer_norm(total + var("residual", 1, rows, columns), columns)
@@ -40,6 +45,9 @@ def _both_sum_and_norm() -> relay.Expr:
 
 
 BLOCKS = {
+    "two batches that share keys": relay.nn.batch_matmul(
+        var("x", 2, 17, 16), _shared(var("y", 5, 16), 2)
+    ),
     "bias": packed_dense(16, 64, 24),
     "rows the tile does not divide": packed_dense(13, 48, 7),
     "one row": packed_dense(1, 64, 33),
@@ -68,6 +76,15 @@ BLOCKS = {
     "values of prime sizes": attention_values(2, 13, 11, 5),
     "weights that are not constant": relay.nn.dense(var("x", 9, 20), var("w", 37, 20)),
     "plain matrices": relay.nn.matmul(var("x", 9, 20), var("w", 20, 37)),
+    "three batches that share values": relay.nn.batch_matmul(
+        var("x", 3, 13, 7), _shared(var("y", 7, 37), 3), transpose_b=False
+    ),
+    "two batches that share queries": relay.nn.batch_matmul(
+        _shared(var("x", 17, 16), 2), var("y", 2, 37, 16)
+    ),
+    "softmax of scores of shared keys": relay.nn.softmax(
+        relay.nn.batch_matmul(var("x", 2, 14, 8), _shared(var("y", 19, 8), 2))
+    ),
     "two parts of one tensor": relay.nn.batch_matmul(
         relay.strided_slice(var("x", 2, 8, 12), [0, 0, 0], [2, 8, 6]),
         relay.strided_slice(var("x2", 2, 8, 12), [0, 0, 6], [2, 8, 12]),

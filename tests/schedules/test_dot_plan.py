@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tvm import relay
+from typing import Any
+
+import pytest
+from tvm import relay, te
 
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import AVX2, AVX512, describe
 from tests.schedules.matrix_blocks import packed_dense
+from tvm_fusionx.schedules.analysis import describe_block
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot, row_block_of
 
@@ -26,6 +30,23 @@ def test_the_panel_of_packed_weights_is_the_tile() -> None:
 def test_few_columns_use_a_narrower_vector() -> None:
     plan = _plan(relay.nn.matmul(var("x", 4, 8), var("w", 8, 5)), AVX2)
     assert (plan.lanes, plan.vectors) == (4, 1)
+
+
+@pytest.mark.parametrize("shares_left", [False, True])
+def test_a_batch_that_shares_an_operand_is_no_rows_or_columns(shares_left: bool) -> None:
+    one, other = te.placeholder((17, 16), name="one"), te.placeholder((2, 17, 16), name="other")
+    k = te.reduce_axis((0, 16), name="k")
+
+    def element(b: Any, i: Any, j: Any) -> Any:
+        left = one[i, k] if shares_left else other[b, i, k]
+        return te.sum(left * (other[b, j, k] if shares_left else one[j, k]), axis=k)
+
+    product = te.compute((2, 17, 17), element, name="product")
+    func = te.create_prim_func([one, other, product], index_dtype_override="int64")
+    (stage,) = describe_block(func, AVX512).dots
+    plan = plan_dot(stage, AVX512)
+    assert (plan.batch, plan.m, plan.n, plan.k) == (2, 17, 17, 16)
+    assert (plan.axes.batch, plan.axes.m, plan.axes.n) == ((0,), (1,), (2,))
 
 
 def test_rows_are_cut_until_every_core_has_work() -> None:

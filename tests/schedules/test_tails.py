@@ -43,6 +43,12 @@ def test_widened_product(mode: str, finish: bool, axis: int, tile: int) -> None:
     assert_close([out.numpy()], [left @ right + np.float32(finish)], REASSOCIATING)
 
 
+def test_an_axis_shorter_than_a_tile_is_not_overlapped() -> None:
+    func = _product(finish=False).mod["main"]
+    with pytest.raises(UnschedulableError, match="a tile of 6 is longer than the axis of 5"):
+        widen_axis(func, "product", "product_local", 0, ROWS + 1, OVERLAP)
+
+
 def _reshaped_product(rows: tuple[int, int], columns: int) -> tir.Schedule:
     left = te.placeholder((rows[0] * rows[1], DEPTH), name="left")
     right = te.placeholder((DEPTH, columns), name="right")

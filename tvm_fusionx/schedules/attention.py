@@ -227,9 +227,7 @@ def _renamed(func: Any, old: str, new: str) -> Any:
 
 def _pack(sch: Any, info: BlockInfo, product: _Product) -> Any | None:
     """Copy the right operand into panels where its columns are not neighbours."""
-    axes = dot_axes(info.stages[product.reduce])
-    if axes is None:
-        raise UnschedulableError("the operands of the dot product are not plain tensors")
+    axes = product.plan.axes
     column = info.stages[product.reduce].iters[axes.n[0]].var
     if is_contiguous_along(axes.right, column):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tir
@@ -71,6 +71,16 @@ def _packed_width(load: Any) -> int | None:
     return None
 
 
+def _by_matrices(axes: DotAxes) -> DotAxes:
+    """Return `axes` with one axis of rows and one of columns, along which tiles run.
+
+    Batches that share an operand (the keys of several heads, broadcast) number the rows or columns
+    of the other one besides. These axes may be shorter than a tile; they stay batches.
+    """
+    shared = axes.m[:-1] + axes.n[:-1]
+    return replace(axes, batch=tuple(sorted(axes.batch + shared)), m=axes.m[-1:], n=axes.n[-1:])
+
+
 def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPlan:
     """Return the sizes of a dot stage, and its tile: by default, or from the knobs' values.
 
@@ -82,6 +92,7 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     axes = dot_axes(stage)
     if axes is None:
         raise UnschedulableError("the operands of the dot product are not plain tensors")
+    axes = _by_matrices(axes)
     sizes = [it.extent for it in stage.iters]
 
     def size(positions: tuple[int, ...]) -> int:

@@ -35,7 +35,7 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
     axis
         Position of the axis among them.
     tile
-        Elements of a tile. For `OVERLAP`, at most the extent of the axis.
+        Elements of a tile.
     mode
         `OVERLAP` or `PAD`.
 
@@ -48,7 +48,8 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
     ------
     UnschedulableError
         In mode `PAD`, when the tensor that `write` writes has no axis of its own for this one: a
-        reshape is part of the stage. In either, when a stage already tests the axis.
+        reshape is part of the stage. In mode `OVERLAP`, when the axis is shorter than a tile. In
+        either, when a stage already tests the axis.
     """
     root = func.body.block
     local = written_buffer(func, reduce)
@@ -56,6 +57,8 @@ def widen_axis(func: Any, reduce: str, write: str, axis: int, tile: int, mode: s
     wide_extent = -(-extent // tile) * tile
     if wide_extent == extent:
         return func
+    if mode == OVERLAP and tile > extent:
+        raise UnschedulableError(f"a tile of {tile} is longer than the axis of {extent}")
     replaced = {local.data: _widened(local, axis, wide_extent)}
     if mode == PAD:
         target = written_buffer(func, write)
