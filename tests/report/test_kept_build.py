@@ -49,3 +49,15 @@ def test_other_constants_are_another_build(tmp_path: Path) -> None:
         library = kept_build.kept_plain(conversions, mod, target)
         results.append(run_once(library, {"x": np.zeros(4, "float32")})[0][0])
     assert results == [1.0, 2.0]
+
+
+def test_other_names_are_another_build(tmp_path: Path) -> None:
+    target, conversions = resolve_target(TARGET), Conversions(tmp_path)
+    results = []
+    for names in ("ab", "ba"):
+        first, second = (relay.var(name, shape=(4,)) for name in names)
+        mod = tvm.IRModule.from_expr(relay.Function([first, second], first - second))
+        library = kept_build.kept_plain(conversions, mod, target)
+        inputs = {"a": np.full(4, 3.0, "float32"), "b": np.ones(4, "float32")}
+        results.append(run_once(library, inputs)[0][0])
+    assert results == [2.0, -2.0]

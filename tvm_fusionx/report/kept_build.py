@@ -88,8 +88,9 @@ def kept_plain(
         return build()
     bound = dict(params or {})
     sources: list[str | Path] = [
-        # Of names, types and the bytes of all constants.
+        # Of types and the bytes of all constants; not of the names that inputs are set by.
         f"{tvm.ir.structural_hash(mod, map_free_vars=True)} {tvm.ir.structural_hash(bound)}",
+        " ".join(param.name_hint for param in mod["main"].params),
         f"{target} {own_definitions} {tvm.__version__}",
         *(Path(str(module.__file__)) for module in (plain_tvm, _tvm)),
     ]
