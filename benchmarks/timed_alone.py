@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import signal
 import subprocess
@@ -18,6 +19,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+# What shells say of a command that they cannot start.
+NOT_STARTED = 127
 
 # Tells a model's process where the lock and the names of the groups are.
 FOLDER_VARIABLE = "FUSIONX_TIMED_ALONE"
@@ -65,7 +71,8 @@ def run_groups(
     Yields
     ------
     name, status
-        As commands end: the exit status, None for one that was killed at the limit.
+        As commands end: the exit status, None for one that was killed at the limit,
+        `NOT_STARTED` for one that the system did not start.
     """
     waiting, ended = deque(commands), deque[tuple[str, int | None]]()
     running, changed = set[str](), threading.Condition()
@@ -86,7 +93,11 @@ def run_groups(
                 if chosen is None:
                     time.sleep(POLL_SECONDS)
                     continue
-                status = _run_group(commands[chosen], folder, limit_seconds, environment)
+                try:
+                    status = _run_group(commands[chosen], folder, limit_seconds, environment)
+                except OSError:
+                    logger.exception("%s was not started", chosen)
+                    status = NOT_STARTED
                 with changed:
                     running.discard(chosen)
                     ended.append((chosen, status))

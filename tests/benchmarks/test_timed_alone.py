@@ -81,6 +81,11 @@ def test_every_command_ends_with_its_status_and_a_second_worker_begins_at_the_en
     assert sorted(_ended(commands, 2)) == [(str(code), code) for code in range(4)]
 
 
+def test_a_command_that_cannot_start_is_told_and_the_next_one_runs(tmp_path: Path) -> None:
+    commands = {"missing": [str(tmp_path / "missing")], "next": _python("pass")}
+    assert _ended(commands, 1) == [("missing", timed_alone.NOT_STARTED), ("next", 0)]
+
+
 def test_at_the_limit_what_a_command_started_is_killed_too(tmp_path: Path) -> None:
     alive = tmp_path / "child"
     start = (
