@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
 from tests.quantized_models import Layers, meaning, step_of_last
+from tests.sampled import few_fast_rows
+
+KINDS = few_fast_rows(product(["QUInt8", "QInt8"], [True, False]), 1)
 
 VNNI = "llvm -mcpu=icelake-server"
 
@@ -47,8 +51,7 @@ def _perceptron() -> tuple[Layers, str]:
     return layers, layers.add("MatMul", hidden, layers.weights(24, 20))
 
 
-@pytest.mark.parametrize("activations", ["QUInt8", "QInt8"])
-@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize(("activations", "per_channel"), KINDS)
 def test_dense_layers(tmp_path: Path, activations: str, per_channel: bool) -> None:
     layers, output = _perceptron()
     _check(layers, output, tmp_path, 2, activations=activations, per_channel=per_channel)
@@ -77,8 +80,7 @@ def _convolutions() -> tuple[Layers, str]:
     return layers, layers.conv(layers.add("Add", first, second), 32, 16, 3, strides=[2, 2])
 
 
-@pytest.mark.parametrize("activations", ["QUInt8", "QInt8"])
-@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize(("activations", "per_channel"), KINDS)
 def test_convolutions_with_a_residual(tmp_path: Path, activations: str, per_channel: bool) -> None:
     layers, output = _convolutions()
     _check(layers, output, tmp_path, 3, activations=activations, per_channel=per_channel)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 from tests.relay_modules import graph, var
+from tests.sampled import few_fast_rows
 from tvm_fusionx.ecg import to_relay
 from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.rewrite.quantized import (
@@ -81,20 +83,23 @@ def _replaced(expr: Any, types: IntegerTypes = TYPES["unsigned"]) -> tuple[int, 
     return multiply_integers(found, types, lambda node: None), found
 
 
-@pytest.mark.parametrize("types", TYPES.values(), ids=TYPES)
-@pytest.mark.parametrize("make", [_dense, _conv, _moved])
-@pytest.mark.parametrize(("dtype", "zero"), [("uint8", 7), ("int8", -3), ("uint8", 0)])
+@pytest.mark.parametrize(
+    ("types", "make", "given"),
+    few_fast_rows(
+        product(TYPES.values(), [_dense, _conv, _moved], [("uint8", 7), ("int8", -3), ("uint8", 0)])
+    ),
+)
 def test_products_are_the_same_to_the_last_bit(
-    types: IntegerTypes, make: Any, dtype: str, zero: int
+    types: IntegerTypes, make: Any, given: tuple[str, int]
 ) -> None:
-    expr = make(dtype, zero)
+    expr = make(*given)
     count, changed = _replaced(expr, types)
     assert count == 1
-    (product,) = (node for node in changed.calls() if node.op in ("nn.dense", "nn.conv2d"))
-    assert [value.dtype for value in product.operands] == [types.data, types.weights]
-    assert product.outputs[0].dtype == "int32"
+    (found,) = (node for node in changed.calls() if node.op in ("nn.dense", "nn.conv2d"))
+    assert [value.dtype for value in found.operands] == [types.data, types.weights]
+    assert found.outputs[0].dtype == "int32"
     (variable,) = relay.analysis.free_vars(expr)
-    x = _integers(dtype, *(int(extent) for extent in variable.type_annotation.shape))
+    x = _integers(given[0], *(int(extent) for extent in variable.type_annotation.shape))
     assert np.array_equal(_run(to_relay(changed), x), _run(relay.Function([variable], expr), x))
     assert multiply_integers(changed, types, lambda node: None) == 0
 

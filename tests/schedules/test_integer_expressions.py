@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
 from tests.relay_modules import var
+from tests.sampled import few_fast_rows
 from tests.schedules.test_integer_dot import PROCESSORS
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 
@@ -78,8 +80,9 @@ def test_sums_of_convolutions_are_exact(data: tuple[int, ...], outputs: int, siz
     assert "conv2d" in templates
 
 
-@pytest.mark.parametrize("target", PROCESSORS)
-@pytest.mark.parametrize("kind", ["dense", "convolution"])
+@pytest.mark.parametrize(
+    ("target", "kind"), few_fast_rows(product(PROCESSORS, ["dense", "convolution"]))
+)
 def test_kernels_use_the_instruction(target: str, kind: str) -> None:
     dot = describe_cpu(resolve_target(target)).dot
     assert dot is not None
