@@ -13,6 +13,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     blocked_layout,
     channels_to_add,
     enter,
+    image_shape,
     is_same_memory,
     leave,
     pack_channels,
@@ -94,3 +95,10 @@ def test_channels_are_added_where_that_fills_more_lanes(
     channels: int, vector: int, missing: int
 ) -> None:
     assert channels_to_add(channels, vector) == missing
+
+
+def test_a_sequence_is_an_image_of_one_row() -> None:
+    assert image_shape((2, 16, 9)) == (2, 16, 1, 9)
+    assert image_shape((2, 16, 4, 9)) == (2, 16, 4, 9)
+    assert image_shape((16, 9)) is None
+    assert image_shape((2, 1, 4, 9, 16)) is None

@@ -215,3 +215,94 @@ def test_an_image_enters_in_chunks_where_minimal_filtering_may_serve(
     pack_convolutions(graph, Avx())
     (node,) = (node for node in graph.calls() if node.op == BLOCKED[0])
     assert node.operands[0].shape[-1] == block
+
+
+def sequence_conv(
+    data: relay.Expr, outputs: int, kernel: int, seed: int = 1, **attrs: int
+) -> relay.Expr:
+    """Return a convolution of a sequence, as the front end writes it: of an image of one row."""
+    batch, inputs, length = map(int, relay.transform.InferTypeLocal(data).shape)
+    groups, dilation = attrs.get("groups", 1), attrs.get("dilation", 1)
+    out = relay.nn.conv2d(
+        relay.reshape(data, (batch, inputs, 1, length)),
+        const(outputs, inputs // groups, 1, kernel, seed=seed),
+        channels=outputs,
+        kernel_size=(1, kernel),
+        strides=(1, attrs.get("stride", 1)),
+        padding=(0, attrs.get("before", 0), 0, attrs.get("after", 0)),
+        dilation=(1, dilation),
+        groups=groups,
+    )
+    columns = int(relay.transform.InferTypeLocal(out).shape[3])
+    biased = relay.nn.bias_add(out, const(outputs, seed=seed + 1))
+    return relay.reshape(biased, (batch, outputs, columns))
+
+
+SEQUENCES = {
+    "padded": {"kernel": 3, "before": 1, "after": 1},
+    "strided": {"kernel": 3, "stride": 2, "before": 1, "after": 1},
+    "dilated, padded on one side": {"kernel": 3, "dilation": 2, "before": 4},
+    "in groups": {"kernel": 5, "groups": 2, "before": 2, "after": 2},
+    "depthwise": {"kernel": 5, "groups": 16, "stride": 2, "before": 1, "after": 3},
+    "as strided as wide": {"kernel": 4, "stride": 4},
+    "pointwise": {"kernel": 1},
+    "all at once": {"kernel": 3, "stride": 2, "dilation": 3, "groups": 2, "before": 5, "after": 2},
+}
+
+
+@pytest.mark.parametrize("attributes", SEQUENCES.values(), ids=[*SEQUENCES])
+def test_sequences_stay_in_the_layout_between_convolutions(attributes: dict[str, int]) -> None:
+    x = sequence_conv(var("x", 2, 6, 29), 16, 3, before=1, after=1)
+    x = x * relay.sigmoid(x + const(16, 1)) + const(29)
+    y = relay.nn.relu(sequence_conv(x, 16, seed=3, **attributes))
+    # The ways in and out: two reshapes of the image in, a transform and a reshape out.
+    assert_packed([y], 2, reshape=3, layout_transform=1)
+
+
+def test_a_sequence_that_joins_enters_the_layout() -> None:
+    x = sequence_conv(var("x", 2, 6, 9), 16, 1) + var("r", 2, 16, 9) + var("s", 9)
+    assert_packed([sequence_conv(x, 8, 1)], 2, reshape=5, layout_transform=2)
+
+
+@pytest.mark.parametrize("outputs", [67, 64])
+def test_the_last_convolution_of_a_sequence_is_known_as_such(outputs: int) -> None:
+    x = relay.nn.relu(sequence_conv(var("x", 1, 6, 29), 8, 3))
+    counts = packed(relay.transpose(relay.nn.relu(sequence_conv(x, outputs, 1)), (0, 2, 1)))[1]
+    assert counts["strided_slice"] == (outputs == 67)
+    counts = packed(sequence_conv(relay.nn.relu(sequence_conv(x, outputs, 1)), 8, 1))[1]
+    assert counts["strided_slice"] == 0
+
+
+_ROW = sequence_conv(var("x", 2, 6, 16), 16, 3, before=1, after=1)
+AXES_OF_SEQUENCES = {
+    "slice": relay.strided_slice(_ROW, [1, 0, 2], [2, 16, 9]),
+    "slice of places": relay.strided_slice(_ROW, [1], [9], [2], axes=[2]),
+    "concatenation": relay.concatenate([_ROW, relay.nn.relu(_ROW)], axis=2),
+    "pad": relay.nn.pad(_ROW, ((0, 0), (0, 0), (1, 2))),
+    "repeat": relay.repeat(_ROW, 2, 2),
+    "mean of places": relay.mean(_ROW, axis=[2]),
+    "mean of channels and places": relay.mean(_ROW, axis=[1, 2]),
+    "bias of places": relay.nn.bias_add(_ROW, const(16), axis=2),
+    "bias of channels": relay.nn.bias_add(_ROW, const(16)),
+    "another image": relay.nn.relu(relay.reshape(_ROW, (2, 16, 4, 4))),
+    "an image it becomes a part of": _ROW + var("r", 16, 2, 16, 16),
+    "a softmax": relay.nn.softmax(_ROW, axis=-1),
+}
+
+
+@pytest.mark.parametrize("body", AXES_OF_SEQUENCES.values(), ids=[*AXES_OF_SEQUENCES])
+def test_axes_of_sequences_are_not_taken_for_those_of_images(body: relay.Expr) -> None:
+    after, _, count = packed(relay.nn.relu(body))
+    assert count == 1
+    inputs = inputs_of(module(body))
+    expected = run_plain(module(relay.nn.relu(body)), inputs)
+    assert_close(run_plain(after, inputs), expected, REASSOCIATING)
+
+
+def test_means_without_extents_of_one_meet_what_is_no_image() -> None:
+    x = conv(var("x", 16, 3, 9, 8), 16, 3)
+    body = relay.add(relay.mean(x, axis=[2, 3]), var("r", 1, 16, 16))
+    after, _, _ = packed(body)
+    inputs = inputs_of(module(body))
+    expected = run_plain(module(body), inputs)
+    assert_close(run_plain(after, inputs), expected, REASSOCIATING)

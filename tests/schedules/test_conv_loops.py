@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import tvm
+from tvm import relay
 
 from tests.relay_modules import REASSOCIATING, TARGET, assert_close
 from tests.sampled import few_fast
@@ -17,6 +18,21 @@ BODY = dense(16, (6, 10), 32, (3, 3), padding=(1, 1, 1, 1))
 KNOBS = [
     {"tile_chunks": chunks, "tile_columns": columns, "task_rows": rows, "channel_tasks": parts}
     for chunks, columns, rows, parts in itertools.product((1, 2), (3, 5), (2, 6), (1, 2))
+]
+
+ROW = dense(
+    16,
+    (1, 61),
+    32,
+    (1, 3),
+    strides=(1, 2),
+    padding=(0, 1, 0, 1),
+    post=lambda y: relay.transpose(relay.nn.relu(y), (0, 3, 1, 4, 2)),
+)
+# Of 31 columns; a number of tasks that does not divide the tiles shrinks to one that does.
+ROW_KNOBS = [
+    {"tile_columns": columns, "channel_tasks": parts, "column_tasks": pieces}
+    for columns, pieces, parts in itertools.product((2, 4), (1, 2, 4, 8), (1, 2))
 ]
 
 
@@ -31,6 +47,15 @@ def _run(func: tvm.tir.PrimFunc, seed: int = 0) -> np.ndarray:
     tvm.build(func, target=resolve_target(TARGET))(*arrays)
     result: np.ndarray = arrays[-1].numpy()
     return result
+
+
+@pytest.mark.parametrize("knobs", few_fast(ROW_KNOBS, 0), ids=str)
+def test_a_row_of_its_own_is_cut_into_tasks(knobs: dict[str, int]) -> None:
+    func = unscheduled(ROW)
+    scheduled = schedule(func, resolve_target(TARGET), knobs, "conv2d")
+    assert scheduled.fallback_reason is None
+    assert scheduled.template == "conv2d"
+    assert_close([_run(scheduled.func)], [_run(func)], REASSOCIATING)
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,12 @@ from tests.schedules.blocked_blocks import AVX2, AVX512, dense, describe
 from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.conv_tiling import (
     SPARE_REGISTERS,
+    RegisterTile,
     Tasks,
     best_tasks,
     candidate_tasks,
     divisors,
+    inputs_held,
     register_tiles,
     task_cost,
 )
@@ -66,3 +68,49 @@ def test_tasks_that_do_not_fill_the_cores_cost_more() -> None:
         for tasks in candidate_tasks(window, 1)
     }
     assert costs[Tasks(3, 1)] < costs[Tasks(6, 1)]
+
+
+def _row(channels: int, length: int, in_block: int = 16, stride: int = 1) -> Window:
+    body = dense(
+        channels,
+        (1, length),
+        384,
+        (1, 3),
+        strides=(1, stride),
+        padding=(0, 1, 0, 1),
+        blocks=(in_block, 16),
+    )
+    window = find_window(describe(body))
+    assert isinstance(window, Window)
+    return window
+
+
+def test_a_row_of_its_own_is_divided_so_that_what_a_task_reads_stays_in_cache() -> None:
+    window = _row(384, 3000, stride=2)
+    tasks = best_tasks(window, AVX512, 6, 250, gathers=True)
+    read = 384 * 4 * window.columns_read(1500 // tasks.column_tasks)
+    assert read <= AVX512.l2_bytes // 2
+    assert tasks.column_tasks * tasks.channel_tasks >= AVX512.cores
+    assert best_tasks(window, AVX512, 6, gathers=True).column_tasks == 1
+
+
+def test_only_a_row_of_its_own_is_divided_by_columns() -> None:
+    assert {tasks.column_tasks for tasks in candidate_tasks(_window(16, 14, 16), 1, 7)} == {1}
+    assert {tasks.column_tasks for tasks in candidate_tasks(_row(16, 42), 1, 6)} == {1, 2, 3, 6}
+
+
+def test_inputs_that_taps_share_have_registers_where_taps_are_written_out() -> None:
+    assert inputs_held(_row(16, 40), 6) == 1
+    assert inputs_held(_row(16, 40, 1), 6) == 8
+    assert inputs_held(_row(16, 40, 1, stride=2), 6) == 13
+    # No two windows read the same.
+    assert inputs_held(_row(16, 40, 1, stride=3), 6) == 1
+    tile = register_tiles(_row(80, 3000, 1), AVX512)[0]
+    assert tile.sums + tile.chunks + tile.columns + 2 < AVX512.registers
+
+
+def test_there_is_always_a_tile() -> None:
+    wide = dense(8, (1, 90), 8, (1, 31), padding=(0, 15, 0, 15), blocks=(1, 8))
+    window = find_window(describe(wide))
+    assert isinstance(window, Window)
+    assert register_tiles(window, AVX2) == [RegisterTile(1, 1)]

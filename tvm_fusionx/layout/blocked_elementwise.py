@@ -1,4 +1,7 @@
-"""Carry the NCHWc layout through operators that work element by element, with broadcasting."""
+"""Carry the NCHWc layout through operators that work element by element, with broadcasting.
+
+Tensors of three axes are sequences, which come of images of one row by a reshape.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     Blocked,
     Convert,
     enter,
+    image_shape,
     pack_channels,
     rechunk,
     reshape,
@@ -31,22 +35,25 @@ ELEMENTWISE = frozenset(
 )
 
 BIAS = "nn.bias_add"
+RESHAPE = "reshape"
 PRELU = "nn.prelu"
 
 
 def block_elementwise(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
     """Return `node`'s result computed in NCHWc, or None where its operands do not allow it."""
-    shape = node.outputs[0].shape
-    if len(node.outputs) != 1 or len(shape) != IMAGE_AXES:
+    rank = len(node.outputs[0].shape)
+    shape = image_shape(node.outputs[0].shape)
+    if len(node.outputs) != 1 or shape is None:
         return None
-    forms = [blocked(value) for value in node.operands]
+    # One of another rank has its channels elsewhere.
+    forms = [blocked(value) if len(value.shape) == rank else None for value in node.operands]
     full = [form for form in forms if form is not None and form.channels == shape[CHANNEL_AXIS]]
     if not full:
         return None
     block = full[0].block
     operands: list[Value] = []
     for value, form in zip(node.operands, forms, strict=True):
-        operand = _operand(graph, value, form, shape, block)
+        operand = _operand(graph, value, form, shape, rank, block)
         if operand is None:
             return None
         operands.append(operand)
@@ -54,18 +61,26 @@ def block_elementwise(graph: Graph, node: Node, blocked: Convert) -> Blocked | N
 
 
 def _operand(
-    graph: Graph, value: Value, form: Blocked | None, shape: tuple[int, ...], block: int
+    graph: Graph,
+    value: Value,
+    form: Blocked | None,
+    shape: tuple[int, ...],
+    rank: int,
+    block: int,
 ) -> Value | None:
-    """Return an operand so that it broadcasts against the blocked form of `shape`."""
+    """Return an operand so that it broadcasts against the blocked form of `shape`.
+
+    The operator itself is on tensors of `rank` axes.
+    """
     if form is not None and form.channels == shape[CHANNEL_AXIS]:
         same = rechunk(graph, form, block)
         if same is not None:
             return same.value
     if value.type.elements == 1 and len(value.shape) <= IMAGE_AXES:
         return value
-    if len(value.shape) > IMAGE_AXES:
+    image = image_shape((1,) * (rank - len(value.shape)) + value.shape)
+    if image is None:
         return None
-    image = (1,) * (IMAGE_AXES - len(value.shape)) + value.shape
     if image[CHANNEL_AXIS] == 1:
         return _as_shape(graph, value, (*image, 1))
     if image[CHANNEL_AXIS] != shape[CHANNEL_AXIS]:
@@ -77,6 +92,17 @@ def _as_shape(graph: Graph, value: Value, shape: tuple[int, ...]) -> Value:
     if value.is_constant:
         return graph.constant(value.array.reshape(shape))
     return reshape(graph, value, shape)
+
+
+def is_same_image(node: Node) -> bool:
+    """Tell whether a reshape makes a sequence of an image of one row, or an image of a sequence."""
+    before, after = (image_shape(each.shape) for each in (node.operands[0], node.outputs[0]))
+    return before == after is not None
+
+
+def block_reshape(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return the blocked tensor itself where a reshape leaves the image the same."""
+    return blocked(node.operands[0]) if is_same_image(node) else None
 
 
 def block_bias(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:

@@ -2,6 +2,7 @@
 
 A tensor ``[N, C, H, W]`` is blocked by ``c`` as ``[N, C / c, H, W, c]``: the ``c`` channels of a
 chunk lie side by side, so that one vector holds them. A blocked tensor has no channels but its own.
+A sequence ``[N, C, W]`` is an image of one row.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tvm_fusionx.ecg.graph import Graph, Value
 
 # Axes of an unblocked image tensor: batch, channel, row, column.
 IMAGE_AXES = 4
+# Axes of a sequence: batch, channel, place.
+SEQUENCE_AXES = 3
 CHANNEL_AXIS = 1
 
 UNBLOCKED = "NCHW"
@@ -89,6 +92,14 @@ def blocked_shape(shape: tuple[int, ...], block: int) -> tuple[int, ...]:
     """Return the NCHWc shape of an image shape."""
     batch, channels, rows, columns = shape
     return (batch, channels // block, rows, columns, block)
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape ``[N, C, H, W]`` of an image or a sequence; None of anything else."""
+    if len(shape) == SEQUENCE_AXES:
+        batch, channels, columns = shape
+        return (batch, channels, 1, columns)
+    return shape if len(shape) == IMAGE_AXES else None
 
 
 @dataclass(frozen=True)

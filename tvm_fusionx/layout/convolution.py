@@ -23,11 +23,14 @@ from tvm_fusionx.layout.blocked_elementwise import (
     BIAS,
     ELEMENTWISE,
     PRELU,
+    RESHAPE,
     block_bias,
     block_elementwise,
     block_prelu,
+    block_reshape,
+    is_same_image,
 )
-from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, Blocked, Convert, leave
+from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, IMAGE_AXES, Blocked, Convert, leave
 from tvm_fusionx.layout.blocked_windows import (
     CONCATENATE,
     LAYOUT_OPERATORS,
@@ -51,8 +54,14 @@ WIDEST_VECTOR = 16
 
 Carrier = Callable[[Graph, Node, Convert], "Blocked | None"]
 
-CARRIERS: dict[str, Carrier] = {
+# These carry sequences as well, which the axes of the others do not fit.
+SEQUENCE_CARRIERS: dict[str, Carrier] = {
     **dict.fromkeys(ELEMENTWISE, block_elementwise),
+    RESHAPE: block_reshape,
+}
+
+CARRIERS: dict[str, Carrier] = {
+    **SEQUENCE_CARRIERS,
     **dict.fromkeys(LAYOUT_OPERATORS, block_layout_operator),
     **dict.fromkeys(REDUCTIONS, block_reduction),
     BIAS: block_bias,
@@ -64,7 +73,7 @@ CARRIERS: dict[str, Carrier] = {
 }
 
 _POINTWISE = ELEMENTWISE | {BIAS, PRELU}
-_IN_BLOCKS = (CARRIERS.keys() - _POINTWISE) | {CONV2D, CONV2D_TRANSPOSE}
+_IN_BLOCKS = (CARRIERS.keys() - _POINTWISE - {RESHAPE}) | {CONV2D, CONV2D_TRANSPOSE}
 
 
 def pack_convolutions(graph: Graph, cpu: Any, *, fill: bool = True) -> int:
@@ -90,7 +99,7 @@ def pack_convolutions(graph: Graph, cpu: Any, *, fill: bool = True) -> int:
     packed = 0
 
     def blocked(value: Value) -> Blocked | None:
-        return forms.get(value)
+        return forms.get(value) if len(value.shape) == IMAGE_AXES else None
 
     for node in graph.calls():
         result: Blocked | Value | None = None
@@ -102,7 +111,8 @@ def pack_convolutions(graph: Graph, cpu: Any, *, fill: bool = True) -> int:
             result = block_sub_pixel(graph, node, blocked, vector)
             packed += result is not None
         elif node.op in CARRIERS and any(value in forms for value in node.operands):
-            result = CARRIERS[node.op](graph, node, blocked)
+            known = forms.get if node.op in SEQUENCE_CARRIERS else blocked
+            result = CARRIERS[node.op](graph, node, known)
         if isinstance(result, Blocked):
             forms[node[0]] = result
         elif result is not None:
@@ -118,7 +128,7 @@ def _is_last(graph: Graph, node: Node) -> bool:
     pending, seen = [node], {node}
     while pending:
         for user in graph.users(pending.pop()):
-            if user.op in _POINTWISE:
+            if user.op in _POINTWISE or (user.op == RESHAPE and is_same_image(user)):
                 if user not in seen:
                     seen.add(user)
                     pending.append(user)

@@ -9,6 +9,7 @@ each row.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
@@ -48,12 +49,16 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     tile = tiles[0]
     gathers = bool(info.producers[window.stage.name])
     groups = window.chunks // tile.chunks
-    tasks = best_tasks(window, cpu, groups, gathers=gathers)
+    column_tiles = math.ceil(window.columns / tile.columns)
+    tasks = best_tasks(window, cpu, groups, column_tiles, gathers=gathers)
     return {
         "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
         "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
         "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
         "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(groups))),
+        "column_tasks": Knob(
+            tasks.column_tasks, tuple(divisors(column_tiles) if window.rows == 1 else [1])
+        ),
         "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.in_block))),
     }
 

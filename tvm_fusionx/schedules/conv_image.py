@@ -104,21 +104,17 @@ def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
         if chunks <= MAX_TILE_CHUNKS
         for columns in range(1, window.columns + 1)
         # Window columns are written out and share what they read, so all of it is held at once.
-        if chunks * columns + chunks + _columns_read(window, columns) < cpu.registers
+        if chunks * columns + chunks + window.columns_read(columns) < cpu.registers
     ]
 
     def cost(tile: tuple[int, int]) -> float:
         chunks, columns = tile
         waste = math.ceil(window.columns / columns) * columns / window.columns
         latency = max(1.0, SUMS_TO_HIDE_LATENCY / (chunks * columns))
-        read = chunks * window.kernel[1] + _columns_read(window, columns)
+        read = chunks * window.kernel[1] + window.columns_read(columns)
         return waste * latency * (1 + read / (chunks * columns * window.kernel[1]))
 
     return sorted(tiles, key=cost) or [(1, 1)]
-
-
-def _columns_read(window: Window, columns: int) -> int:
-    return (columns - 1) * window.stride[1] + (window.kernel[1] - 1) * window.dilation[1] + 1
 
 
 def _task_rows(window: Window, cpu: Cpu) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,17 +56,24 @@ class LoopNest:
 
     @staticmethod
     def tile(
-        sch: Any, stages: Isolated, *, chunks: int, columns: int, rows: int, channel_tasks: int
+        sch: Any,
+        stages: Isolated,
+        *,
+        chunks: int,
+        columns: int,
+        rows: int,
+        channel_tasks: int,
+        column_tasks: int,
     ) -> LoopNest:
         """Cut the write stage into tasks and register tiles and put the other stages into them."""
         write, reduce = sch.get_block(stages.write), sch.get_block(stages.reduce)
         image, chunk, row, column, lane = sch.get_loops(write)
         part, chunk, tile_chunk = sch.split(chunk, [channel_tasks, None, chunks])
         slab, row = sch.split(row, [None, rows])
-        column, tile_column = sch.split(column, [None, columns])
+        piece, column, tile_column = sch.split(column, [column_tasks, None, columns])
         # Slabs of rows outermost: a core then reads the rows that it wrote in the kernel before.
-        sch.reorder(image, slab, part, chunk, row, column, tile_column, tile_chunk, lane)
-        task = sch.fuse(image, slab, part)
+        sch.reorder(image, slab, piece, part, chunk, row, column, tile_column, tile_chunk, lane)
+        task = sch.fuse(image, slab, piece, part)
         sch.compute_at(reduce, column, preserve_unit_loops=True)
         if stages.gather is not None:
             gather = sch.get_block(stages.gather)
@@ -115,6 +123,7 @@ def finish_others(sch: Any, stages: Isolated, cpu: Cpu) -> Any:
 def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) -> LoopNest:
     """Return the loops of a window in a fresh schedule, tiled as the knobs say."""
     fresh, columns = open_schedule(sch, stages, window, values["tile_columns"])
+    tiles = -(-window.columns // columns)
     return LoopNest.tile(
         fresh,
         stages,
@@ -122,4 +131,6 @@ def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) ->
         columns=columns,
         rows=values["task_rows"],
         channel_tasks=values["channel_tasks"],
+        # A tile of another width makes another number of tiles.
+        column_tasks=math.gcd(tiles, values.get("column_tasks", 1)),
     )

@@ -79,6 +79,10 @@ class Window:
         """Return the input rows under `rows` consecutive output rows."""
         return (rows - 1) * self.stride[0] + (self.kernel[0] - 1) * self.dilation[0] + 1
 
+    def columns_read(self, columns: int) -> int:
+        """Return the input columns under `columns` consecutive output columns."""
+        return (columns - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
+
 
 def find_window(info: BlockInfo) -> Window | str:
     """Return the block's only reduction as a window over NCHWc data, or why it is not one."""

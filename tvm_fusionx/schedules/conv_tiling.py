@@ -69,9 +69,21 @@ def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
         for chunks in divisors(window.chunks)
         if chunks <= MAX_TILE_CHUNKS
         for columns in range(1, min(window.columns, cpu.registers) + 1)
-        if chunks * columns + chunks + SPARE_REGISTERS - 1 < cpu.registers
+        if chunks * columns + chunks + inputs_held(window, columns) < cpu.registers
     ]
-    return sorted(tiles, key=lambda tile: tile_cost(tile, window))
+    return sorted(tiles, key=lambda tile: tile_cost(tile, window)) or [RegisterTile(1, 1)]
+
+
+def inputs_held(window: Window, columns: int) -> int:
+    """Return the registers that hold inputs of a tile: usually one, for the broadcast input.
+
+    Where chunks are of one channel, LLVM writes out the window's columns, the innermost loop, and
+    holds all that they read as soon as two of them read the same.
+    """
+    is_shared = (window.kernel[1] - 1) * window.dilation[1] >= window.stride[1]
+    return (
+        window.columns_read(columns) if window.in_block == 1 and is_shared else SPARE_REGISTERS - 1
+    )
 
 
 def tile_cost(tile: RegisterTile, window: Window) -> float:
@@ -92,29 +104,45 @@ class Tasks:
     """Output rows of a task; divides the rows."""
     channel_tasks: int
     """Parts the channel chunks are divided into."""
+    column_tasks: int = 1
+    """Parts the tiles of a row are divided into."""
 
 
-def candidate_tasks(window: Window, chunk_groups: int) -> list[Tasks]:
-    """Return every division of the output, `chunk_groups` being the chunks counted in tiles."""
+def candidate_tasks(window: Window, chunk_groups: int, column_tiles: int = 1) -> list[Tasks]:
+    """Return every division of the output.
+
+    Parameters
+    ----------
+    window
+        The window.
+    chunk_groups
+        Its output chunks, counted in register tiles.
+    column_tiles
+        Its output columns, counted in register tiles; only a row of its own is divided by them.
+    """
     return [
-        Tasks(rows, parts) for rows in divisors(window.rows) for parts in divisors(chunk_groups)
+        Tasks(rows, parts, pieces)
+        for rows in divisors(window.rows)
+        for parts in divisors(chunk_groups)
+        for pieces in (divisors(column_tiles) if window.rows == 1 else [1])
     ]
 
 
 def task_cost(tasks: Tasks, window: Window, cpu: Cpu, *, gathers: bool) -> float:
     """Return the estimated cycles of the whole window when divided into `tasks`."""
-    number = window.batch * tasks.channel_tasks * (window.rows // tasks.rows)
+    places = window.batch * (window.rows // tasks.rows) * tasks.column_tasks
+    number = places * tasks.channel_tasks
     rounds = math.ceil(number / cpu.cores)
     compute = window.macs / number / (window.lanes * FMAS_A_CYCLE)
-    read_columns = (window.columns - 1) * window.stride[1] + window.kernel[1]
+    columns = math.ceil(window.columns / tasks.column_tasks)
     channels = _channels_read(tasks, window)
-    slab = channels * window.rows_read(tasks.rows) * read_columns
+    slab = channels * window.rows_read(tasks.rows) * window.columns_read(columns)
     gather = slab / window.in_block / max(1, MAX_LANES // window.in_block) * GATHER_CYCLES
     weights = _weight_bytes(window) / tasks.channel_tasks / STREAM_BYTES_A_CYCLE
     cycles = compute + (gather if gathers else 0) + weights + TASK_CYCLES
     if slab * FLOAT_BYTES > cpu.l2_bytes // 2:
         cycles *= SPILL_PENALTY
-    if window.batch * (window.rows // tasks.rows) % cpu.cores:
+    if places % cpu.cores:
         cycles *= FOREIGN_ROWS_PENALTY
     return rounds * cycles
 
@@ -131,9 +159,11 @@ def _weight_bytes(window: Window) -> int:
     return outputs * window.in_channels * window.kernel[0] * window.kernel[1] * FLOAT_BYTES
 
 
-def best_tasks(window: Window, cpu: Cpu, chunk_groups: int, *, gathers: bool) -> Tasks:
+def best_tasks(
+    window: Window, cpu: Cpu, chunk_groups: int, column_tiles: int = 1, *, gathers: bool
+) -> Tasks:
     """Return the division of the output with the lowest estimated cost."""
     return min(
-        candidate_tasks(window, chunk_groups),
+        candidate_tasks(window, chunk_groups, column_tiles),
         key=lambda tasks: task_cost(tasks, window, cpu, gathers=gathers),
     )
