@@ -11,7 +11,7 @@ import tvm_fusionx as fx
 from tests.tiny_models import TARGET, perceptron, save
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.report import kept_build
-from tvm_fusionx.report.footprint import planned_bytes
+from tvm_fusionx.report.footprint import planned_bytes, save_for_a_process
 from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.plain_tvm import build_plain, run_once
 from tvm_fusionx.schedules import resolve_target
@@ -37,6 +37,11 @@ def test_a_kept_build_is_not_built_again_and_computes_the_same(
         np.testing.assert_array_equal(ours, wanted)
     assert kept.get_graph_json() == fresh.get_graph_json()
     assert planned_bytes(kept) == planned_bytes(fresh)
+    # As a benchmark does for the process whose memory it measures.
+    save_for_a_process(kept, inputs, tmp_path / "again")
+    again = kept_build.load_library(tmp_path / "again", target)
+    for ours, wanted in zip(run_once(again, inputs), run_once(fresh, inputs), strict=True):
+        np.testing.assert_array_equal(ours, wanted)
 
 
 def test_other_constants_are_another_build(tmp_path: Path) -> None:

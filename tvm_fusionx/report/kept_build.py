@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,12 @@ class KernelInfo:
     workspace_sizes: Mapping[Any, int]
 
 
+class KeptLibrary(GraphExecutorFactoryModule):
+    """A library read from :attr:`folder`; TVM cannot write out code that it has loaded."""
+
+    folder: Path
+
+
 def kernel_workspaces(library: Any) -> dict[str, int]:
     """Return the bytes that each kernel allocates while it runs; none where TVM does not tell."""
     return {
@@ -45,6 +52,9 @@ def kernel_workspaces(library: Any) -> dict[str, int]:
 
 def save_library(library: Any, folder: Path) -> None:
     """Write the code, graph and constants of a graph-executor factory module."""
+    if isinstance(library, KeptLibrary):
+        shutil.copytree(library.folder, folder, dirs_exist_ok=True)
+        return
     library.get_lib().export_library(str(folder / CODE_FILE))
     (folder / GRAPH_FILE).write_text(library.get_graph_json(), encoding="utf-8")
     workspaces = kernel_workspaces(library)
@@ -53,13 +63,13 @@ def save_library(library: Any, folder: Path) -> None:
     np.savez(folder / CONSTANTS_FILE, **constants)
 
 
-def load_library(folder: Path, target: tvm.target.Target) -> GraphExecutorFactoryModule:
+def load_library(folder: Path, target: tvm.target.Target) -> KeptLibrary:
     """Read what :func:`save_library` wrote."""
     with np.load(folder / CONSTANTS_FILE) as arrays:
         constants = {name: tvm.nd.array(arrays[name]) for name in arrays}
     told = folder / WORKSPACES_FILE
     workspaces = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else {}
-    return GraphExecutorFactoryModule(
+    library = KeptLibrary(
         None,
         target,
         Executor("graph"),
@@ -69,6 +79,8 @@ def load_library(folder: Path, target: tvm.target.Target) -> GraphExecutorFactor
         constants,
         {name: KernelInfo({target: size}) for name, size in workspaces.items()},
     )
+    library.folder = folder
+    return library
 
 
 def kept_plain(
