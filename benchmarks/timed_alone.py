@@ -77,7 +77,7 @@ def run_groups(
     waiting, ended = deque(commands), deque[tuple[str, int | None]]()
     running, changed = set[str](), threading.Condition()
 
-    with tempfile.TemporaryDirectory(prefix="fusionx-groups-") as name:
+    with tempfile.TemporaryDirectory(prefix="fusionx-groups-") as name, _ends_when_terminated():
         folder = Path(name)
 
         def work(take: Callable[[], str]) -> None:
@@ -148,6 +148,19 @@ def _run_group(
         _signal([process.pid], signal.SIGKILL)
         process.wait()
         _signal(_groups(folder), signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def _ends_when_terminated() -> Iterator[None]:
+    """Let SIGTERM raise as Ctrl-C does: a group that stands still would stand there for good."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,27 @@ def test_a_command_that_cannot_start_is_told_and_the_next_one_runs(tmp_path: Pat
     assert _ended(commands, 1) == [("missing", timed_alone.NOT_STARTED), ("next", 0)]
 
 
+def test_terminated_it_leaves_nothing_running(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    command = f"import os, time; from pathlib import Path; p = Path({str(told)!r});"
+    command += (
+        "p.with_suffix('.new').write_text(str(os.getpid())); p.with_suffix('.new').rename(p);"
+    )
+    run = f"""
+import os, sys
+sys.path.insert(0, {str(BENCHMARKS)!r})
+from timed_alone import run_groups
+list(run_groups({{"one": {_python(command + "time.sleep(600)")!r}}}, 1, 600.0, os.environ))
+"""
+    benchmark = subprocess.Popen(_python(run), stderr=subprocess.DEVNULL)
+    while not told.exists():
+        time.sleep(0.01)
+    benchmark.terminate()
+    assert benchmark.wait(60) != 0
+    with pytest.raises(ProcessLookupError):
+        _wait_for_the_end(int(told.read_text()))
+
+
 def test_at_the_limit_what_a_command_started_is_killed_too(tmp_path: Path) -> None:
     alive = tmp_path / "child"
     start = (
@@ -104,7 +127,7 @@ def _wait_for_the_end(pid: int) -> None:
         if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
             raise ProcessLookupError
         os.kill(pid, 0)
-        timed_alone.time.sleep(0.01)
+        time.sleep(0.01)
 
 
 def test_without_memory_for_a_second_one_they_run_one_by_one(
