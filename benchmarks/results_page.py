@@ -192,8 +192,8 @@ def _times(run: MeasuredRun) -> Section:
     ]
     text = (
         "Seconds: reading ONNX into Relay, and until each side is ready: build, or load, convert, "
-        "compile and one run. Models prepared side by side (`--jobs`) share the cores and stand "
-        "still while another is timed, which is in these seconds."
+        "compile and one run. Models prepared side by side (`--jobs`) share the cores: alone, each "
+        "takes less."
     )
     return "Time to build", text, ["model", "import", *(SIDES[side] for side in sides)], rows
 

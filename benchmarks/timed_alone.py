@@ -28,6 +28,8 @@ NOT_STARTED = 127
 # Tells a model's process where the lock and the names of the groups are.
 FOLDER_VARIABLE = "FUSIONX_TIMED_ALONE"
 LOCK = "lock"
+# A line for each time that one held the others still: its group, and for how many seconds.
+PAUSES = "pauses"
 
 # The largest models take so much with every side loaded; less must not be left when one starts.
 LEAST_FREE_BYTES = 8 << 30
@@ -44,10 +46,23 @@ def timed_alone() -> Iterator[None]:
     with _held(Path(chosen)):
         others = [group for group in _groups(Path(chosen)) if group != os.getpgrp()]
         _signal(others, signal.SIGSTOP)
+        started = time.perf_counter()
         try:
             yield
         finally:
+            with (Path(chosen) / PAUSES).open("a") as told:
+                told.write(f"{os.getpgrp()} {time.perf_counter() - started}\n")
             _signal(others, signal.SIGCONT)
+
+
+def running_clock() -> float:
+    """Return seconds as `time.perf_counter` does, less those that this process stood still."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    now = time.perf_counter()
+    if chosen is None or not (told := Path(chosen) / PAUSES).is_file():
+        return now
+    lines = (line.split() for line in told.read_text().splitlines())
+    return now - sum(float(seconds) for group, seconds in lines if int(group) != os.getpgrp())
 
 
 def run_groups(
@@ -172,7 +187,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _groups(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.iterdir() if path.name != LOCK]
+    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
 
 
 def _signal(groups: Sequence[int], number: signal.Signals) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from measured_runs import RESULTS, ROOT, RUN, commit_here, folder_of, lacks
-from timed_alone import run_groups, timed_alone
+from timed_alone import run_groups, running_clock, timed_alone
 
 MODELS = ROOT / "out" / "zoo"
 # Conversions for other runtimes, TVM's builds among them, take most of a full run: once is enough.
@@ -72,6 +72,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
         sustained=options.sustained,
         tuned=tuned,
         conversions=CONVERSIONS,
+        clock=running_clock,
         alone=timed_alone,
         on_stage=lambda what: print(f"{name}: {what}", flush=True),
     )

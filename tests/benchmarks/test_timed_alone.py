@@ -71,6 +71,44 @@ def test_the_others_stand_still_while_one_is_timed_and_go_on_afterwards(tmp_path
     assert dict(_ended(commands, 2)) == {"counts": 0, "times": 0}
 
 
+# Tells the seconds of both clocks while another process times.
+CLOCKS = """
+import sys, time
+from pathlib import Path
+told, stop = Path(sys.argv[1]), Path(sys.argv[2])
+sys.path.insert(0, sys.argv[3])
+from timed_alone import running_clock
+before = time.perf_counter(), running_clock()
+told.write_text("0")
+number = 0
+while not stop.exists():
+    number += 1
+    told.write_text(f"{number:9}")
+    time.sleep(0.01)
+after = time.perf_counter(), running_clock()
+told.write_text(f"{after[0] - before[0]} {after[1] - before[1]}")
+"""
+
+
+def test_the_running_clock_stands_still_with_its_process(tmp_path: Path) -> None:
+    files = tmp_path / "clocks", tmp_path / "stop"
+    commands = {
+        "clocks": _python(CLOCKS, *files, BENCHMARKS),
+        "times": _python(TIME, *files, BENCHMARKS),
+    }
+    assert dict(_ended(commands, 2)) == {"clocks": 0, "times": 0}
+    wall, running = map(float, files[0].read_text().split())
+    # What TIME sleeps while it is alone, and no more than all of the time.
+    assert 0.5 <= wall - running < wall
+
+
+def test_who_times_does_not_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(timed_alone.FOLDER_VARIABLE, str(tmp_path))
+    with timed_alone.timed_alone():
+        time.sleep(0.05)
+    assert time.perf_counter() - timed_alone.running_clock() < 0.05
+
+
 def test_alone_anyway_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(timed_alone.FOLDER_VARIABLE, raising=False)
     with timed_alone.timed_alone():

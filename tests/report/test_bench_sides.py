@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import tvm_fusionx as fx
 from tests.tiny_models import FEATURES, TARGET, lookup, perceptron, save
 from tvm_fusionx.report import bench_sides
 from tvm_fusionx.report.bench_sides import build_sides, count_operators, model_file, name_of
+from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.schedules import resolve_target
 
 
@@ -23,6 +26,44 @@ def test_what_was_asked_for_is_built_and_described() -> None:
     said = sides.description()
     assert said["kernels"] == {"fusionx": 2, "unfused": 5, "tvm": None}
     assert said["weight_bytes"] == 4 * (8 * FEATURES + 8 + 8 * 8)
+
+
+def test_what_tunes_is_alone_and_what_builds_is_not(tmp_path: Path) -> None:
+    mod, params = fx.from_onnx(perceptron())
+    told: list[str] = []
+
+    @contextmanager
+    def alone() -> Iterator[None]:
+        told.append("alone")
+        yield
+        told.append("together")
+
+    def tune(*_: Any) -> tuple[Any, dict[str, Any]]:
+        told.append("tuned")
+        return "library", {"trials": 3}
+
+    sides = build_sides(
+        mod,
+        resolve_target(TARGET),
+        params,
+        {},
+        ("unfused",),
+        tuned={"better": tune},
+        conversions=Conversions(tmp_path, clock=lambda: 7.0),
+        alone=alone,
+        on_stage=told.append,
+    )
+    assert told == [
+        "building fusionx",
+        "building unfused",
+        "building better",
+        "alone",
+        "tuned",
+        "together",
+    ]
+    assert sides.libraries["better"] == "library"
+    assert sides.tuning == {"better": {"trials": 3}}
+    assert set(sides.prepare_s.values()) == {0.0}
 
 
 def test_a_side_that_cannot_be_built_has_a_message(monkeypatch: pytest.MonkeyPatch) -> None:

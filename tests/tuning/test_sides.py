@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ import tvm_fusionx as fx
 from tests.relay_modules import inputs_of
 from tests.tuning.small_tasks import RESOLVED, small_model
 from tvm_fusionx.errors import InputError
+from tvm_fusionx.report.peers.conversions import Conversions
+from tvm_fusionx.report.plain_tvm import build_plain
 from tvm_fusionx.tuning import sides
 from tvm_fusionx.tuning.plain_metaschedule import PlainTuning
 from tvm_fusionx.tuning.sides import TUNED_SIDES, TuningBudget, split_sides, tuned_builds
@@ -69,7 +72,7 @@ def test_both_sides_get_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sides, "tune", ours)
     builds = tuned_builds(TuningBudget(seconds=60))
     mod = small_model()
-    found = {side: build(mod, RESOLVED, {}, {}) for side, build in builds.items()}
+    found = {side: build(mod, RESOLVED, {}, {}, Conversions()) for side, build in builds.items()}
     assert given == [(60, None)] * 2
     assert found["tvm-metaschedule"][0] == "library"
     for _, facts in found.values():
@@ -77,12 +80,31 @@ def test_both_sides_get_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None
     assert found["fusionx-tuned"][1]["failed"] == 2
 
 
+def test_what_tvms_tuner_found_is_kept_for_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mod, tuned = small_model(), []
+
+    def plain(*_: Any, trials: int, **__: Any) -> PlainTuning:
+        tuned.append(trials)
+        return PlainTuning(build_plain(mod, RESOLVED), trials, 0, 3, 2, 61.0)
+
+    monkeypatch.setattr(sides, "tune_plain", plain)
+    for trials in (5, 5, 6):
+        conversions = Conversions(tmp_path)
+        build = tuned_builds(TuningBudget(trials=trials))["tvm-metaschedule"]
+        library, facts = build(mod, RESOLVED, {}, {}, conversions)
+        assert facts["trials"] == trials
+        assert library.get_graph_json()
+    assert tuned == [5, 6]
+
+
 @pytest.mark.slow
 def test_ours_is_tuned_into_records_of_its_own() -> None:
     fx.threads(1)
     mod = small_model()
     build = tuned_builds(TuningBudget(trials=4))["fusionx-tuned"]
-    library, facts = build(mod, RESOLVED, {}, inputs_of(mod))
+    library, facts = build(mod, RESOLVED, {}, inputs_of(mod), Conversions())
     assert library.get_graph_json()
     assert set(facts) == {*FACTS, "budget_trials"}
     assert facts["trials"] == 4

@@ -71,6 +71,7 @@ def bench(
     sustained: float | None = None,
     tuned: Mapping[str, TunedBuild] | None = None,
     conversions: str | Path | None = None,
+    clock: Callable[[], float] = time.perf_counter,
     alone: Callable[[], AbstractContextManager[None]] = nullcontext,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BenchResult:
@@ -106,8 +107,12 @@ def bench(
     conversions
         A folder that keeps what other compilers and converters make of the model, for the next
         time: then `prepare_s` has the seconds that it took to make. By default nothing is kept.
+    clock
+        Tells the seconds that importing, building and converting take: a caller who lets this
+        process stand still has one that stands still too.
     alone
-        Entered while anything is timed: here a caller lets other work on this machine stand still.
+        Entered while anything is timed or tuned: here a caller lets other work on this machine
+        stand still.
     on_stage
         Told what is being done, in words.
 
@@ -143,9 +148,9 @@ def bench(
     resolved = resolve_target(target)
     count = set_threads(threads)
     on_stage("importing")
-    started = time.perf_counter()
+    started = clock()
     mod, params = from_onnx(model, shape=shape)
-    import_s = time.perf_counter() - started
+    import_s = clock() - started
     specs = inputs_of(mod, params)
     arrays = check_inputs(inputs, specs) if inputs is not None else random_inputs(specs)
 
@@ -158,7 +163,8 @@ def bench(
         vs,
         records,
         tuned=tuned,
-        conversions=Conversions(kept_folder),
+        conversions=Conversions(kept_folder, clock),
+        alone=alone,
         on_stage=on_stage,
     )
     libraries, prepare_s, errors = built.libraries, built.prepare_s, built.errors
@@ -172,7 +178,7 @@ def bench(
         outputs = {side: _outputs_of(executor) for side, executor in executors.items()}
         peers: dict[str, PreparedPeer] = {}
         for side, peer, computed, seconds in _prepare_peers(
-            vs, path, arrays, count, errors, Conversions(kept_folder), on_stage
+            vs, path, arrays, count, errors, Conversions(kept_folder, clock), on_stage
         ):
             peers[side], outputs[side], prepare_s[side] = peer, computed, seconds
         rel_err = _relative_errors(outputs, reference, errors)
@@ -281,11 +287,11 @@ def _prepare_peers(
         if side not in PEERS:
             continue
         on_stage(f"preparing {side}")
-        started, spared = time.perf_counter(), conversions.spared_s
+        started, spared = conversions.clock(), conversions.spared_s
         try:
             peer = prepare_peer(side, path, arrays, count, conversions)
             outputs = peer.outputs(peer.run())
-            seconds = time.perf_counter() - started + conversions.spared_s - spared
+            seconds = conversions.clock() - started + conversions.spared_s - spared
         except Exception as error:  # another runtime may raise anything
             errors[side] = describe_failure(error)
             continue

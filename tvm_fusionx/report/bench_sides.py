@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,10 @@ TVM = "tvm"
 UNFUSED = "unfused"
 
 TunedBuild = Callable[
-    [tvm.IRModule, tvm.target.Target, Mapping[str, Any], Mapping[str, np.ndarray]],
+    [tvm.IRModule, tvm.target.Target, Mapping[str, Any], Mapping[str, np.ndarray], Conversions],
     tuple[Any, dict[str, Any]],
 ]
-"""Of module, target, parameters and inputs makes a library, and what there is to say of it."""
+"""Of module, target, parameters, inputs and what is kept makes a library and facts about it."""
 
 
 @dataclass
@@ -92,6 +91,7 @@ def build_sides(
     tuned: Mapping[str, TunedBuild] | None = None,
     own_definitions: bool = False,
     conversions: Conversions | None = None,
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BuiltSides:
     """Build ours, and what `vs` names of TVM's default and our unfused control.
@@ -105,15 +105,17 @@ def build_sides(
     own_definitions
         Whether TVM's default defines operators as TVM does for the target.
     conversions
-        Where TVM's default build is kept.
+        Where what is not ours is kept, and whose clock tells the seconds.
+    alone
+        Entered while a build tunes, for it measures.
     on_stage
         Told what is being done, in words.
     """
     kept = conversions or Conversions()
     on_stage(f"building {OURS}")
-    started = time.perf_counter()
+    started = kept.clock()
     ours = build_fused(mod, target, params, records)
-    sides = BuiltSides(ours, {OURS: ours.library}, {OURS: time.perf_counter() - started})
+    sides = BuiltSides(ours, {OURS: ours.library}, {OURS: kept.clock() - started})
     builds: dict[str, TunedBuild] = {
         TVM: lambda *_: (
             kept_plain(kept, mod, target, params, own_definitions=own_definitions),
@@ -124,10 +126,11 @@ def build_sides(
     asked = {side: build for side, build in builds.items() if side in vs}
     for side, build in {**asked, **(tuned or {})}.items():
         on_stage(f"building {side}")
-        started, spared = time.perf_counter(), kept.spared_s
+        started, spared = kept.clock(), kept.spared_s
         try:
-            sides.libraries[side], facts = build(mod, target, params, arrays)
-            sides.prepare_s[side] = time.perf_counter() - started + kept.spared_s - spared
+            with nullcontext() if side in asked else alone():
+                sides.libraries[side], facts = build(mod, target, params, arrays, kept)
+            sides.prepare_s[side] = kept.clock() - started + kept.spared_s - spared
         except Exception as error:  # TVM's default does fail on valid models
             sides.errors[side] = describe_failure(error)
             continue

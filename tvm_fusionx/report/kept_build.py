@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ CODE_FILE = "mod.so"
 GRAPH_FILE = "mod.json"
 CONSTANTS_FILE = "params.npz"
 WORKSPACES_FILE = "workspaces.json"
+FACTS_FILE = "facts.json"
 # TVM's name for the sum of all.
 WHOLE_MODEL = "__tvm_main__"
 # The name that the graph executor looks for.
@@ -92,10 +94,44 @@ def kept_plain(
     own_definitions: bool = False,
 ) -> GraphExecutorFactoryModule:
     """Return TVM's default build as :func:`~plain_tvm.build_plain` makes it, or made it before."""
+    library, _ = kept_library(
+        conversions,
+        "tvm",
+        mod,
+        target,
+        params,
+        str(own_definitions),
+        (plain_tvm, _tvm),
+        lambda: (plain_tvm.build_plain(mod, target, params, own_definitions=own_definitions), {}),
+    )
+    return library
 
-    def build() -> Any:
-        return plain_tvm.build_plain(mod, target, params, own_definitions=own_definitions)
 
+def kept_library(
+    conversions: Conversions,
+    compiler: str,
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    params: Mapping[str, Any] | None,
+    settings: str,
+    code: Sequence[ModuleType],
+    build: Callable[[], tuple[Any, dict[str, Any]]],
+) -> tuple[Any, dict[str, Any]]:
+    """Return what `build` makes, or made of the same model before.
+
+    Parameters
+    ----------
+    compiler
+        A name for the folder.
+    mod, target, params
+        What is built.
+    settings
+        All else that the result depends on.
+    code
+        Modules that a change of which makes another result.
+    build
+        Returns a graph-executor factory module, and facts about it that JSON can hold.
+    """
     if conversions.root is None:
         return build()
     bound = dict(params or {})
@@ -103,8 +139,17 @@ def kept_plain(
         # Of types and the bytes of all constants; not of the names that inputs are set by.
         f"{tvm.ir.structural_hash(mod, map_free_vars=True)} {tvm.ir.structural_hash(bound)}",
         " ".join(param.name_hint for param in mod["main"].params),
-        f"{target} {own_definitions} {tvm.__version__}",
-        *(Path(str(module.__file__)) for module in (plain_tvm, _tvm)),
+        f"{target} {settings} {tvm.__version__}",
+        *(Path(str(module.__file__)) for module in code),
     ]
-    with conversions.made("tvm", sources, lambda folder: save_library(build(), folder)) as folder:
-        return load_library(folder, target)
+
+    def save(folder: Path) -> None:
+        library, facts = build()
+        save_library(library, folder)
+        if facts:
+            (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2), encoding="utf-8")
+
+    with conversions.made(compiler, sources, save) as folder:
+        told = folder / FACTS_FILE
+        facts = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else {}
+        return load_library(folder, target), facts

@@ -27,6 +27,8 @@ class Conversions:
     root
         Where they are kept, made if need be; without it each lives as long as its scope. Files in
         it are never changed, so that several processes may share it. It may be deleted at any time.
+    clock
+        Tells the seconds that conversions take.
 
     Attributes
     ----------
@@ -34,8 +36,11 @@ class Conversions:
         Seconds that the conversions took which were found and not made again.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(
+        self, root: Path | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self.root = root
+        self.clock = clock
         self.spared_s = 0.0
 
     @contextlib.contextmanager
@@ -65,10 +70,10 @@ class Conversions:
             self.spared_s += float(told.read_text(encoding="ascii"))
         else:
             self.root.mkdir(parents=True, exist_ok=True)
-            started = time.perf_counter()
+            started = self.clock()
             with new_folder(kept) as folder:
                 convert(folder)
-                seconds = time.perf_counter() - started
+                seconds = self.clock() - started
                 (folder / SECONDS_FILE).write_text(f"{seconds:.3f}\n", encoding="ascii")
         yield kept
 
