@@ -126,7 +126,25 @@ def _holds(rule: Rule, sides: Sequence[Term], examples: Mapping[str, Example], d
         is_exact = rule.numeric_class is NumericClass.EXACT
         kinds = ALL_KINDS if is_exact else MODERATE[dtype]
         compare(rule, before, after, _with(draw(before), kinds), is_special=True)
+        _keep_nan(rule, before, after)
     return True
+
+
+def _keep_nan(rule: Rule, before: Graph, after: Graph) -> None:
+    """Check that a NaN in an operand reaches what it reached: no rule may lose one."""
+    inputs = draw(before)
+    for name, array in inputs.items():
+        if array.dtype.kind != "f":
+            continue
+        spoilt = array.copy()
+        spoilt.flat[0] = np.nan
+        given = {**inputs, name: spoilt}
+        with np.errstate(invalid="ignore"):
+            results = evaluate(before, given), evaluate(after, given)
+        for expected, found in zip(*results, strict=True):
+            is_lost = np.isnan(expected) & ~np.isnan(found)
+            if is_lost.any() or (expected.dtype.kind != "f" and (expected != found).any()):
+                raise BrokenRuleError(f"{rule.name} loses a NaN in {name}")
 
 
 def is_accepted_again(graph: Graph, rule: Rule) -> bool:
@@ -260,6 +278,7 @@ def _perturbed_examples(examples: Mapping[str, Example]) -> list[dict[str, Examp
         others = [
             Example(example.shape),
             Example(example.shape, Kind.NON_NEGATIVE),
+            Example(example.shape, Kind.POSITIVE),
             Example(example.shape, Kind.CONSTANT),
             *(Example(example.shape, Kind.CONSTANT, number) for number in (-2.0, 0.0, 0.5, 64.0)),
             Example((1,) * rank, example.kind, example.number),

@@ -125,6 +125,26 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         ),
         None,
     ),
+    "shift that may be infinite": (
+        "softmax_without_shift",
+        lambda: relay.nn.softmax(x + var("mask", 4, 1)),
+        "an operand may be infinite or NaN",
+    ),
+    "shift of a logarithm that may be infinite": (
+        "log_softmax_without_shift",
+        lambda: relay.nn.log_softmax(x + var("mask", 4, 1)),
+        "an operand may be infinite or NaN",
+    ),
+    "largest of all rows": (
+        "softmax_without_centre",
+        lambda: relay.nn.softmax(x - relay.max(x, keepdims=True)),
+        "an operand may be infinite or NaN",
+    ),
+    "largest of something else": (
+        "softmax_without_centre",
+        lambda: relay.nn.softmax(x - relay.max(y, axis=1, keepdims=True)),
+        "an operand may be infinite or NaN",
+    ),
     "sum of no transpose": (
         "reduce_before_transpose",
         lambda: relay.sum(relay.exp(cube), axis=1),

@@ -176,3 +176,13 @@ def why_not_varying(x: Value, c: Value, match: Match) -> str | None:
     shape = (1,) * (rank - len(c.shape)) + c.shape
     axes = reduced_axes(node) if node.op in AXIS_REDUCTIONS else (int(node.attrs["axis"]) % rank,)
     return "the summand varies along the axis" if any(shape[axis] != 1 for axis in axes) else None
+
+
+def why_not_finite_or_largest(x: Value, c: Value, match: Match) -> str | None:
+    """Refuse what may be infinite or NaN, but for the largest of `x`, which a softmax takes off."""
+    node = match.first(AXIS_NORMALIZATIONS)
+    assert node is not None
+    axis = int(node.attrs["axis"]) % len(x.shape)
+    if c.op == "max" and c.node.operands[0] is x and reduced_axes(c.node) == (axis,):
+        return None
+    return why_not_finite(c)

@@ -10,8 +10,13 @@ import numpy as np
 from tvm_fusionx.ecg.fold import LARGEST_FOLDED_BYTES
 from tvm_fusionx.ecg.graph import Value
 from tvm_fusionx.operators import CONTRACTIONS, REORGANIZE
-from tvm_fusionx.rewrite.conditions import constants, finite, why_not_varying
-from tvm_fusionx.rewrite.rule import Domain, Law, NumericClass, rule
+from tvm_fusionx.rewrite.conditions import (
+    constants,
+    finite,
+    why_not_finite_or_largest,
+    why_not_varying,
+)
+from tvm_fusionx.rewrite.rule import Domain, Law, NumericClass, constant, rule
 from tvm_fusionx.rewrite.rule import finite as finite_example
 from tvm_fusionx.rewrite.term import Term, computed, op
 from tvm_fusionx.rewrite.writing import Writing
@@ -127,30 +132,48 @@ def scale_of_affine_difference(a: Term, k: Term, m: Term, n: Term) -> Term:
 
 @distributive(
     lhs=lambda x, c: (x + c) - op.mean(x + c),
-    when=why_not_varying,
+    when=(why_not_varying, finite("c")),
     x=(4, 8),
-    c=(4, 1),
+    c=constant(4, 1),
 )
 def centre_without_shift(x: Term, c: Term) -> Term:
-    """(x + c) - mean(x + c) -> x - mean(x) where c is constant along the mean's axes."""
+    """(x + c) - mean(x + c) -> x - mean(x) where c is finite and constant along the mean's axes."""
     return x - op.mean(x)
 
 
-@distributive(lhs=lambda x, c: op.nn.softmax(x + c), when=why_not_varying, x=(4, 8), c=(4, 1))
+@distributive(
+    lhs=lambda x, c: op.nn.softmax(x + c),
+    when=(why_not_varying, finite("c")),
+    x=(4, 8),
+    c=constant(4, 1),
+)
 def softmax_without_shift(x: Term, c: Term) -> Term:
-    """softmax(x + c) -> softmax(x) where c is constant along the axis: exp(c) cancels."""
+    """softmax(x + c) -> softmax(x) for a finite c, constant along the axis: exp(c) cancels."""
     return op.nn.softmax(x)
 
 
-@distributive(lhs=lambda x, c: op.nn.softmax(x - c), when=why_not_varying, x=(4, 8), c=(4, 1))
+@distributive(
+    lhs=lambda x, c: op.nn.softmax(x - c),
+    when=(why_not_varying, why_not_finite_or_largest),
+    x=(4, 8),
+    c=constant(4, 1),
+)
 def softmax_without_centre(x: Term, c: Term) -> Term:
-    """softmax(x - c) -> softmax(x) where c is constant along the axis: a maximum taken off."""
+    """softmax(x - c) -> softmax(x) where c is constant along the axis: a maximum taken off.
+
+    An infinite c makes every result NaN; an infinite maximum of x does that too, and may go.
+    """
     return op.nn.softmax(x)
 
 
-@distributive(lhs=lambda x, c: op.nn.log_softmax(x + c), when=why_not_varying, x=(4, 8), c=(4, 1))
+@distributive(
+    lhs=lambda x, c: op.nn.log_softmax(x + c),
+    when=(why_not_varying, finite("c")),
+    x=(4, 8),
+    c=constant(4, 1),
+)
 def log_softmax_without_shift(x: Term, c: Term) -> Term:
-    """log_softmax(x + c) -> log_softmax(x) where c is constant along the axis."""
+    """log_softmax(x + c) -> log_softmax(x) for a finite c, constant along the axis."""
     return op.nn.log_softmax(x)
 
 

@@ -11,6 +11,7 @@ from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.ecg.numpy_operators import reduced_axes
 from tvm_fusionx.rewrite.computing import count_for, reduced
 from tvm_fusionx.rewrite.conditions import (
+    finite,
     negative,
     non_negative,
     positive,
@@ -18,7 +19,8 @@ from tvm_fusionx.rewrite.conditions import (
     unreduced,
 )
 from tvm_fusionx.rewrite.matching import Match
-from tvm_fusionx.rewrite.rule import Domain, Law, NumericClass, rule
+from tvm_fusionx.rewrite.rule import Domain, Example, Kind, Law, NumericClass, rule
+from tvm_fusionx.rewrite.rule import finite as finite_example
 from tvm_fusionx.rewrite.rule import non_negative as never_negative
 from tvm_fusionx.rewrite.rule import positive as above_zero
 from tvm_fusionx.rewrite.rules.families import TOTAL_MONOTONE
@@ -216,18 +218,23 @@ def position_without_softmax(x: Term) -> Term:
 
 @commutative(
     lhs=lambda x, s: _position(x * s),
-    when=(positive("s"), unreduced("s", "x")),
+    when=(positive("s"), finite("s"), unreduced("s", "x")),
     x=(4, 8),
-    s=above_zero(4, 1),
+    s=Example((4, 1), Kind.CONSTANT, 2.0),
 )
 def position_without_factor(x: Term, s: Term) -> Term:
-    """argmax(x*s) -> argmax(x) for s above zero and constant along the axis."""
+    """argmax(x*s) -> argmax(x) for s above zero, finite and constant along the axis."""
     return _position(x)
 
 
-@commutative(lhs=lambda x, s: _position(x + s), when=unreduced("s", "x"), **ROW_FACTOR)
+@commutative(
+    lhs=lambda x, s: _position(x + s),
+    when=(finite("s"), unreduced("s", "x")),
+    x=(4, 8),
+    s=finite_example(4, 1),
+)
 def position_without_summand(x: Term, s: Term) -> Term:
-    """argmax(x + s) -> argmax(x) for s constant along the axis."""
+    """argmax(x + s) -> argmax(x) for a finite s, constant along the axis."""
     return _position(x)
 
 
