@@ -90,6 +90,44 @@ def test_weights_beside_a_model_are_sources(tmp_path: Path) -> None:
     assert onnx_sources(beside) == [beside, tmp_path / "weights.bin"]
 
 
+def _outside(name: str) -> onnx.TensorProto:
+    """Return a tensor whose numbers are in the file `name`."""
+    tensor = onnx.numpy_helper.from_array(np.ones(4, "float32"), name)
+    onnx.external_data_helper.set_external_data(tensor, name)
+    return tensor
+
+
+def _constant(name: str) -> onnx.NodeProto:
+    return onnx.helper.make_node("Constant", [], [name], value=_outside(name))
+
+
+def _branch(name: str) -> onnx.GraphProto:
+    output = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4])
+    return onnx.helper.make_graph([_constant(name)], name, [], [output])
+
+
+def test_weights_beside_a_model_are_sources_wherever_they_are_held(tmp_path: Path) -> None:
+    model = perceptron()
+    chosen = onnx.helper.make_node(
+        "If", ["is"], ["chosen"], then_branch=_branch("then.bin"), else_branch=_branch("else.bin")
+    )
+    model.graph.node.extend([_constant("attribute.bin"), chosen])
+    model.graph.initializer.append(_outside("weight.bin"))
+    function = model.functions.add(name="f", domain="own")
+    function.node.append(_constant("function.bin"))
+    files = ["attribute.bin", "else.bin", "function.bin", "then.bin", "weight.bin"]
+    for name in files:
+        (tmp_path / name).write_bytes(np.ones(4, "float32").tobytes())
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert onnx_sources(path) == [path, *(tmp_path / name for name in files)]
+    converter, conversions = Converter(), Conversions(tmp_path / "kept")
+    for calls, name in enumerate(files, start=1):
+        (tmp_path / name).write_bytes(np.zeros(4, "float32").tobytes())
+        with conversions.made("a", onnx_sources(path), converter):
+            assert converter.calls == calls
+
+
 def test_shapes_and_dtypes_tell_inputs_apart() -> None:
     sources = [
         shape_sources({"x": np.zeros((1, 2), dtype)}) + shape_sources({"y": np.zeros(shape)})

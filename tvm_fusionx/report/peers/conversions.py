@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,17 +100,29 @@ def _digest_of_file(path: Path) -> bytes:
 
 
 def onnx_sources(model: Path) -> list[str | Path]:
-    """Return the file and those of its weights that lie beside it."""
+    """Return the file and those of its weights that lie beside it, whatever holds them."""
     import onnx
 
-    tensors = onnx.load(str(model), load_external_data=False).graph.initializer
     beside = {
         entry.value
-        for tensor in tensors
+        for tensor in _tensors_in(onnx.load(str(model), load_external_data=False))
         for entry in tensor.external_data
         if entry.key == "location"
     }
     return [model, *(model.parent / name for name in sorted(beside))]
+
+
+def _tensors_in(model: Any) -> Iterator[Any]:
+    """Yield every tensor of a model: of graphs, branches and functions, and in attributes."""
+    pending = [model]
+    while pending:
+        message = pending.pop()
+        if message.DESCRIPTOR.name == "TensorProto":
+            yield message
+            continue
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                pending.extend([value] if hasattr(value, "DESCRIPTOR") else value)
 
 
 def shape_sources(inputs: Mapping[str, np.ndarray]) -> list[str]:
