@@ -34,6 +34,16 @@ BLOCKS = {
     "a large window": _volume(var("x", 1, 2, 6, 6, 18), pool_size=(3, 3, 5), padding=(1, 1, 2) * 2),
     "image": relay.nn.max_pool2d(var("x", 1, 5, 9, 24), (3, 3), padding=(1,) * 4),
     "after work on each element": _volume(relay.abs(var("x", 1, 3, 4, 5, 14))),
+    "after a transposition": _volume(relay.transpose(var("x", 1, 3, 4, 14, 5), (0, 1, 2, 4, 3))),
+    "a sequence": relay.nn.max_pool1d(var("x", 2, 5, 37), 4, padding=(1, 2)),
+    "rows that become longer": relay.nn.max_pool2d(
+        var("x", 1, 3, 7, 9), (6, 6), padding=(2, 5, 3, 5)
+    ),
+    "a few pixels": _volume(var("x", 1, 5, 2, 2, 3)),
+    "integers": relay.nn.max_pool2d(
+        relay.var("x", shape=(1, 3, 9, 11), dtype="int32"), (3, 3), padding=(1,) * 4
+    ),
+    "shares of channels": _volume(var("x", 1, 23, 3, 14, 14)),
     "pieces": _volume(_pieces()),
     "pieces that are a result": _kept(),
 }
@@ -69,6 +79,22 @@ REFUSED = {
     "chunks of channels": (
         relay.nn.max_pool2d(var("x", 1, 2, 6, 6, 8), (2, 2), layout="NCHW8c"),
         "its window does not move over all axes but image and channel",
+    ),
+    "a sum": (
+        relay.nn.avg_pool2d(var("x", 1, 2, 6, 6), (2, 2), count_include_pad=True),
+        "work follows the window",
+    ),
+    "the smallest element": (
+        relay.min(var("x", 2, 3, 4), axis=2, keepdims=True),
+        "it does not take the largest element",
+    ),
+    "windows that skip elements": (
+        relay.nn.max_pool2d(var("x", 1, 2, 6, 6), (2, 2), dilation=(2, 1)),
+        "its windows are not next elements, a step apart",
+    ),
+    "a long window": (
+        relay.nn.max_pool1d(var("x", 1, 2, 70), 33),
+        "its window is longer than 32 elements",
     ),
 }
 

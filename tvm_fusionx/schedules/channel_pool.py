@@ -1,40 +1,51 @@
-"""Pooling whose channels are an outer axis: one channel a task, with what is computed before it.
+"""Maximum pooling whose channels are an outer axis: channel by channel, with what comes before it.
 
-A pool over ``[N, C, ...]`` reads only its own channel. So a task takes one channel: what comes
-before (pieces put together, padding) is computed for that channel and stays in the core's cache
-while the window moves over it, also where it is a result of the kernel that others read. Without
-padding in the window's own loops, a row of the result is one vector, summed up in registers.
+A pool over ``[N, C, ...]`` reads only its own channel. So a task takes one channel after another:
+what comes before (pieces put together) is computed for that channel and stays in the core's cache
+while the window moves over it, also where it is a result of the kernel that others read. The window
+itself is taken axis by axis, and never over a padded copy of the channel
+(:mod:`tvm_fusionx.schedules.channel_pool_kernel`).
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.access import single_access, variables_of
+from tvm_fusionx.schedules.access import single_access
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.schedules.channel_pool_kernel import (
+    MAX_MOVING_AXES,
+    OUTER_AXES,
+    Before,
+    ChannelWindow,
+    build_pool,
+    three,
+)
+from tvm_fusionx.schedules.conv_structure import coefficients
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
-from tvm_fusionx.schedules.nest import MIN_FILLED_SHARE, extent, info_of, own_loops
-from tvm_fusionx.schedules.outputs import lend_outputs, return_outputs
 from tvm_fusionx.schedules.parallelism import should_parallelise
-from tvm_fusionx.schedules.rows import MustBeAloneError, refuse_recomputation
+from tvm_fusionx.schedules.root_block import with_root
 from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, UnschedulableError
 
-# Axes before those that the window moves over: image and channel.
-OUTER_AXES = 2
+KERNEL = "channel_pool"
 
-# A row of prime length is one vector of several registers, as long as it is not too long.
-MAX_VECTORS_A_ROW = 4
+_IF_THEN_ELSE = tvm.ir.Op.get("tir.if_then_else")
 
-# Windows of at most this many elements are written out; 3 x 3 x 3 is 27.
+# The window of each axis is written out.
 MAX_UNROLLED_WINDOW = 32
 
 
 def _why_not(info: BlockInfo) -> str | None:
+    window = _find(info)
+    return window if isinstance(window, str) else None
+
+
+def _find(info: BlockInfo) -> ChannelWindow | str:
+    """Return the block's window, or why the template does not serve it."""
     if len(info.reductions) != 1:
         return f"it has {len(info.reductions)} reductions, not one"
     stage = info.reductions[0]
@@ -44,36 +55,102 @@ def _why_not(info: BlockInfo) -> str | None:
         return "work follows the window"
     if len(stage.reads) != 1:
         return "its window moves over several tensors"
-    window = len(stage.reduced)
-    if window == 0 or len(stage.spatial) != OUTER_AXES + window:
+    moving = len(stage.reduced)
+    if not 0 < moving <= MAX_MOVING_AXES or len(stage.spatial) != OUTER_AXES + moving:
         return "its window does not move over all axes but image and channel"
-    if not _reads_own_channel(stage):
-        return "a channel reads others"
-    return None if _moves_by_one(stage) else "its window moves by more than one element"
-
-
-def _reads_own_channel(stage: Stage) -> bool:
-    """Tell whether image and channel of what is read are the result's, and the window the rest."""
-    outer = [it for it in stage.iters if not it.is_reduction][:OUTER_AXES]
-    reduced = {it.var for it in stage.iters if it.is_reduction}
+    body, init = stage.block.body, stage.block.init
+    if not isinstance(body.value, tir.Max) or not isinstance(body.value.b, tir.BufferLoad):
+        return "it does not take the largest element"
     indices = single_access(stage, stage.reads[0].data)
-    return (
-        indices is not None
-        and len(indices) == len(stage.spatial)
-        and all(
-            index.same_as(it.var) or (it.extent == 1 and isinstance(index, tir.IntImm))
-            for index, it in zip(indices, outer, strict=False)
-        )
-        and all(len(variables_of(index) & reduced) <= 1 for index in indices[OUTER_AXES:])
+    if indices is None or not _reads_own_channel(stage, indices):
+        return "a channel reads others"
+    steps = _steps(stage, indices)
+    if steps is None:
+        return "its windows are not next elements, a step apart"
+    if steps[-1] != 1:
+        return "its window moves by more than one element"
+    if max(stage.reduced) > MAX_UNROLLED_WINDOW:
+        return f"its window is longer than {MAX_UNROLLED_WINDOW} elements"
+    padded = _padded(info, stage, init.value)
+    data, padding = padded if padded is not None else (stage.reads[0], [0] * moving)
+    window = ChannelWindow(
+        data,
+        stage.writes[0],
+        three(stage.reduced),
+        three(steps),
+        (*[0] * (MAX_MOVING_AXES - moving), *padding),
+        init.value,
+    )
+    return window if window.is_over_data() else "a window has nothing but padding under it"
+
+
+def _is_own(index: Any, var: Any, size: int) -> bool:
+    return index.same_as(var) or (size == 1 and isinstance(index, tir.IntImm))
+
+
+def _reads_own_channel(stage: Stage, indices: list[Any]) -> bool:
+    """Tell whether image and channel of what is read are the result's."""
+    outer = [it for it in stage.iters if not it.is_reduction][:OUTER_AXES]
+    return len(indices) == len(stage.spatial) and all(
+        _is_own(index, it.var, it.extent) for index, it in zip(indices, outer, strict=False)
     )
 
 
-def _moves_by_one(stage: Stage) -> bool:
-    """Tell whether neighbours in a row of the result read neighbours, so that one load has all."""
-    row = [it for it in stage.iters if not it.is_reduction][-1]
-    indices = single_access(stage, stage.reads[0].data)
-    linear = tvm.arith.detect_linear_equation(indices[-1], [row.var]) if indices else []
-    return len(linear) > 0 and isinstance(linear[0], tir.IntImm) and int(linear[0]) == 1
+def _steps(stage: Stage, indices: list[Any]) -> list[int] | None:
+    """Return by how much the window moves along each axis; None where it skips elements."""
+    spatial = [it for it in stage.iters if not it.is_reduction][OUTER_AXES:]
+    reduced = [it for it in stage.iters if it.is_reduction]
+    steps = []
+    for index, out, tap in zip(indices[OUTER_AXES:], spatial, reduced, strict=True):
+        found = coefficients(index, out.var, tap.var)
+        if found is None or found[-1] != 0 or (tap.extent > 1 and found[1] != 1):
+            return None
+        steps.append(found[0] if out.extent > 1 else 1)
+    return steps
+
+
+def _padded(info: BlockInfo, stage: Stage, lowest: Any) -> tuple[Any, list[int]] | None:
+    """Return what is padded by `lowest` before the window, and by how much before each axis."""
+    name = _pad_of(info, stage, lowest)
+    if name is None:
+        return None
+    block = info.stages[name].block
+    load = block.body.value.args[1]
+    moved = [
+        coefficients(index, it.var) for index, it in zip(load.indices, block.iter_vars, strict=True)
+    ]
+    return load.buffer, [-each[1] if each is not None else 0 for each in moved[OUTER_AXES:]]
+
+
+def _pad_of(info: BlockInfo, stage: Stage, lowest: Any) -> str | None:
+    """Return the stage that pads what `stage` reads by `lowest`, and only for it."""
+    for name in info.producers[stage.name]:
+        block = info.stages[name].block
+        value = getattr(block.body, "value", None)
+        if name in info.outputs or info.consumers[name] != (stage.name,):
+            continue
+        if not isinstance(value, tir.Call) or not value.op.same_as(_IF_THEN_ELSE):
+            continue
+        _, load, otherwise = value.args
+        if (
+            isinstance(load, tir.BufferLoad)
+            and len(load.indices) == len(block.iter_vars)
+            and tvm.ir.structural_equal(otherwise, lowest)
+            and all(
+                _is_moved(index, it, axis < OUTER_AXES)
+                for axis, (index, it) in enumerate(zip(load.indices, block.iter_vars, strict=True))
+            )
+        ):
+            return name
+    return None
+
+
+def _is_moved(index: Any, it: Any, is_outer: bool) -> bool:
+    """Tell whether an axis is read in place, or moved by what is before the data."""
+    if is_outer:
+        return _is_own(index, it.var, int(it.dom.extent))
+    moved = coefficients(index, it.var)
+    return moved is not None and moved[0] == 1
 
 
 def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
@@ -81,54 +158,42 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    pool = info.reductions[0].name
-    info = inline_spatial(sch, info, keep=frozenset(info.producers[pool]))
-    func = lend_outputs(sch.mod["main"], info)
-    sch = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-    info = info_of(sch, info)
-    if set(info.outputs) != {pool}:
+    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+    window = _find(info)
+    assert isinstance(window, ChannelWindow)
+    stage = info.reductions[0]
+    pad = _pad_of(info, stage, window.lowest)
+    before = info.producers[stage.name if pad is None else pad]
+    kept = {stage.name, *before, *(() if pad is None else (pad,))}
+    info = inline_spatial(sch, info, keep=frozenset(kept))
+    if info.stages.keys() != kept:
         raise UnschedulableError("a result is not on the way to the window")
-    stage = info.stages[pool]
-    block = sch.get_block(pool)
-    write = sch.cache_write(block, 0, "local")
-    image, channel, *_, row = sch.get_loops(write)
-    task = sch.fuse(image, channel)
-    if should_parallelise(info.stages.values(), info.cpu.cores):
-        sch.parallel(task)
-    vector = _vector(sch, row, info.cpu.lanes)
-    at = sch.get_loops(write)[-2]
-    sch.compute_at(block, at, preserve_unit_loops=True)
-    sch.vectorize(vector)
-    for name in reversed([each for each in info.stages if each != pool]):
-        member = sch.get_block(name)
-        sch.compute_at(member, task, preserve_unit_loops=True)
-        try:
-            refuse_recomputation(sch, info.stages[name], member, math.prod(stage.spatial[:2]))
-        except MustBeAloneError as error:
-            raise UnschedulableError(f"{name} is computed for several channels") from error
-        sch.vectorize(_vector(sch, own_loops(sch, member)[0][-1], info.cpu.lanes))
-    _accumulate(sch, block)
-    return return_outputs(sch.mod["main"])
+    # The buffers are others once stages were inlined.
+    window = _find(info)
+    if isinstance(window, str):
+        raise UnschedulableError(window)
+    source = info.stages[before[0]] if before else None
+    func = sch.mod["main"]
+    params = {buffer.data for buffer in func.buffer_map.values()}
+    members = [stage for stage in info.stages.values() if stage.name != pad]
+    stmt = build_pool(
+        window,
+        info.cpu.lanes,
+        info.cpu.cores if parallel else 1,
+        None if source is None else Before(source, source.name in info.outputs),
+    )
+    block = tir.Block(
+        [],
+        [_whole(each) for stage in members for each in stage.reads if each.data in params],
+        [_whole(each) for stage in members for each in stage.writes if each.data in params],
+        KERNEL,
+        stmt,
+    )
+    return with_root(func, tir.BlockRealize([], tir.const(True, "bool"), block), [])
 
 
-def _vector(sch: Any, row: Any, lanes: int) -> Any:
-    """Return the loop over equal parts of a row, each one vector, filled or not."""
-    length = extent(sch, row)
-    width = max(each for each in range(1, lanes + 1) if length % each == 0)
-    if width * MIN_FILLED_SHARE < lanes and length <= MAX_VECTORS_A_ROW * lanes:
-        width = length
-    return row if width == length else sch.split(row, [None, width])[1]
-
-
-def _accumulate(sch: Any, block: Any) -> None:
-    spatial, reduced = own_loops(sch, block)
-    sch.reorder(*reduced, spatial[-1])
-    sch.vectorize(spatial[-1])
-    if math.prod(extent(sch, loop) for loop in reduced) <= MAX_UNROLLED_WINDOW:
-        for loop in reduced:
-            sch.unroll(loop)
-    initial = sch.decompose_reduction(block, reduced[0])
-    sch.vectorize(sch.get_loops(initial)[-1])
+def _whole(buffer: Any) -> Any:
+    return tir.BufferRegion(buffer, [tvm.ir.Range(0, extent) for extent in buffer.shape])
 
 
 CHANNEL_POOL = Template("channel_pool", _why_not, _knobs, _apply)

@@ -1,0 +1,381 @@
+"""The largest of each window over the last axes of one channel, axis by axis, laid out by hand.
+
+A window of three axes is three windows of one axis, one after the other: 6 comparisons instead of
+26 where each spans three elements. A task takes some channels. For each plane of the result it
+takes the largest of the planes under the window into a buffer with rows above and below, of its
+rows into a second buffer, and of their columns into the result. Planes of the buffers have rows of
+the data's length and no gaps, so that vectors run across rows; neighbours that belong to another
+row are kept out by a mask.
+
+    data [N, C, D, H, W]   rows [above + H + below, W]   columns [H', W]   result [N, C, D', H', W']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import Stage, loads_of
+from tvm_fusionx.schedules.vector_sums import broadcast, ramp
+
+# Takes a place in a channel, counted across its rows, and returns a buffer and the indices there.
+Place = Callable[[Any], tuple[Any, list[Any]]]
+
+# Axes before those that the window moves over: image and channel.
+OUTER_AXES = 2
+
+# Planes, rows and columns; what has fewer axes has one plane, or one row.
+MAX_MOVING_AXES = 3
+
+# So that a machine of more cores than the target names has work for them as well.
+TASKS_A_CORE = 4
+
+
+@dataclass(frozen=True)
+class ChannelWindow:
+    """A window that takes the largest element, over planes, rows and columns of one channel."""
+
+    data: Any
+    """The buffer ``[N, C, ...]``, before it is padded."""
+    result: Any
+    """The buffer ``[N, C, ...]`` that it writes."""
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    """One along the columns."""
+    padding: tuple[int, ...]
+    """Planes, rows and columns before the data."""
+    lowest: Any
+    """What each window starts with, and what pads."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Planes, rows and columns of the data."""
+        return three(self.data.shape[-self.moving :])
+
+    @property
+    def out_size(self) -> tuple[int, ...]:
+        """Planes, rows and columns of the result."""
+        return three(self.result.shape[-self.moving :])
+
+    @property
+    def moving(self) -> int:
+        """How many axes the window moves over."""
+        return len(self.data.shape) - OUTER_AXES
+
+    def is_over_data(self) -> bool:
+        """Tell whether each window of planes has some of the data under it."""
+        return all(
+            padding < kernel and (out - 1) * stride - padding < size
+            for kernel, stride, padding, size, out in zip(
+                self.kernel, self.stride, self.padding, self.size, self.out_size, strict=True
+            )
+        )
+
+
+def three(values: Any) -> tuple[int, ...]:
+    """Return integers of up to three axes with ones in front of them."""
+    known = [int(value) for value in values]
+    return (*[1] * (MAX_MOVING_AXES - len(known)), *known)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What computes the data that a window moves over."""
+
+    stage: Stage
+    """Computes them element by element."""
+    is_result: bool
+    """Whether others read them; one channel at a time is kept otherwise."""
+
+
+def build_pool(window: ChannelWindow, lanes: int, cores: int, before: Before | None) -> Any:
+    """Return the statement that computes `window`.
+
+    Parameters
+    ----------
+    window
+        What to compute.
+    lanes
+        Elements of a vector.
+    cores
+        Threads that share the channels; 1 for no parallel loop.
+    before
+        What computes the data; None where they are there.
+    """
+    return _Kernel(window, lanes, before).build(cores)
+
+
+class _Kernel:
+    def __init__(self, window: ChannelWindow, lanes: int, before: Before | None) -> None:
+        self.window, self.lanes, self.before = window, lanes, before
+        self.ib = tir.ir_builder.create()
+        self.dtype = str(window.data.dtype)
+        (_, height, self.width) = window.size
+        (_, self.out_height, self.out_width) = window.out_size
+        (_, stride, _), (_, kernel, _) = window.stride, window.kernel
+        self.plane = height * self.width
+        above, left = window.padding[1:]
+        below = max(0, (self.out_height - 1) * stride + kernel - above - height)
+        # What is stored begins with a whole vector, whatever is above it and to its left.
+        self.rows_start = _whole_vectors(above * self.width, lanes)
+        self.columns_start = _whole_vectors(left, lanes)
+        # Vectors of the buffers may run over their end.
+        self.rows_size = self.rows_start + self.plane + below * self.width + lanes
+        self.columns_size = (
+            self.columns_start
+            + self.out_height * self.width
+            + max(lanes, self.out_width - self.width + window.kernel[2])
+        )
+        # Parts of a plane in which vectors run across rows.
+        whole = self.out_width == self.width
+        self.column_parts, self.column_length = (
+            (1, self.out_height * self.width) if whole else (self.out_height, self.out_width)
+        )
+        self.masked = [
+            tap
+            for tap in range(window.kernel[2])
+            if tap < window.padding[2] or self.out_width - 1 + tap - window.padding[2] >= self.width
+        ]
+
+    def build(self, cores: int) -> Any:
+        ib, window = self.ib, self.window
+        images, channels = (int(extent) for extent in window.data.shape[:2])
+        total = images * channels
+        share = math.ceil(total / min(total, cores * TASKS_A_CORE)) if cores > 1 else total
+        kind = "parallel" if cores > 1 else "serial"
+        with ib.for_range(0, math.ceil(total / share), "task", kind=kind) as task:
+            rows = self._filled("rows", self.rows_size)
+            columns = self._filled("columns", self.columns_size)
+            masks = self._masks()
+            first = task * share
+            number = share if total % share == 0 else tir.min(share, total - first)
+            with ib.for_range(0, number, "step") as step:
+                image = tir.floordiv(first + step, channels)
+                channel = tir.floormod(first + step, channels)
+                data = _place(window.data, image, channel)
+                if self.before is not None:
+                    data = self._prepare(self.before, image, channel)
+                result = _place(window.result, image, channel)
+                with ib.for_range(0, window.out_size[0], "plane") as plane:
+                    self._across_planes(data, rows, plane)
+                    self._across_rows(rows, columns)
+                    self._across_columns(columns, masks, result, plane)
+        return ib.get()
+
+    def _filled(self, name: str, size: int) -> Any:
+        """Return a new buffer that holds the lowest value."""
+        buffer = self.ib.allocate(self.dtype, (size,), name, scope="global")._buffer
+        self._each_vector(
+            size,
+            lambda at, lanes: tir.BufferStore(
+                buffer, broadcast(self.window.lowest, lanes), [ramp(at, lanes)]
+            ),
+        )
+        return buffer
+
+    def _masks(self) -> Any:
+        """Return a mask for each column that reaches beyond rows: the lowest value there.
+
+        The smaller one of mask and element is the element elsewhere.
+        """
+        if not self.masked:
+            return None
+        size, window = self.column_length, self.window
+        highest = tir.max_value(self.dtype)
+        if self.dtype.startswith("float"):
+            highest = tir.const(float("inf"), self.dtype)
+        buffer = self.ib.allocate(self.dtype, (len(self.masked) * size,), "masks", scope="global")
+        for place, tap in enumerate(self.masked):
+            with self.ib.for_range(0, size, "at") as at:
+                column = tir.floormod(at, self.out_width) + (tap - window.padding[2])
+                inside = tir.all(column >= 0, column < self.width)
+                value = tir.Select(inside, highest, window.lowest)
+                self.ib.emit(tir.BufferStore(buffer._buffer, value, [place * size + at]))
+        return buffer._buffer
+
+    def _prepare(self, before: Before, image: Any, channel: Any) -> Place:
+        """Compute the data of a channel; return where they are."""
+        window, stage = self.window, before.stage
+        data = _place(window.data, image, channel)
+        if not before.is_result:
+            kept = self.ib.allocate(self.dtype, (math.prod(window.size),), "channel")._buffer
+            data = _place(kept)
+        at = {
+            it.var: tir.Cast(it.var.dtype, index)
+            for it, index in zip(stage.iters, (image, channel), strict=False)
+        }
+        moving = [it.var for it in stage.iters[OUTER_AXES:]]
+        rest = tir.stmt_functor.substitute(stage.block.body.value, at)
+        with ExitStack() as stack:
+            # Which piece a channel comes from is asked once, not for each element.
+            while (cases := _cases(rest)) and not _depends(cases[0], moving):
+                condition, value, rest = cases
+                with self.ib.if_scope(condition):
+                    self._fill(data, value, moving)
+                stack.enter_context(self.ib.else_scope())
+            self._fill(data, rest, moving)
+        return data
+
+    def _fill(self, data: Place, value: Any, moving: list[Any]) -> None:
+        """Store `value`, a function of the variables `moving`, for all elements of a channel."""
+        shape = self.window.data.shape[OUTER_AXES:]
+        counted = _counted_across_rows(value, moving, shape)
+        if counted is not None:
+            lane = tir.Var("lane", "int32")
+            self._each_vector(
+                math.prod(self.window.size),
+                lambda at, lanes: tir.For(
+                    lane,
+                    0,
+                    lanes,
+                    tir.ForKind.VECTORIZED,
+                    _store(data, at + lane, counted(at + lane)),
+                ),
+            )
+            return
+        at = moving[0]
+        for var, extent in zip(moving[1:], shape[1:], strict=True):
+            at = at * extent + var
+        stmt = _store(data, at, value)
+        for var, extent in reversed(list(zip(moving, shape, strict=True))):
+            stmt = tir.For(var, 0, tir.Cast(var.dtype, extent), tir.ForKind.SERIAL, stmt)
+        self.ib.emit(stmt)
+
+    def _across_planes(self, data: Place, rows: Any, plane: Any) -> None:
+        window = self.window
+        (kernel, _, _), (stride, _, _), (padding, _, _) = (
+            window.kernel,
+            window.stride,
+            window.padding,
+        )
+        last = window.size[0] - 1
+
+        # A plane beyond the data stands for the nearest one, which is under the window as well.
+        def source(tap: int) -> Any:
+            at = plane * stride + (tap - padding)
+            at = tir.max(at, 0) if tap < padding else at
+            is_beyond = (window.out_size[0] - 1) * stride + tap - padding > last
+            return tir.min(at, last) if is_beyond else at
+
+        def largest(at: Any, lanes: int) -> Any:
+            value = broadcast(window.lowest, lanes)
+            for tap in range(kernel):
+                load = tir.BufferLoad(*data(ramp(source(tap) * self.plane + at, lanes)))
+                value = tir.Max(value, load)
+            return tir.BufferStore(rows, value, [ramp(self.rows_start + at, lanes)])
+
+        self._each_vector(self.plane, largest)
+
+    def _across_rows(self, rows: Any, columns: Any) -> None:
+        window, lanes = self.window, self.lanes
+        kernel, stride = window.kernel[1], window.stride[1]
+        # Next rows are next to one another: vectors run across all of them.
+        parts, length = (
+            (1, self.out_height * self.width) if stride == 1 else (self.out_height, self.width)
+        )
+        with (
+            self.ib.for_range(0, parts, "part") as part,
+            self.ib.for_range(0, math.ceil(length / lanes), "vector") as vector,
+        ):
+            at = vector * lanes
+            first = self.rows_start + (part * stride - window.padding[1]) * self.width + at
+            elements = [
+                tir.BufferLoad(rows, [ramp(first + tap * self.width, lanes)])
+                for tap in range(kernel)
+            ]
+            target = ramp(self.columns_start + part * self.width + at, lanes)
+            self.ib.emit(tir.BufferStore(columns, _largest(elements), [target]))
+
+    def _across_columns(self, columns: Any, masks: Any, result: Place, plane: Any) -> None:
+        window, size = self.window, self.column_length
+        with self.ib.for_range(0, self.column_parts, "part") as part:
+
+            def largest(at: Any, lanes: int) -> Any:
+                elements = []
+                for tap in range(window.kernel[2]):
+                    column = self.columns_start - window.padding[2] + tap + at
+                    index = ramp(part * self.width + column, lanes)
+                    element = tir.BufferLoad(columns, [index])
+                    if tap in self.masked:
+                        index = ramp(self.masked.index(tap) * size + at, lanes)
+                        element = tir.Min(element, tir.BufferLoad(masks, [index]))
+                    elements.append(element)
+                first = (plane * self.column_parts + part) * size
+                return _store(result, ramp(first + at, lanes), _largest(elements))
+
+            self._each_vector(size, largest)
+
+    def _each_vector(self, size: int, emit: Callable[[Any, int], Any]) -> None:
+        """Emit a statement for each vector of `size` elements; the last one is moved back."""
+        each_vector(self.ib, size, self.lanes, emit)
+
+
+def each_vector(ib: Any, size: int, lanes: int, emit: Callable[[Any, int], Any]) -> None:
+    """Emit what `emit` returns for the start and the lanes of each vector of `size` elements.
+
+    The last vector is moved back where vectors do not divide the elements.
+    """
+    lanes = min(lanes, size)
+    with ib.for_range(0, math.ceil(size / lanes), "vector") as vector:
+        start = vector * lanes
+        ib.emit(emit(tir.min(start, size - lanes) if size % lanes else start, lanes))
+
+
+def _place(buffer: Any, *outer: Any) -> Place:
+    """Return the places of a channel of a buffer without gaps."""
+    moving = len(buffer.shape) - len(outer)
+    return lambda at: (buffer, [*outer, *[0] * (moving - 1), at])
+
+
+def _store(where: Place, at: Any, value: Any) -> Any:
+    buffer, indices = where(at)
+    return tir.BufferStore(buffer, value, indices)
+
+
+def _cases(value: Any) -> tuple[Any, Any, Any] | None:
+    """Return condition and both values of a choice, or None when `value` is none."""
+    if isinstance(value, tir.Call) and value.op.same_as(tvm.ir.Op.get("tir.if_then_else")):
+        condition, first, second = value.args
+        return condition, first, second
+    return None
+
+
+def _depends(value: Any, variables: list[Any]) -> bool:
+    return not set(tir.analysis.undefined_vars(value)).isdisjoint(variables)
+
+
+def _counted_across_rows(value: Any, moving: list[Any], shape: Any) -> Callable[[Any], Any] | None:
+    """Return `value` as a function of the place in a channel; None where rows are told apart."""
+    for load in loads_of(value):
+        last = load.indices[-len(moving) :]
+        if not tvm.ir.structural_equal(list(load.buffer.shape[-len(moving) :]), list(shape)):
+            return None
+        if not all(index.same_as(var) for index, var in zip(last, moving, strict=True)):
+            return None
+    place = tir.Var("place", "int32")
+
+    def replaced(load: Any) -> Any:
+        outer = load.indices[: -len(moving)]
+        return tir.BufferLoad(load.buffer, [*outer, *[0] * (len(moving) - 1), place])
+
+    stmt = tir.stmt_functor.ir_transform(tir.Evaluate(value), None, replaced, ["tir.BufferLoad"])
+    if _depends(stmt.value, moving):
+        return None
+    return lambda at: tir.stmt_functor.substitute(stmt.value, {place: at})
+
+
+def _whole_vectors(elements: int, lanes: int) -> int:
+    return math.ceil(elements / lanes) * lanes
+
+
+def _largest(elements: list[Any]) -> Any:
+    value = elements[0]
+    for element in elements[1:]:
+        value = tir.Max(value, element)
+    return value
