@@ -21,6 +21,8 @@ RUN = "run.json"
 # What benchmarks/cost_growth.py puts beside it, and benchmarks/ablation.py where it is told to.
 GROWTH = "cost_growth.json"
 ABLATION = "ablation.json"
+# What benchmarks/tuning.py puts there.
+TUNING = "tuning.json"
 # What benchmarks/templates.py puts there, which has a page of its own.
 TEMPLATES = "templates.json"
 OURS = "fusionx"
@@ -58,12 +60,16 @@ SIDES = {
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One run: its facts, each model's result, smallest latency first, cost growth, ablation."""
+    """One run: its facts, each model's result, smallest latency first, and what lies beside them.
+
+    `growth`, `ablation` and `tuning` are the files of the benchmarks of these names.
+    """
 
     facts: dict[str, Any]
     results: tuple[dict[str, Any], ...]
     growth: dict[str, Any] = field(default_factory=dict)
     ablation: dict[str, Any] = field(default_factory=dict)
+    tuning: dict[str, Any] = field(default_factory=dict)
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -95,14 +101,14 @@ def newest_run(results: Path = RESULTS) -> Path | None:
 
 def read_run(folder: Path) -> MeasuredRun:
     """Return the run in `folder`; other benchmarks' files stay out."""
-    facts, growth, ablation = (
+    facts, growth, ablation, tuning = (
         json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        for path in (folder / RUN, folder / GROWTH, folder / ABLATION)
+        for path in (folder / name for name in (RUN, GROWTH, ABLATION, TUNING))
     )
     read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     results = [each for each in read if "latency_ms" in each]
     ordered = sorted(results, key=lambda result: result["latency_ms"][OURS]["median"])
-    return MeasuredRun(facts, tuple(ordered), growth, ablation)
+    return MeasuredRun(facts, tuple(ordered), growth, ablation, tuning)
 
 
 def lacks(folder: Path, model: str, sides: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from further_sections import sustained, tuned
+from further_sections import sustained, tuned, tuning
 from kernel_profile import behind
 from measured_runs import (
     CONTROL,
@@ -55,7 +55,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 def sections(run: MeasuredRun) -> list[Section]:
     """Return every table that has rows, and what there is to say where we are not first."""
-    before = [make(run) for make in (_latency, sustained, tuned, _fusion, _memory, _times)]
+    before = [make(run) for make in (_latency, sustained, tuned, tuning, _fusion, _memory, _times)]
     after = [make(run) for make in (_accuracy, _ablation, _growth, _failures)]
     profiles = behind(run)
     return [

@@ -205,6 +205,28 @@ def test_a_model_that_failed_altogether_is_a_failure(run: Any) -> None:
     assert "| huge | all | stopped after 3600 s |" in page.markdown(made)
 
 
+def test_what_tuning_brought_is_shown_where_it_was_measured(run: Any, tmp_path: Path) -> None:
+    assert "## Tuning" not in page.markdown(run)
+    block = {"is_better": True}
+    found = {
+        "budget_s": 1200.0,
+        "ratio": 1.25,
+        "of_limit": [0.96, 0.5],
+        "latency_ms": {"untuned": {"median": 5.0}, "tuned": {"median": 4.0}},
+        "report": {
+            "trials": 70,
+            "seconds": 1100.4,
+            "blocks": [block, {"is_better": False}],
+        },
+    }
+    (tmp_path / "run.json").write_text(json.dumps(run.facts))
+    (tmp_path / "tuning.json").write_text(json.dumps({"small": found}))
+    read = runs.read_run(tmp_path)
+    text = page.markdown(runs.MeasuredRun(read.facts, run.results, tuning=read.tuning))
+    row = "| small | 5.00 | 4.00 | 1.250 | 70 in 1100 of 1200 s | 1 of 2 | 96%, 50% |"
+    assert row in text.split("## Tuning")[1]
+
+
 def test_lasting_speed_and_tuned_sides_are_shown_where_they_were_measured(run: Any) -> None:
     lasting = {"first": 1.0, "last": 1.5, "throttling": 1.5, "seconds": 30.2}
     lasting |= {"median": 1.2, "p10": 1.0, "p90": 1.6, "n": 9}
