@@ -1,6 +1,7 @@
 """Build models for OpenCL, run them on the first device, and compare with stored outputs.
 
     python benchmarks/opencl.py FOLDER [NAME...] [--target "opencl -device=adreno"] [--float16]
+        [--images]
 
 FOLDER holds NAME.onnx, NAME.inputs.npz and NAME.outputs.npz; without names, every model in it. Each
 model is told in one line: blocks, kernels, blocks left to TVM's own schedules, the largest
@@ -11,6 +12,7 @@ say nothing about a GPU.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -29,6 +31,7 @@ from tvm_fusionx.devices.opencl_programs import measure_startup, opencl_module
 from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.pipeline import bind_parameters, pipeline
+from tvm_fusionx.schedules.gpu.pixels import ACTIVATION_SCOPE
 
 TOLERANCE = 1e-5
 FLOAT16_TOLERANCE = 1e-2
@@ -42,6 +45,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--target", default="opencl")
     parser.add_argument("--float16", action="store_true")
+    parser.add_argument("--images", action="store_true", help="between kernels, too")
     parser.add_argument("--tolerance", type=float)
     arguments = parser.parse_args()
     tolerance = arguments.tolerance or (FLOAT16_TOLERANCE if arguments.float16 else TOLERANCE)
@@ -52,7 +56,7 @@ def main() -> int:
     wrong = []
     for name in names:
         try:
-            difference = run(arguments.folder / name, target, arguments.float16)
+            difference = run(arguments.folder / name, target, arguments)
         except Exception as error:  # one model's fault must not hide the others
             lines = str(error).strip().splitlines() or [type(error).__name__]
             print(f"{name}: FAILED {type(error).__name__}: {lines[-1]}", flush=True)
@@ -64,14 +68,14 @@ def main() -> int:
     return EXIT_WRONG_RESULT if wrong else EXIT_OK
 
 
-def run(stem: Path, target: tvm.target.Target, float16: bool) -> float:
+def run(stem: Path, target: tvm.target.Target, choices: argparse.Namespace) -> float:
     """Build and run one model; print its line and return the difference."""
     inputs = dict(np.load(f"{stem}.inputs.npz"))
     expected = np.load(f"{stem}.outputs.npz")
     started = time.perf_counter()
     mod, params = fx.from_onnx(f"{stem}.onnx", shape={key: x.shape for key, x in inputs.items()})
-    blocks = pipeline(target, float16=float16)(bind_parameters(mod, params))
-    with lowering(target) as log:
+    blocks = pipeline(target, float16=choices.float16)(bind_parameters(mod, params))
+    with lowering(target, activation_images=choices.images) as log:
         library = relay.build(blocks, target)
     seconds = time.perf_counter() - started
     templates = Counter(entry.template for entry in log.entries)
@@ -91,12 +95,16 @@ def run(stem: Path, target: tvm.target.Target, float16: bool) -> float:
             continue
         scale = float(np.abs(wanted).max()) or 1.0
         difference = max(difference, float(np.abs(found - wanted).max()) / scale)
+    scopes = json.loads(library.get_graph_json())["attrs"].get("storage_scope", ("", []))[1]
+    images = scopes.count(ACTIVATION_SCOPE)
     print(
         f"{stem.name}: {len(log.entries)} blocks {dict(templates)}, {kernels} kernels, "
-        f"{len(refused)} after a refusal; difference {difference:.2g}; built in {seconds:.0f} s; "
-        f"{startup}",
+        f"{len(refused)} after a refusal; {images} images between kernels; "
+        f"difference {difference:.2g}; built in {seconds:.0f} s; {startup}",
         flush=True,
     )
+    for reason, times in Counter(log.buffers.values()).most_common():
+        print(f"    {times} tensors stay buffers: {reason}", flush=True)
     for entry in refused:
         print(f"    {entry.name}: {entry.template}, as {entry.fallback_reason}", flush=True)
     return difference

@@ -52,3 +52,31 @@ def without_planned_images() -> Iterator[None]:
         yield
     finally:
         tvm.register_func(STORAGE_PLANNER, original, override=True)
+
+
+# The pass after which a model is calls of kernels; TVM gives its module to nobody.
+LOWERING_PASS = "LowerTE"
+
+
+@contextlib.contextmanager
+def watch_lowered_model(see: Callable[[Any], None]) -> Iterator[None]:
+    """Show `see` the ``main`` of each model that is lowered in this scope, typed.
+
+    Adds an instrument to the ``PassContext``; a scope inside of this one must keep it.
+    """
+    outer = tvm.transform.PassContext.current()
+
+    @tvm.instrument.pass_instrument
+    class Watch:
+        def run_after_pass(self, mod: Any, info: Any) -> None:
+            if info.name == LOWERING_PASS:
+                see(mod["main"])
+
+    with tvm.transform.PassContext(
+        opt_level=outer.opt_level,
+        required_pass=list(map(str, outer.required_pass)),
+        disabled_pass=list(map(str, outer.disabled_pass)),
+        instruments=[*outer.instruments, Watch()],
+        config=dict(outer.config.items()),
+    ):
+        yield

@@ -38,8 +38,8 @@ from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target,
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
-from tvm_fusionx.schedules.gpu.texture_graph import place_textures
-from tvm_fusionx.schedules.gpu.textures import is_constant, texture_parameters
+from tvm_fusionx.schedules.gpu.images import images_for
+from tvm_fusionx.schedules.gpu.textures import is_constant
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.integer_dot import emit_dots
 from tvm_fusionx.schedules.integer_expressions import register_integer_products
@@ -114,11 +114,16 @@ class LoweringLog:
     """How many blocks have tuning records, and what share of the time; known when the scope ended,
     where records were given."""
 
+    buffers: Mapping[str, str] = field(default_factory=dict)
+    """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
+
 
 class _Session:
     """The state of one scope: its target, records, log, and the blocks scheduled so far."""
 
-    def __init__(self, target: tvm.target.Target, records: Mapping[str, Record]) -> None:
+    def __init__(
+        self, target: tvm.target.Target, records: Mapping[str, Record], activation_images: bool
+    ) -> None:
         self.target = target
         self.records = records
         self.log = LoweringLog()
@@ -127,8 +132,7 @@ class _Session:
         """For each kernel's symbol, a number that kernels of equal blocks share."""
         self.kernels: dict[str, str] = {}
         """For the symbol of each device kernel left out, that of the equal one."""
-        self.textures: dict[str, dict[int, str]] = {}
-        """For each kernel's symbol, the parameters that are images."""
+        self.images = images_for(target, activation_images)
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
 
     def schedule(self, func: Any) -> Scheduled:
@@ -161,17 +165,14 @@ class _Session:
 
     def device_kernels(self, mod: Any) -> Any:
         """Return the device kernels that differ; TVM makes these before the host's functions."""
-        kept, names = share_device_kernels(compute_in_float32(mod))
+        kept, names = share_device_kernels(self.images.in_kernels(mod))
         self.kernels.update(names)
-        return kept
-
-    def place_textures(self, graph: str, params: Any) -> tuple[str, Any]:
-        """Return an executor's graph and constants with images where kernels take them."""
-        return place_textures(graph, params, self.textures)
+        return compute_in_float32(kept)
 
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
-        return share_kernels(call_shared_kernels(mod, self.kernels), self.groups)
+        groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
+        return share_kernels(call_shared_kernels(mod, self.kernels), groups)
 
 
 def _constants(func: Any) -> list[bool]:
@@ -256,7 +257,7 @@ class _EmptyTraces(PyDatabase):
         if pending is not None:
             source, scheduled = pending
             self.session.groups[str(workload_name or "")] = id(scheduled)
-            self.session.textures[str(workload_name or "")] = texture_parameters(scheduled.func)
+            self.session.images.add(str(workload_name or ""), scheduled.func)
             self.session.log.entries.append(
                 LoweredBlock(
                     str(workload_name or ""),
@@ -287,6 +288,7 @@ def lowering(
     target: str | tvm.target.Target,
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
+    activation_images: bool = False,
 ) -> Iterator[LoweringLog]:
     """Schedule every block that ``relay.build`` meets in this scope with our templates.
 
@@ -303,6 +305,8 @@ def lowering(
         ``tvm_fusionx.records.load_records`` returned. How much of the model they cover is logged.
     device
         Fingerprint of the device that will run the model: its records go before those of others.
+    activation_images
+        For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
 
     Yields
     ------
@@ -312,13 +316,13 @@ def lowering(
     Raises
     ------
     TargetError
-        When TVM does not know the target.
+        When TVM does not know the target, or images are asked for and it is not OpenCL.
     RecordError
         When the records cannot be read or are all of other targets.
     """
     resolved = resolve_target(target)
     chosen = records if isinstance(records, Mapping) else load_records(records, resolved, device)
-    session = _Session(resolved, chosen)
+    session = _Session(resolved, chosen, activation_images)
     register()
     with contextlib.ExitStack() as scope:
         scope.enter_context(let_cure())
@@ -326,14 +330,16 @@ def lowering(
         scope.enter_context(direct_expressions())
         scope.enter_context(remembered_library_information())
         scope.enter_context(without_planned_images())
-        scope.enter_context(changed_executors(session.place_textures))
+        scope.enter_context(changed_executors(session.images.place))
         scope.enter_context(before_opencl(session.device_kernels))
         scope.enter_context(before_llvm(session.host_functions))
         scope.enter_context(_EmptyTraces(session))
+        scope.enter_context(session.images.watching())
         scope.enter_context(_pass_context(resolved))
         _sessions().append(session)
         scope.callback(_sessions().pop)
         yield session.log
+    session.log.buffers = session.images.plan.refusals
     if records is not None and session.log.entries:
         keys = [entry.key for entry in session.log.entries]
         said = logging.INFO if any(key in chosen for key in keys) else logging.WARNING
@@ -388,10 +394,4 @@ def _pass_context(target: tvm.target.Target) -> Any:
     )
 
 
-__all__ = [
-    "LoweredBlock",
-    "LoweringLog",
-    "compile_kernel",
-    "lowering",
-    "register",
-]
+__all__ = ["LoweredBlock", "LoweringLog", "compile_kernel", "lowering", "register"]

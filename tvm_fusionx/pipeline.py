@@ -138,6 +138,7 @@ def build(
     target: Any,
     params: Mapping[str, Any] | None = None,
     records: str | Path | None = None,
+    activation_images: bool = False,
     **choices: Any,
 ) -> Any:
     """Compile a module to a graph-executor library.
@@ -153,6 +154,8 @@ def build(
     records
         Tuning records: a file or directory; templates' defaults when None. How many blocks they
         cover, and what share of the time, is logged in one line.
+    activation_images
+        For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
     **choices
         ``rules`` and ``float16`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow``
         and ``deny`` of :func:`planner_options`.
@@ -169,7 +172,7 @@ def build(
     """
     bound = bind_parameters(mod, params)
     blocks = pipeline(target, **choices)(bound)
-    with lowering(target, records):
+    with lowering(target, records, activation_images=activation_images):
         return relay.build(blocks, resolve_target(target))
 
 

@@ -2,8 +2,8 @@
 
 An image of OpenCL holds pixels of four values. A weight whose last axis is four long lies in one as
 in a buffer: its first axis counts the rows, the others the pixels of a row (TVM's
-``global.texture-weight``). Only constants can: nothing else is put on the device in such a shape.
-They bear names of their own, given by :class:`tvm_fusionx.passes.PackTextures`.
+``global.texture-weight``). Constants alone are put on the device in such a shape, and bear names of
+their own, given by :class:`tvm_fusionx.passes.PackTextures`; ``pixels`` has what kernels write.
 """
 
 from __future__ import annotations
