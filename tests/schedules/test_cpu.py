@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import tvm
+from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.schedules.cpu import (
+    cache_kibibytes,
     describe_cpu,
     is_cpu,
     resolve_target,
@@ -27,6 +29,32 @@ CPUS = {
 def test_vectors_and_registers(target: str) -> None:
     cpu = describe_cpu(tvm.target.Target(target))
     assert (cpu.lanes, cpu.registers, cpu.cores) == CPUS[target]
+
+
+@pytest.mark.parametrize(
+    ("target", "kibibytes"),
+    [
+        ("llvm -mcpu=skylake", (32, 256)),
+        ("llvm -mcpu=znver4", (32, 1024)),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a55", (32, 128)),
+        ("llvm -mcpu=x86-64", (32, 1024)),
+    ],
+)
+def test_caches(target: str, kibibytes: tuple[int, int]) -> None:
+    cpu = describe_cpu(tvm.target.Target(target))
+    # Of the second level, a kernel may fill half.
+    l1, l2 = kibibytes
+    assert (cpu.l1_bytes, cpu.l2_bytes) == (1024 * l1, 512 * l2)
+
+
+def test_llvm_knows_every_cpu_of_the_table() -> None:
+    triples = ("x86_64-linux-gnu", "aarch64-linux-gnu")
+    known = {
+        str(name)
+        for triple in triples
+        for name in codegen.llvm_get_cpu_archlist(tvm.target.Target(f"llvm -mtriple={triple}"))
+    }
+    assert cache_kibibytes().keys() <= known
 
 
 @pytest.mark.parametrize("native", ["llvm -mcpu=native", tvm.target.Target("llvm -mcpu=native")])
