@@ -1,4 +1,4 @@
-"""The template of last resort: serves every block, never fails."""
+"""The template of last resort: serves every block, and refuses only knobs of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import tvm
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
-from tvm_fusionx.schedules.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knobs, KnobValues, Template
+from tvm_fusionx.schedules.parallelism import MIN_PARALLEL_WORK, should_parallelise
+from tvm_fusionx.schedules.row_knobs import RECOMPUTE_KNOB, chosen, knobs_of_elements
+from tvm_fusionx.schedules.template import KnobValues, Template
 
 logger = logging.getLogger(__name__)
 
@@ -21,23 +22,22 @@ def _why_not(info: BlockInfo) -> str | None:
     return None
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    return {}
-
-
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> None:
-    info = inline_spatial(sch, info)
+    info, choices = chosen(info, values)
+    info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
     for name, stage in info.stages.items():
         with contextlib.suppress(tvm.TVMError):
-            schedule_alone(sch, name, stage, info.cpu)
+            schedule_alone(sch, name, stage, info.cpu, choices.parallel_work)
 
 
-def schedule_alone(sch: Any, name: str, stage: Stage, cpu: Cpu) -> None:
+def schedule_alone(
+    sch: Any, name: str, stage: Stage, cpu: Cpu, parallel_work: int = MIN_PARALLEL_WORK
+) -> None:
     """Give one stage its own parallel loop nest, vectorised along its last spatial axis."""
     loops = sch.get_loops(sch.get_block(name))
     spatial = [loop for loop, it in zip(loops, stage.iters, strict=True) if not it.is_reduction]
     reduced = [loop for loop, it in zip(loops, stage.iters, strict=True) if it.is_reduction]
-    parallel = should_parallelise([stage], cpu.cores)
+    parallel = should_parallelise([stage], cpu.cores, parallel_work)
     if not spatial:
         return
     if not reduced:
@@ -55,4 +55,4 @@ def schedule_alone(sch: Any, name: str, stage: Stage, cpu: Cpu) -> None:
         sch.parallel(sch.fuse(*spatial))
 
 
-DEFAULT = Template("default", _why_not, _knobs, _apply)
+DEFAULT = Template("default", _why_not, knobs_of_elements, _apply)

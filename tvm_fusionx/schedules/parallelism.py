@@ -19,6 +19,6 @@ def work_of(stage: Stage) -> int:
     return stage.points * (1 + TRANSCENDENTAL_WORK * stage.transcendentals)
 
 
-def should_parallelise(stages: Any, cores: int) -> bool:
+def should_parallelise(stages: Any, cores: int, least_work: int = MIN_PARALLEL_WORK) -> bool:
     """Tell whether the work of `stages` together pays for starting other threads."""
-    return cores > 1 and sum(work_of(stage) for stage in stages) >= MIN_PARALLEL_WORK
+    return cores > 1 and sum(work_of(stage) for stage in stages) >= least_work

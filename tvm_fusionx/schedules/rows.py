@@ -29,31 +29,32 @@ from tvm_fusionx.schedules.nest import (
 )
 from tvm_fusionx.schedules.outputs import lend_outputs, return_outputs
 from tvm_fusionx.schedules.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.schedules.row_knobs import (
+    RECOMPUTE_KNOB,
+    USUAL,
+    RowChoices,
+    chosen,
+    knobs_of_rows,
+)
+from tvm_fusionx.schedules.template import KnobValues, Template, UnschedulableError
 
 # A stage computed at a row may cover at most this multiple of its share of points: beyond, rows
 # overlap and the stage is cheaper on its own.
 MAX_RECOMPUTATION = 1.5
-
-# Vectors side by side when the contiguous axis is a row axis: hides the latency of accumulation.
-VECTORS_ACROSS_ROWS = 2
 
 
 def _why_not(info: BlockInfo) -> str | None:
     return None
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    return {}
-
-
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    info = inline_spatial(sch, info)
+    info, choices = chosen(info, values)
+    info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
     func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
-    return move_last_vectors(return_outputs(schedule_stages(func, info)))
+    return move_last_vectors(return_outputs(schedule_stages(func, info, choices)))
 
 
-def schedule_stages(func: Any, info: BlockInfo) -> Any:
+def schedule_stages(func: Any, info: BlockInfo, choices: RowChoices = USUAL) -> Any:
     """Return `func` with all its stages scheduled as row nests; a nest that fails is split up."""
     alone: set[str] = set()
     for _ in range(len(info.stages) + 1):
@@ -62,7 +63,7 @@ def schedule_stages(func: Any, info: BlockInfo) -> Any:
         )
         late: Late = []
         try:
-            schedule_rows(sch, info_of(sch, info), late, alone)
+            schedule_rows(sch, info_of(sch, info), late, alone, choices=choices)
         except MustBeAloneError as problem:
             alone.add(problem.stage)
             continue
@@ -90,7 +91,12 @@ class Rows:
 
 
 def schedule_rows(
-    sch: Any, info: BlockInfo, late: Late, alone: set[str], names: set[str] | None = None
+    sch: Any,
+    info: BlockInfo,
+    late: Late,
+    alone: set[str],
+    names: set[str] | None = None,
+    choices: RowChoices = USUAL,
 ) -> None:
     """Schedule the stages `names` (default: all) as nests of rows, last stage first."""
     pending = [name for name in info.stages if names is None or name in names]
@@ -100,7 +106,7 @@ def schedule_rows(
             continue
         members = _members(info, leader, pending, nested, alone)
         nested |= {leader, *members}
-        _schedule_nest(sch, info, leader, members, late)
+        _schedule_nest(sch, info, leader, members, late, choices)
 
 
 def _members(
@@ -119,12 +125,14 @@ def _members(
     return members
 
 
-def _schedule_nest(sch: Any, info: BlockInfo, leader: str, members: list[str], late: Late) -> None:
+def _schedule_nest(
+    sch: Any, info: BlockInfo, leader: str, members: list[str], late: Late, choices: RowChoices
+) -> None:
     stage = info.stages[leader]
     block = sch.get_block(leader)
     cpu = info.cpu
     reductions = [name for name in members if info.stages[name].is_reduction]
-    rows = _split_rows(sch, info, stage, block, reductions)
+    rows = _split_rows(sch, info, stage, block, reductions, choices)
     if members and not rows.rows:
         raise MustBeAloneError(members[0])
     count = math.prod(extent(sch, loop) for loop in rows.rows)
@@ -141,7 +149,8 @@ def _schedule_nest(sch: Any, info: BlockInfo, leader: str, members: list[str], l
             refuse_recomputation(sch, info.stages[name], member, count)
         fused = sch.fuse(*rows.rows) if len(rows.rows) > 1 else at
         depth = 1
-        if should_parallelise([stage, *(info.stages[name] for name in members)], cpu.cores):
+        stages = [stage, *(info.stages[name] for name in members)]
+        if should_parallelise(stages, cpu.cores, choices.parallel_work):
             sch.parallel(fused)
     for name in members:
         schedule_member(sch, sch.get_block(name), cpu, late)
@@ -189,7 +198,14 @@ def _decompose_with_lane(sch: Any, block: Any, loop: Any, lanes: int) -> None:
         sch.vectorize(last)
 
 
-def _split_rows(sch: Any, info: BlockInfo, stage: Stage, block: Any, reductions: list[str]) -> Rows:
+def _split_rows(
+    sch: Any,
+    info: BlockInfo,
+    stage: Stage,
+    block: Any,
+    reductions: list[str],
+    choices: RowChoices,
+) -> Rows:
     """Order the leader's loops: rows that every reduction shares, then the rest."""
     loops = sch.get_loops(block)
     spatial = [
@@ -225,8 +241,8 @@ def _split_rows(sch: Any, info: BlockInfo, stage: Stage, block: Any, reductions:
     ):
         last = wide[-1][1]
         width = min(cpu.lanes, wide[-1][0].extent)
-        if wide[-1][0].extent % (VECTORS_ACROSS_ROWS * cpu.lanes) == 0:
-            width *= VECTORS_ACROSS_ROWS
+        if wide[-1][0].extent % (choices.vectors * cpu.lanes) == 0:
+            width *= choices.vectors
         outer, lane = sch.split(last, [None, width])
         row_loops = [outer if loop is last else loop for loop in row_loops]
         sch.reorder(*row_loops, *columns, *reduced, lane)
@@ -284,6 +300,6 @@ def _linear_rows(
     return Rows([outer], [inner], None)
 
 
-ROWS = Template("rows", _why_not, _knobs, _apply)
+ROWS = Template("rows", _why_not, knobs_of_rows, _apply)
 
 __all__ = ["ROWS", "is_reducing", "iters_of", "schedule_rows", "schedule_stages"]
