@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from tvm import relay, tir
 import tvm_fusionx as fx
 from tests.opencl_device import require_opencl
 from tests.relay_modules import const, inputs_of, module, var
+from tests.sampled import few_fast
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.lowering import LoweringLog, lowering
 from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import FAMILIES, GPU_TEMPLATES, Family
+from tvm_fusionx.schedules.gpu.gpu import describe_gpu
 from tvm_fusionx.schedules.gpu.images import images_for, parameter_names
 from tvm_fusionx.schedules.gpu.pixels import ACTIVATION_SCOPE
 
@@ -24,6 +28,8 @@ ADRENO = tvm.target.Target("opencl -device=adreno", host="llvm")
 
 # Enough results for tiles of whole pixels by default.
 SIZE = (60, 100)
+
+LAYERS = 4
 
 
 def test_images_of_a_target_without_are_refused() -> None:
@@ -139,3 +145,47 @@ def test_halves_stay_buffers() -> None:
     library = fx.build(module(_net()), ADRENO, activation_images=True, float16=True)
     attributes = json.loads(library.get_graph_json())["attrs"]
     assert ACTIVATION_SCOPE not in attributes.get("storage_scope", ["", []])[1]
+
+
+def _random_net(seed: int) -> relay.Expr:
+    """Return a net of layers that read any of the tensors before them."""
+    draw = np.random.default_rng(seed)
+    made = [relay.nn.relu(_convolution(var("x", 1, 4, *draw.integers(6, 14, 2).tolist()), 8, 1))]
+    for step in range(LAYERS):
+        x = made[draw.integers(len(made))]
+        kind = draw.integers(6)
+        channels = _channels(x)
+        if kind == 0:
+            made.append(relay.nn.relu(_convolution(x, 4 * int(draw.integers(1, 4)), 3, seed=step)))
+        elif kind == 1:
+            made.append(_convolution(x, 4 * int(draw.integers(1, 4)), 1, seed=step))
+        elif kind == 2:
+            weight = const(channels, 1, 3, 3, seed=step)
+            strides = (int(draw.integers(1, 3)),) * 2
+            made.append(
+                relay.nn.conv2d(x, weight, groups=channels, padding=(1, 1), strides=strides)
+            )
+        elif kind == 3:
+            made.append(relay.nn.max_pool2d(x, (3, 3), padding=(1, 1)))
+        elif kind == 4:
+            made.append(relay.concatenate([x, relay.sigmoid(x)], axis=1))
+        else:
+            made.append(x + relay.nn.relu(_convolution(x, channels, 3, seed=step)))
+    return relay.Tuple([_convolution(made[-1], 4, 1), relay.mean(made[-2], axis=(2, 3))])
+
+
+@pytest.mark.parametrize("seed", few_fast(range(6), 1))
+def test_random_nets_give_the_same_numbers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_opencl()
+    # The widest tiles, however small the pictures.
+    eager = Family(lambda target: replace(describe_gpu(target), busy_items=1), GPU_TEMPLATES)
+    monkeypatch.setitem(FAMILIES, "opencl", eager)
+    body = _random_net(seed)
+    inputs = inputs_of(module(body))
+    plain, _, _ = _built(body, OPENCL, images=False)
+    library, _, scopes = _built(body, OPENCL, images=True)
+    assert ACTIVATION_SCOPE in scopes
+    wanted = run_once(plain, inputs, tvm.opencl(0))
+    found = run_once(library, inputs, tvm.opencl(0))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
