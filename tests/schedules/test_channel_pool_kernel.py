@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 from tvm import relay, tir
 
-from tests.relay_modules import TARGET, var
-from tests.schedules.blocked_blocks import unscheduled
+from tests.relay_modules import EXACT, TARGET, var
+from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import assert_scheduled, unscheduled
 from tvm_fusionx.schedules import resolve_target, schedule
-from tvm_fusionx.schedules.channel_pool_kernel import ChannelWindow, three
 
-WINDOW = ChannelWindow(
-    tir.decl_buffer((1, 2, 4, 5, 7)),
-    tir.decl_buffer((1, 2, 4, 5, 7)),
-    kernel=(3, 3, 3),
-    stride=(1, 1, 1),
-    padding=(1, 1, 1),
-    lowest=tir.const(-1.0, "float32"),
-)
-
-
-def test_axes_that_are_not_there_are_one_long() -> None:
-    assert three((5, 7)) == (1, 5, 7)
-    image = replace(WINDOW, data=tir.decl_buffer((1, 2, 6, 8)))
-    assert image.moving == 2
-    assert image.size == (1, 6, 8)
+SMALL = {"pool_size": (3, 3, 3), "padding": (1,) * 6}
+PLANES = {
+    "channels together, some left over": relay.nn.max_pool3d(var("x", 1, 37, 2, 7, 7), **SMALL),
+    "channels together, computed before": relay.nn.max_pool3d(
+        relay.abs(var("x", 2, 33, 3, 5, 5)), **SMALL
+    ),
+    "planes of one channel": relay.nn.max_pool3d(var("x", 1, 2, 40, 7, 7), **SMALL),
+    "large planes": relay.nn.max_pool3d(var("x", 1, 5, 2, 19, 18), **SMALL),
+    "shares": relay.nn.max_pool3d(var("x", 3, 151, 2, 7, 7), **SMALL),
+}
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({}, True),
-        ({"padding": (1, 3, 1)}, False),
-        ({"result": tir.decl_buffer((1, 2, 4, 6, 7))}, True),
-        ({"result": tir.decl_buffer((1, 2, 4, 7, 7))}, False),
-        ({"stride": (1, 2, 1)}, False),
-    ],
-)
-def test_a_window_of_nothing_but_padding_is_known(how: dict[str, Any], expected: bool) -> None:
-    assert replace(WINDOW, **how).is_over_data() == expected
+@pytest.mark.parametrize("case", few_fast(PLANES))
+def test_planes_of_every_size_are_right(case: str) -> None:
+    assert_scheduled(PLANES[case], "channel_pool", EXACT)
 
 
 def test_a_window_of_three_axes_is_three_of_one() -> None:

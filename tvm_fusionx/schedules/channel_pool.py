@@ -16,12 +16,12 @@ from tvm import tir
 
 from tvm_fusionx.schedules.access import single_access
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
-from tvm_fusionx.schedules.channel_pool_kernel import (
+from tvm_fusionx.schedules.channel_pool_kernel import build_pool
+from tvm_fusionx.schedules.channel_pool_window import (
     MAX_MOVING_AXES,
     OUTER_AXES,
     Before,
     ChannelWindow,
-    build_pool,
     three,
 )
 from tvm_fusionx.schedules.conv_structure import coefficients

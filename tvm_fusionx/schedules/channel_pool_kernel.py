@@ -21,77 +21,20 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import Stage, loads_of
+from tvm_fusionx.schedules.analysis import loads_of
+from tvm_fusionx.schedules.channel_pool_window import OUTER_AXES, Before, ChannelWindow
 from tvm_fusionx.schedules.vector_sums import broadcast, ramp
 
 # Takes a place in a channel, counted across its rows, and returns a buffer and the indices there.
 Place = Callable[[Any], tuple[Any, list[Any]]]
 
-# Axes before those that the window moves over: image and channel.
-OUTER_AXES = 2
-
-# Planes, rows and columns; what has fewer axes has one plane, or one row.
-MAX_MOVING_AXES = 3
-
 # So that a machine of more cores than the target names has work for them as well.
 TASKS_A_CORE = 4
 
-
-@dataclass(frozen=True)
-class ChannelWindow:
-    """A window that takes the largest element, over planes, rows and columns of one channel."""
-
-    data: Any
-    """The buffer ``[N, C, ...]``, before it is padded."""
-    result: Any
-    """The buffer ``[N, C, ...]`` that it writes."""
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    """One along the columns."""
-    padding: tuple[int, ...]
-    """Planes, rows and columns before the data."""
-    lowest: Any
-    """What each window starts with, and what pads."""
-
-    @property
-    def size(self) -> tuple[int, ...]:
-        """Planes, rows and columns of the data."""
-        return three(self.data.shape[-self.moving :])
-
-    @property
-    def out_size(self) -> tuple[int, ...]:
-        """Planes, rows and columns of the result."""
-        return three(self.result.shape[-self.moving :])
-
-    @property
-    def moving(self) -> int:
-        """How many axes the window moves over."""
-        return len(self.data.shape) - OUTER_AXES
-
-    def is_over_data(self) -> bool:
-        """Tell whether each window of planes has some of the data under it."""
-        return all(
-            padding < kernel and (out - 1) * stride - padding < size
-            for kernel, stride, padding, size, out in zip(
-                self.kernel, self.stride, self.padding, self.size, self.out_size, strict=True
-            )
-        )
-
-
-def three(values: Any) -> tuple[int, ...]:
-    """Return integers of up to three axes with ones in front of them."""
-    known = [int(value) for value in values]
-    return (*[1] * (MAX_MOVING_AXES - len(known)), *known)
-
-
-@dataclass(frozen=True)
-class Before:
-    """What computes the data that a window moves over."""
-
-    stage: Stage
-    """Computes them element by element."""
-    is_result: bool
-    """Whether others read them; one channel at a time is kept otherwise."""
+# Planes of fewer vectors than that go along each axis together, up to so many elements: as many as
+# are in the cache for certain when they are read.
+VECTORS_ALONE = 8
+ELEMENTS_TOGETHER = 1024
 
 
 def build_pool(window: ChannelWindow, lanes: int, cores: int, before: Before | None) -> Any:
@@ -109,6 +52,19 @@ def build_pool(window: ChannelWindow, lanes: int, cores: int, before: Before | N
         What computes the data; None where they are there.
     """
     return _Kernel(window, lanes, before).build(cores)
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """A plane of the result, and what is kept of it."""
+
+    data: Place
+    rows: Place
+    columns: Place
+    masks: Any
+    result: Place
+    plane: Any
+    """Its number."""
 
 
 class _Kernel:
@@ -144,29 +100,76 @@ class _Kernel:
         ]
 
     def build(self, cores: int) -> Any:
-        ib, window = self.ib, self.window
-        images, channels = (int(extent) for extent in window.data.shape[:2])
-        total = images * channels
+        ib = self.ib
+        total = math.prod(int(extent) for extent in self.window.data.shape[:OUTER_AXES])
+        together, planes = self._together(total)
         share = math.ceil(total / min(total, cores * TASKS_A_CORE)) if cores > 1 else total
+        share = _whole_vectors(share, together)
         kind = "parallel" if cores > 1 else "serial"
         with ib.for_range(0, math.ceil(total / share), "task", kind=kind) as task:
-            rows = self._filled("rows", self.rows_size)
-            columns = self._filled("columns", self.columns_size)
-            masks = self._masks()
+            buffers = (
+                self._filled("rows", together * planes * self.rows_size),
+                self._filled("columns", together * planes * self.columns_size),
+                self._masks(),
+            )
             first = task * share
             number = share if total % share == 0 else tir.min(share, total - first)
-            with ib.for_range(0, number, "step") as step:
-                image = tir.floordiv(first + step, channels)
-                channel = tir.floormod(first + step, channels)
-                data = _place(window.data, image, channel)
-                if self.before is not None:
-                    data = self._prepare(self.before, image, channel)
-                result = _place(window.result, image, channel)
-                with ib.for_range(0, window.out_size[0], "plane") as plane:
-                    self._across_planes(data, rows, plane)
-                    self._across_rows(rows, columns)
-                    self._across_columns(columns, masks, result, plane)
+            steps = tir.floordiv(number + (together - 1), together)
+            with ib.for_range(0, steps, "step") as step:
+                done = step * together
+                count = tir.min(together, number - done) if total % together else together
+                self._channels(first + done, count, together, buffers, planes)
         return ib.get()
+
+    def _together(self, total: int) -> tuple[int, int]:
+        """Return how many channels, and planes of each, go along one axis before the next.
+
+        A load of what several stores have just written waits until they are in the cache.
+        """
+        if self.plane >= VECTORS_ALONE * self.lanes:
+            return 1, 1
+        planes = self.window.out_size[0]
+        return min(total, max(1, ELEMENTS_TOGETHER // (planes * self.plane))), planes
+
+    def _channels(
+        self, first: Any, count: Any, together: int, buffers: tuple[Any, Any, Any], planes: int
+    ) -> None:
+        """Compute `count` channels, at most `together`, from number `first` on."""
+        ib, window = self.ib, self.window
+        rows, columns, masks = buffers
+        channels = int(window.data.shape[1])
+        kept = None
+        if self.before is not None and not self.before.is_result:
+            size = together * math.prod(window.size)
+            kept = ib.allocate(self.dtype, (size,), "channels", scope="global")._buffer
+
+        def place(number: Any) -> tuple[Any, Any]:
+            return tir.floordiv(first + number, channels), tir.floormod(first + number, channels)
+
+        def data(number: Any) -> Place:
+            if kept is None:
+                return _place(window.data, *place(number))
+            return _part(kept, number * math.prod(window.size))
+
+        if self.before is not None:
+            with ib.for_range(0, count, "number") as number:
+                self._prepare(self.before, place(number), data(number))
+        with ib.for_range(0, window.out_size[0] // planes, "planes") as group:
+            for across in (self._across_planes, self._across_rows, self._across_columns):
+                with (
+                    ib.for_range(0, count, "number") as number,
+                    ib.for_range(0, planes, "plane") as plane,
+                ):
+                    slot = number * planes + plane
+                    at = _Plane(
+                        data(number),
+                        _part(rows, slot * self.rows_size),
+                        _part(columns, slot * self.columns_size),
+                        masks,
+                        _place(window.result, *place(number)),
+                        group * planes + plane,
+                    )
+                    across(at)
 
     def _filled(self, name: str, size: int) -> Any:
         """Return a new buffer that holds the lowest value."""
@@ -199,16 +202,12 @@ class _Kernel:
                 self.ib.emit(tir.BufferStore(buffer._buffer, value, [place * size + at]))
         return buffer._buffer
 
-    def _prepare(self, before: Before, image: Any, channel: Any) -> Place:
-        """Compute the data of a channel; return where they are."""
-        window, stage = self.window, before.stage
-        data = _place(window.data, image, channel)
-        if not before.is_result:
-            kept = self.ib.allocate(self.dtype, (math.prod(window.size),), "channel")._buffer
-            data = _place(kept)
+    def _prepare(self, before: Before, place: tuple[Any, Any], data: Place) -> None:
+        """Compute the data of a channel."""
+        stage = before.stage
         at = {
             it.var: tir.Cast(it.var.dtype, index)
-            for it, index in zip(stage.iters, (image, channel), strict=False)
+            for it, index in zip(stage.iters, place, strict=False)
         }
         moving = [it.var for it in stage.iters[OUTER_AXES:]]
         rest = tir.stmt_functor.substitute(stage.block.body.value, at)
@@ -220,7 +219,6 @@ class _Kernel:
                     self._fill(data, value, moving)
                 stack.enter_context(self.ib.else_scope())
             self._fill(data, rest, moving)
-        return data
 
     def _fill(self, data: Place, value: Any, moving: list[Any]) -> None:
         """Store `value`, a function of the variables `moving`, for all elements of a channel."""
@@ -247,7 +245,7 @@ class _Kernel:
             stmt = tir.For(var, 0, tir.Cast(var.dtype, extent), tir.ForKind.SERIAL, stmt)
         self.ib.emit(stmt)
 
-    def _across_planes(self, data: Place, rows: Any, plane: Any) -> None:
+    def _across_planes(self, place: _Plane) -> None:
         window = self.window
         (kernel, _, _), (stride, _, _), (padding, _, _) = (
             window.kernel,
@@ -258,7 +256,7 @@ class _Kernel:
 
         # A plane beyond the data stands for the nearest one, which is under the window as well.
         def source(tap: int) -> Any:
-            at = plane * stride + (tap - padding)
+            at = place.plane * stride + (tap - padding)
             at = tir.max(at, 0) if tap < padding else at
             is_beyond = (window.out_size[0] - 1) * stride + tap - padding > last
             return tir.min(at, last) if is_beyond else at
@@ -266,13 +264,13 @@ class _Kernel:
         def largest(at: Any, lanes: int) -> Any:
             value = broadcast(window.lowest, lanes)
             for tap in range(kernel):
-                load = tir.BufferLoad(*data(ramp(source(tap) * self.plane + at, lanes)))
+                load = tir.BufferLoad(*place.data(ramp(source(tap) * self.plane + at, lanes)))
                 value = tir.Max(value, load)
-            return tir.BufferStore(rows, value, [ramp(self.rows_start + at, lanes)])
+            return _store(place.rows, ramp(self.rows_start + at, lanes), value)
 
         self._each_vector(self.plane, largest)
 
-    def _across_rows(self, rows: Any, columns: Any) -> None:
+    def _across_rows(self, place: _Plane) -> None:
         window, lanes = self.window, self.lanes
         kernel, stride = window.kernel[1], window.stride[1]
         # Next rows are next to one another: vectors run across all of them.
@@ -286,13 +284,13 @@ class _Kernel:
             at = vector * lanes
             first = self.rows_start + (part * stride - window.padding[1]) * self.width + at
             elements = [
-                tir.BufferLoad(rows, [ramp(first + tap * self.width, lanes)])
+                tir.BufferLoad(*place.rows(ramp(first + tap * self.width, lanes)))
                 for tap in range(kernel)
             ]
             target = ramp(self.columns_start + part * self.width + at, lanes)
-            self.ib.emit(tir.BufferStore(columns, _largest(elements), [target]))
+            self.ib.emit(_store(place.columns, target, _largest(elements)))
 
-    def _across_columns(self, columns: Any, masks: Any, result: Place, plane: Any) -> None:
+    def _across_columns(self, place: _Plane) -> None:
         window, size = self.window, self.column_length
         with self.ib.for_range(0, self.column_parts, "part") as part:
 
@@ -301,13 +299,13 @@ class _Kernel:
                 for tap in range(window.kernel[2]):
                     column = self.columns_start - window.padding[2] + tap + at
                     index = ramp(part * self.width + column, lanes)
-                    element = tir.BufferLoad(columns, [index])
+                    element = tir.BufferLoad(*place.columns(index))
                     if tap in self.masked:
                         index = ramp(self.masked.index(tap) * size + at, lanes)
-                        element = tir.Min(element, tir.BufferLoad(masks, [index]))
+                        element = tir.Min(element, tir.BufferLoad(place.masks, [index]))
                     elements.append(element)
-                first = (plane * self.column_parts + part) * size
-                return _store(result, ramp(first + at, lanes), _largest(elements))
+                first = (place.plane * self.column_parts + part) * size
+                return _store(place.result, ramp(first + at, lanes), _largest(elements))
 
             self._each_vector(size, largest)
 
@@ -331,6 +329,17 @@ def _place(buffer: Any, *outer: Any) -> Place:
     """Return the places of a channel of a buffer without gaps."""
     moving = len(buffer.shape) - len(outer)
     return lambda at: (buffer, [*outer, *[0] * (moving - 1), at])
+
+
+def _part(buffer: Any, start: Any) -> Place:
+    """Return the places of a buffer of one axis, counted from element `start`."""
+
+    def place(at: Any) -> tuple[Any, list[Any]]:
+        if isinstance(at, tir.Ramp):
+            return buffer, [tir.Ramp(start + at.base, at.stride, at.lanes)]
+        return buffer, [start + at]
+
+    return place
 
 
 def _store(where: Place, at: Any, value: Any) -> Any:
