@@ -79,6 +79,15 @@ def test_python_writes_a_part_or_says_why_not() -> None:
         _written(op.exp(a), computed(never)(a), relay.exp(x))
 
 
+def test_nothing_is_written_as_a_value_less_itself_unless_it_is_finite() -> None:
+    with pytest.raises(CannotWriteError, match="may be NaN"):
+        _written(a + op.negative(b), a - b, x + relay.negative(x))
+    whole = relay.cast(var("n", 4, dtype="int8"), "float32")
+    for value in (whole, var("n", 4, dtype="int32")):
+        _, made = _written(a + op.negative(b), a - b, value + relay.negative(value))
+        assert made.op == "subtract"
+
+
 def test_operators_of_a_tuple_group_their_operands() -> None:
     assert grouping_of("concatenate", 3) == (3,)
     assert grouping_of("add", 2) == (None, None)

@@ -48,20 +48,22 @@ CHOICES = {
     RECOMPUTE_KNOB: (1,),
     PARALLEL_WORK_KNOB: (EVERY_NEST, NO_NEST),
 }
-ALONE = [(name, value) for name, values in CHOICES.items() for value in values]
 CASES = {
     f"{template} {block} {name}={value}": (template, block, {name: value})
-    for template in ("rows", "default")
-    for block in BLOCKS
-    for name, value in ALONE
+    for template, blocks, knobs in (
+        ("rows", tuple(BLOCKS), tuple(CHOICES)),
+        ("default", ("softmax", "elementwise", "argmax"), (LANES_KNOB, RECOMPUTE_KNOB)),
+    )
+    for block, name in itertools.product(blocks, knobs)
+    for value in CHOICES[name]
 }
 TOGETHER = {
-    f"rows {block} {lanes} lanes, {vectors} vectors": (
+    f"rows {block}, all at once": (
         "rows",
         block,
-        {LANES_KNOB: lanes, VECTORS_KNOB: vectors, RECOMPUTE_KNOB: 1, PARALLEL_WORK_KNOB: 1},
+        {LANES_KNOB: 8, VECTORS_KNOB: 4, RECOMPUTE_KNOB: 1, PARALLEL_WORK_KNOB: EVERY_NEST},
     )
-    for block, lanes, vectors in itertools.product(BLOCKS, CHOICES[LANES_KNOB], (1, 2, 4))
+    for block in BLOCKS
 }
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, var
+from tests.relay_modules import REASSOCIATING, TARGET, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import assert_scheduled
+from tests.schedules.blocked_blocks import as_block, assert_scheduled
 from tests.schedules.matrix_blocks import layer_norm
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import resolve_target
 
 x = var("x", 13, 37)
 image = var("x", 2, 19, 5, 7)
@@ -91,3 +95,18 @@ BLOCKS = {
 @pytest.mark.parametrize("case", few_fast(BLOCKS))
 def test_block(case: str) -> None:
     assert_scheduled(BLOCKS[case], "rows", REASSOCIATING)
+
+
+@pytest.mark.parametrize("columns", few_fast([1, 5, 40], 2))
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_a_row_of_minus_infinity_is_nan(name: str, columns: int) -> None:
+    array = np.random.default_rng(columns).standard_normal((4, columns)).astype("float32")
+    array[1] = -np.inf
+    array[2, 0] = np.nan
+    array[3, -1] = np.inf
+    target = resolve_target(TARGET)
+    with lowering(target):
+        library = relay.build(as_block(getattr(relay.nn, name)(var("x", 4, columns))), target)
+    (found,) = run_once(library, {"x": array})
+    assert np.isnan(found).all(axis=1).tolist() == [False, True, True, True]
+    assert np.isfinite(found[0]).all()

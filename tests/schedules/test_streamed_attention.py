@@ -86,6 +86,23 @@ def test_keys_that_are_all_masked_by_the_lowest_number_weigh_the_same() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("columns", [21, 600])
+@pytest.mark.parametrize("spoilt", ["every key masked", "one key masked by NaN", "a value of NaN"])
+def test_what_is_no_number_reaches_what_reads_it(spoilt: str, columns: int) -> None:
+    shape = (1, 8, columns, 4, 8)
+    arrays = operands(*shape)
+    if spoilt == "every key masked":
+        arrays["mask"][...] = -np.inf
+    elif spoilt == "one key masked by NaN":
+        arrays["mask"][..., columns // 2] = np.nan
+    else:
+        arrays["v"][columns // 2, 3] = np.nan
+    found = np.isnan(built(attention(*shape), arrays))
+    wanted = np.arange(8) == 3 if spoilt == "a value of NaN" else np.ones(8, bool)
+    assert np.array_equal(found, np.broadcast_to(wanted, found.shape))
+
+
+@pytest.mark.slow
 def test_scores_rise_from_chunk_to_chunk() -> None:
     shape = (1, 8, 1200, 4, 8)
     arrays = operands(*shape)

@@ -11,10 +11,11 @@ from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.operators import AXIS_REDUCTIONS
 from tvm_fusionx.rewrite.matching import Match, joined
 from tvm_fusionx.rewrite.term import COMPUTED, LITERAL, ONE_OF, VARIABLE, Term
+from tvm_fusionx.rewrite.value_range import range_of
 
 
 class CannotWriteError(Exception):
-    """What a right side computes in Python does not exist for this match; carries the reason."""
+    """A right side cannot be written for this match; carries the reason."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def write(writing: Writing, term: Term) -> Value:
     Raises
     ------
     CannotWriteError
-        A computed part does not exist for this match.
+        A computed part does not exist for this match, or TVM would compute another value.
     """
     made: dict[int, Value] = {}
     stack: list[tuple[Term, bool]] = [(term, False)]
@@ -93,6 +94,9 @@ def _call(writing: Writing, term: Term, made: Mapping[int, Value]) -> Value:
         for value, operand in zip(operands, term.operands, strict=True)
     ]
     op = writing.match.operators[term.name] if term.op == ONE_OF else term.op
+    if op == "subtract" and operands[0] is operands[1] and not range_of(operands[0]).is_finite:
+        # So does TVM's simplifier of kernels: `a + (-a)` would lose a NaN as `a - a`.
+        raise CannotWriteError("a value less itself is taken for zero, and it may be NaN")
     return writing.graph.call(
         op,
         operands,
