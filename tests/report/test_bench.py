@@ -139,7 +139,10 @@ def test_a_peer_that_is_missing_or_fails_is_reported_with_its_message(
 
 
 def test_sides_may_be_tuned_and_run_for_long() -> None:
-    def build(mod: Any, target: Any, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
+    def build(
+        mod: Any, target: Any, params: Any, inputs: Any, kept: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        assert kept.root is None
         assert set(inputs) == {"x"}
         return build_plain(mod, target, params), {"trials": 3}
 
