@@ -9,6 +9,7 @@ follows on the registers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +113,8 @@ class _Kernel:
             values[name] for name in ("task_rows", "channel_tasks", "tile_chunks")
         )
         slabs = window.rows // rows
+        # Tiles of other chunks make another number of groups.
+        parts = math.gcd(window.chunks // chunks, parts)
         groups = window.chunks // chunks // parts
         # Slabs of rows outermost: a core then reads the rows that it wrote in the kernel before.
         with ib.for_range(0, window.batch * slabs * parts, "task", kind=kind) as task:

@@ -130,7 +130,7 @@ def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) ->
         chunks=values["tile_chunks"],
         columns=columns,
         rows=values["task_rows"],
-        channel_tasks=values["channel_tasks"],
-        # A tile of another width makes another number of tiles.
+        # Tiles of another size make other numbers of tiles.
+        channel_tasks=math.gcd(window.chunks // values["tile_chunks"], values["channel_tasks"]),
         column_tasks=math.gcd(tiles, values.get("column_tasks", 1)),
     )
