@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 
@@ -26,18 +27,34 @@ def test_nothing_is_known_of_few_samples() -> None:
     model = CostModel()
     for index in range(LEAST_SAMPLES - 1):
         model.add(FEATURES, TASK.space.choice(index), 1.0, 1.0)
-    assert not model.knows("dot")
+    assert not model.knows(FEATURES)
     assert model.predict(FEATURES, [TASK.space.default]).tolist() == [0.0]
 
 
 def test_it_tells_the_fast_from_the_slow() -> None:
     model = _taught()
-    assert model.knows("dot")
-    assert not model.knows("rows")
+    assert model.knows(FEATURES)
+    assert not model.knows(dataclasses.replace(FEATURES, template="rows"))
     unseen = [TASK.space.choice(index) for index in range(1, len(TASK.space), 3)]
     scores = model.predict(FEATURES, unseen)
     taken = np.array([slowness(choice) for choice in unseen])
     assert np.corrcoef(scores, -np.log(taken))[0, 1] > 0.9
+
+
+def test_blocks_of_other_knobs_teach_nothing_and_do_no_harm() -> None:
+    model = _taught()
+    other = dataclasses.replace(FEATURES, default={"lanes": 16}, most={"lanes": 64})
+    assert not model.knows(other)
+    for lanes in range(LEAST_SAMPLES):
+        model.add(other, {"lanes": lanes}, 1.0 + lanes, 1.0)
+    first, last = model.predict(other, [{"lanes": 0}, {"lanes": LEAST_SAMPLES - 1}])
+    assert first > last
+    assert model.predict(FEATURES, [TASK.space.default]).shape == (1,)
+
+
+def test_a_knob_that_is_on_or_off_is_told_apart() -> None:
+    switch = dataclasses.replace(FEATURES, default={"recompute": 0}, most={"recompute": 1})
+    assert switch.row({"recompute": 0}) != switch.row({"recompute": 1})
 
 
 def test_failures_score_below_everything() -> None:

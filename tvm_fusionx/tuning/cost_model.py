@@ -1,7 +1,7 @@
 """What trials teach about trials to come: gradient-boosted trees over knobs and block sizes.
 
-One model a template, since its knobs are its features. What is learned is relative, the speed-up
-over the default, so that blocks of different sizes teach each other.
+One model for blocks of the same template and knobs, since knobs are its features. What is learned
+is relative, the speed-up over the default, so that blocks of different sizes teach each other.
 """
 
 from __future__ import annotations
@@ -71,6 +71,11 @@ class TaskFeatures:
             "moved_bytes": self.moved_bytes,
         }
 
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Return what blocks that teach each other have in common: template and knobs."""
+        return (self.template, *sorted(self.default))
+
     def row(self, choice: Choice) -> list[float]:
         """Return the numbers the trees split on, for one candidate."""
         numbers = [_log(self.flops), _log(self.moved_bytes)]
@@ -81,7 +86,8 @@ class TaskFeatures:
 
 
 def _log(value: float) -> float:
-    return math.log2(max(1.0, value))
+    # Knobs begin at 0.
+    return math.log2(1.0 + max(0.0, value))
 
 
 @dataclass
@@ -100,7 +106,7 @@ class CostModel:
     """
 
     def __init__(self) -> None:
-        self._by_template: dict[str, _Samples] = defaultdict(_Samples)
+        self._by_kind: dict[tuple[str, ...], _Samples] = defaultdict(_Samples)
 
     def add(
         self, features: TaskFeatures, choice: Choice, seconds: float, default_seconds: float
@@ -109,13 +115,13 @@ class CostModel:
         score = FAILURE_SCORE
         if math.isfinite(seconds) and seconds > 0 and math.isfinite(default_seconds):
             score = max(FAILURE_SCORE, math.log2(default_seconds / seconds))
-        samples = self._by_template[features.template]
+        samples = self._by_kind[features.kind]
         samples.rows.append(features.row(choice))
         samples.scores.append(score)
 
-    def knows(self, template: str) -> bool:
-        """Tell whether there are samples enough to predict for a template."""
-        return len(self._by_template[template].rows) >= LEAST_SAMPLES
+    def knows(self, features: TaskFeatures) -> bool:
+        """Tell whether there are samples enough to predict for a block."""
+        return len(self._by_kind[features.kind].rows) >= LEAST_SAMPLES
 
     def predict(self, features: TaskFeatures, choices: Sequence[Choice]) -> np.ndarray:
         """Return a score for each candidate, float64; zeros where nothing is known.
@@ -125,7 +131,7 @@ class CostModel:
         MissingDependencyError
             xgboost is not installed.
         """
-        samples = self._by_template[features.template]
+        samples = self._by_kind[features.kind]
         if not choices or len(samples.rows) < LEAST_SAMPLES:
             return np.zeros(len(choices))
         xgboost = import_xgboost()

@@ -237,7 +237,7 @@ class Session:
         chosen = [choice for _, choice in self.journal.cut_short(task.key)][:wanted]
         searches_knobs = self.settings.space != TVM and len(task.space) > 1
         is_first = searches_knobs and not progress.trials and not chosen
-        if is_first and self.model.knows(task.template):
+        if is_first and self.model.knows(TaskFeatures.of(task)):
             chosen = self._promising(task, wanted)
         empty = 0
         while len(chosen) < wanted and empty < MOST_EMPTY_ASKS:
