@@ -31,6 +31,15 @@ BLOCKS = {
     "volume": _volume(var("x", 2, 3, 4, 5, 14)),
     "volume without padding": _volume(var("x", 1, 3, 4, 5, 16), padding=(0,) * 6),
     "rows apart": _volume(var("x", 1, 3, 5, 7, 19), strides=(2, 2, 1)),
+    "elements apart": _volume(var("x", 1, 3, 5, 7, 19), strides=(1, 2, 2)),
+    "an image's elements apart": relay.nn.max_pool2d(
+        var("x", 1, 5, 9, 70), (3, 3), strides=(2, 2), padding=(1, 1, 0, 0)
+    ),
+    "windows side by side": relay.nn.max_pool2d(var("x", 1, 5, 8, 36), (2, 2), strides=(2, 2)),
+    "more room than data": relay.nn.max_pool2d(
+        var("x", 1, 2, 6, 5), (4, 4), strides=(2, 2), padding=(3, 3, 3, 3)
+    ),
+    "a sequence apart": relay.nn.max_pool1d(var("x", 2, 5, 37), 3, strides=2, padding=(1, 1)),
     "a large window": _volume(var("x", 1, 2, 6, 6, 18), pool_size=(3, 3, 5), padding=(1, 1, 2) * 2),
     "image": relay.nn.max_pool2d(var("x", 1, 5, 9, 24), (3, 3), padding=(1,) * 4),
     "after work on each element": _volume(relay.abs(var("x", 1, 3, 4, 5, 14))),
@@ -68,9 +77,9 @@ REFUSED = {
         relay.nn.relu(_volume(var("x", 1, 3, 4, 5, 14))),
         "work follows the window",
     ),
-    "a row of which windows skip elements": (
-        _volume(var("x", 1, 3, 4, 5, 14), strides=(1, 1, 2)),
-        "its window moves by more than one element",
+    "windows far apart": (
+        _volume(var("x", 1, 3, 4, 5, 14), strides=(1, 1, 3)),
+        "its window moves by more than 2 elements",
     ),
     "channels that are summed": (
         relay.sum(var("x", 1, 3, 4), axis=1),

@@ -74,7 +74,7 @@ class _Kernel:
         self.dtype = str(window.data.dtype)
         (_, height, self.width) = window.size
         (_, self.out_height, self.out_width) = window.out_size
-        (_, stride, _), (_, kernel, _) = window.stride, window.kernel
+        (_, stride, self.step), (_, kernel, _) = window.stride, window.kernel
         self.plane = height * self.width
         above, left = window.padding[1:]
         below = max(0, (self.out_height - 1) * stride + kernel - above - height)
@@ -86,17 +86,18 @@ class _Kernel:
         self.columns_size = (
             self.columns_start
             + self.out_height * self.width
-            + max(lanes, self.out_width - self.width + window.kernel[2])
+            + max(lanes, self.out_width * self.step - self.width + window.kernel[2])
         )
         # Parts of a plane in which vectors run across rows.
-        whole = self.out_width == self.width
+        whole = self.out_width == self.width and self.step == 1
         self.column_parts, self.column_length = (
             (1, self.out_height * self.width) if whole else (self.out_height, self.out_width)
         )
         self.masked = [
             tap
             for tap in range(window.kernel[2])
-            if tap < window.padding[2] or self.out_width - 1 + tap - window.padding[2] >= self.width
+            if tap < window.padding[2]
+            or (self.out_width - 1) * self.step + tap - window.padding[2] >= self.width
         ]
 
     def build(self, cores: int) -> Any:
@@ -196,7 +197,7 @@ class _Kernel:
         buffer = self.ib.allocate(self.dtype, (len(self.masked) * size,), "masks", scope="global")
         for place, tap in enumerate(self.masked):
             with self.ib.for_range(0, size, "at") as at:
-                column = tir.floormod(at, self.out_width) + (tap - window.padding[2])
+                column = tir.floormod(at, self.out_width) * self.step + (tap - window.padding[2])
                 inside = tir.all(column >= 0, column < self.width)
                 value = tir.Select(inside, highest, window.lowest)
                 self.ib.emit(tir.BufferStore(buffer._buffer, value, [place * size + at]))
@@ -297,9 +298,8 @@ class _Kernel:
             def largest(at: Any, lanes: int) -> Any:
                 elements = []
                 for tap in range(window.kernel[2]):
-                    column = self.columns_start - window.padding[2] + tap + at
-                    index = ramp(part * self.width + column, lanes)
-                    element = tir.BufferLoad(*place.columns(index))
+                    column = self.columns_start - window.padding[2] + tap + at * self.step
+                    element = _apart(place.columns, part * self.width + column, self.step, lanes)
                     if tap in self.masked:
                         index = ramp(self.masked.index(tap) * size + at, lanes)
                         element = tir.Min(element, tir.BufferLoad(place.masks, [index]))
@@ -340,6 +340,15 @@ def _part(buffer: Any, start: Any) -> Place:
         return buffer, [start + at]
 
     return place
+
+
+def _apart(where: Place, start: Any, step: int, lanes: int) -> Any:
+    """Return a vector of elements that are `step` apart: those of as many vectors, put together."""
+    vectors = [
+        tir.BufferLoad(*where(ramp(start + number * lanes, lanes))) for number in range(step)
+    ]
+    chosen = [tir.const(lane * step, "int32") for lane in range(lanes)]
+    return vectors[0] if step == 1 else tir.Shuffle(vectors, chosen)
 
 
 def _store(where: Place, at: Any, value: Any) -> Any:

@@ -24,7 +24,6 @@ class ChannelWindow:
     """The buffer ``[N, C, ...]`` that it writes."""
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
-    """One along the columns."""
     padding: tuple[int, ...]
     """Planes, rows and columns before the data."""
     lowest: Any
