@@ -38,6 +38,7 @@ IMAGES = {
     "one channel, two images": dense(1, (6, 9), 8, (3, 3), padding=PAD, batch=2, **ONE),
     "one column": dense(3, (9, 1), 8, (3, 3), padding=PAD, **ONE),
     "chunks of 16": dense(3, (8, 9), 32, (3, 3), padding=PAD, blocks=(1, 16)),
+    "patches": dense(3, (8, 20), 16, (4, 4), strides=(4, 4), **ONE),
     "a residual": dense(
         3, (6, 7), 8, (3, 3), padding=PAD, post=lambda y: y + var("r", 1, 1, 6, 7, 8), **ONE
     ),
@@ -77,3 +78,12 @@ def test_sums_weights_and_inputs_fit_the_registers(case: str, cpu: Cpu) -> None:
     for chunks, columns in image_tiles(found.window, cpu):
         assert found.window.chunks % chunks == 0
         assert (chunks, columns) == (1, 1) or chunks * columns + chunks < cpu.registers
+
+
+def test_patches_that_share_no_input_are_computed_several_at_once() -> None:
+    body = dense(3, (224, 224), 768, (16, 16), strides=(16, 16), blocks=(1, 16))
+    found = find_image_window(describe(body, AVX512))
+    assert isinstance(found, ImageWindow)
+    chunks, columns = image_tiles(found.window, AVX512)[0]
+    assert columns > 1
+    assert 1 + chunks + chunks * columns < AVX512.registers

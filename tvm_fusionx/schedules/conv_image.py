@@ -21,6 +21,7 @@ from tvm_fusionx.schedules.conv_tiling import (
     SUMS_TO_HIDE_LATENCY,
     TASK_CYCLES,
     divisors,
+    inputs_held,
 )
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.indices import simplify_indices
@@ -103,8 +104,7 @@ def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
         for chunks in divisors(window.chunks)
         if chunks <= MAX_TILE_CHUNKS
         for columns in range(1, window.columns + 1)
-        # Window columns are written out and share what they read, so all of it is held at once.
-        if chunks * columns + chunks + window.columns_read(columns) < cpu.registers
+        if chunks * columns + chunks + inputs_held(window, columns) < cpu.registers
     ]
 
     def cost(tile: tuple[int, int]) -> float:
