@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import tvm
-from block_work import Work
 
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.measuring.peak_kernels import (
@@ -30,6 +29,7 @@ from tvm_fusionx.measuring.peak_kernels import (
     reading,
 )
 from tvm_fusionx.schedules import describe_cpu
+from tvm_fusionx.schedules.block_work import Work
 
 # Bytes that a kernel touches: from an eighth of a first level cache to far beyond a last one.
 WORKING_SETS = tuple(1 << bits for bits in range(12, 29))

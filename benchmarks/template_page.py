@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from block_work import Work
 from machine_rates import ARITHMETIC, BANDWIDTH, COPY, FILL, READ, WORKING_SETS, MachineRates
 from measured_runs import ROOT
+
+from tvm_fusionx.schedules.block_work import Work
 
 PAGE = ROOT / "docs" / "template_results.md"
 REASONS = Path(__file__).resolve().parent / "template_reasons.json"

@@ -27,7 +27,6 @@ import tvm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from block_work import work_of
 from machine_rates import MachineRates, measure_rates, time_kernel
 from measured_runs import ROOT, TEMPLATES, commit_here, folder_of
 from template_blocks import SYMBOL, ModelBlock, blocks_of, build_block, chosen, is_built, read_block
@@ -38,6 +37,7 @@ from tvm_fusionx import zoo
 from tvm_fusionx.report.bench import describe_device
 from tvm_fusionx.report.timing import threads_apart
 from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.block_work import work_of
 from tvm_fusionx.tuning.arguments import arguments_of
 from tvm_fusionx.tuning.task import make_task
 

@@ -189,8 +189,11 @@ def check_tvm_loads() -> list[Finding]:
     if llvm is None:
         advice = f"This TVM was built without LLVM. {INSTALL_ADVICE}"
         return [loads, Finding("llvm", Verdict.FAIL, "no LLVM in this TVM", advice)]
-    cpu = codegen.llvm_get_system_cpu()
-    return [loads, Finding("llvm", Verdict.OK, f"LLVM {llvm}, this CPU is {cpu}")]
+    from tvm_fusionx.schedules.host_cpu import host_attributes
+
+    cpu, hidden = host_attributes()
+    without = f", which hides {' '.join(hidden)}" if hidden else ""
+    return [loads, Finding("llvm", Verdict.OK, f"LLVM {llvm}, this CPU is {cpu}{without}")]
 
 
 def check_packages() -> list[Finding]:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.scripts import script
+from tvm_fusionx.schedules.block_work import Work
 
-work, rates = script("block_work"), script("machine_rates")
+rates = script("machine_rates")
 
 KIBI = 1024
 
@@ -49,9 +50,7 @@ def test_what_is_not_read_and_written_alike_has_its_own_rate(
     read: int, written: int, both: int, rest: int, movement: str
 ) -> None:
     machine = _machine()
-    found = machine.movement_seconds(
-        work.Work(read_bytes=read * KIBI, written_bytes=written * KIBI)
-    )
+    found = machine.movement_seconds(Work(read_bytes=read * KIBI, written_bytes=written * KIBI))
     total = (read + written) * KIBI
     expected = both * KIBI / machine.bandwidth("copy", total)
     expected += rest * KIBI / machine.bandwidth(movement, total)
@@ -60,14 +59,14 @@ def test_what_is_not_read_and_written_alike_has_its_own_rate(
 
 def test_little_arithmetic_stays_on_one_thread() -> None:
     machine = _machine()
-    little = machine.limits(work.Work(instructions=1000))[rates.ARITHMETIC]
+    little = machine.limits(Work(instructions=1000))[rates.ARITHMETIC]
     assert little == pytest.approx(1e-7 + 2 * 1000 / 1e11)
-    much = machine.limits(work.Work(instructions=10**8))[rates.ARITHMETIC]
+    much = machine.limits(Work(instructions=10**8))[rates.ARITHMETIC]
     assert much == pytest.approx(1e-7 + 1e-6 + 10**8 / 1e11)
 
 
 def test_divisions_have_a_limit_of_their_own() -> None:
-    limits = _machine().limits(work.Work(instructions=10**6, divisions=10**6))
+    limits = _machine().limits(Work(instructions=10**6, divisions=10**6))
     assert limits[rates.DIVISION] > limits[rates.ARITHMETIC]
 
 

@@ -26,14 +26,31 @@ def test_every_side_is_timed_as_often_as_asked() -> None:
     assert failures == {}
 
 
-def test_the_sides_take_turns_and_each_goes_first() -> None:
+def _turns(names: str, turns: int) -> list[str]:
+    """Return the order of the sides in each turn."""
     order: list[str] = []
-    sides = {name: (lambda name=name: order.append(name)) for name in ("a", "b")}
-    time_interleaved(sides, repeat=2 * timing.RUNS_A_TURN)
-    turns = [name for i, name in enumerate(order) if i == 0 or order[i - 1] != name]
-    assert turns == ["a", "b", "a"]
+    sides = {name: (lambda name=name: order.append(name)) for name in names}
+    time_interleaved(sides, repeat=turns * timing.RUNS_A_TURN)
     # An untimed run precedes the timed ones of each turn.
-    assert order.count("a") == order.count("b") == 2 * (timing.RUNS_A_TURN + 1)
+    in_a_row = timing.RUNS_A_TURN + 1
+    assert all(len(set(order[i : i + in_a_row])) == 1 for i in range(0, len(order), in_a_row))
+    firsts = order[::in_a_row]
+    return ["".join(firsts[i : i + len(names)]) for i in range(0, len(firsts), len(names))]
+
+
+@pytest.mark.parametrize("names", ["ab", "abcde"])
+def test_the_sides_take_turns_each_followed_by_its_reverse(names: str) -> None:
+    turns = _turns(names, 8)
+    assert len(turns) == 8
+    assert all(sorted(turn) == list(names) for turn in turns)
+    assert turns[1::2] == [turn[::-1] for turn in turns[::2]]
+
+
+def test_a_side_follows_different_neighbours() -> None:
+    turns = _turns("abcde", 20)
+    before_a = {turn[turn.index("a") - 1] for turn in turns if turn[0] != "a"}
+    assert before_a == set("bcde")
+    assert turns == _turns("abcde", 20)
 
 
 def test_a_side_that_fails_midway_has_a_message_and_no_latency() -> None:
@@ -56,7 +73,9 @@ def test_what_takes_a_turn_may_be_given() -> None:
         return [2e-3] * runs
 
     latencies, _ = time_interleaved({"a": "first", "b": "second"}, 7, take_turn=take_turn)
-    assert asked == [("first", 5), ("second", 5), ("second", 2), ("first", 2)]
+    one, other = asked[0][0], asked[1][0]
+    assert {one, other} == {"first", "second"}
+    assert asked == [(one, 5), (other, 5), (other, 2), (one, 2)]
     assert {name: (each.median, each.n) for name, each in latencies.items()} == {
         "a": (2.0, 7),
         "b": (2.0, 7),

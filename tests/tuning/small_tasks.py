@@ -15,6 +15,7 @@ from tests.relay_modules import TARGET, const, module, var
 from tests.schedules.blocked_blocks import unscheduled
 from tvm_fusionx.devices import Device
 from tvm_fusionx.schedules import Knob, resolve_target
+from tvm_fusionx.schedules.block_work import Work
 from tvm_fusionx.tuning.build_candidates import Candidate
 from tvm_fusionx.tuning.journal import Outcome
 from tvm_fusionx.tuning.task import Choice, Space, Task, make_task
@@ -42,7 +43,8 @@ def made_up_task(key: str = "k", sizes: Sequence[int] = (8, 8, 4), count: int = 
         for position, size in enumerate(sizes)
     }
     names = tuple(f"{key}_{number}" for number in range(count))
-    return Task(key, func, "dot", Space(knobs), names, 1e6, 4096, ("float32[8, 16]",))
+    work = Work(flops=10**6, instructions=10**6 // 2, read_bytes=4096)
+    return Task(key, func, "dot", Space(knobs), names, 1e6, work, ("float32[8, 16]",))
 
 
 def small_model() -> tvm.IRModule:

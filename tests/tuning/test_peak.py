@@ -6,6 +6,7 @@ import pytest
 
 from tests.tuning.small_tasks import LOCAL
 from tvm_fusionx.devices import Device
+from tvm_fusionx.schedules.block_work import Work
 from tvm_fusionx.tuning.bench import Bench, Timing
 from tvm_fusionx.tuning.peak import Peak, measure_peak
 
@@ -18,6 +19,7 @@ def test_a_cpu_has_rates(tmp_path: Path) -> None:
     assert found is not None
     assert found.flops_per_second > 1e8
     assert found.bytes_per_second > 1e7
+    assert 1e7 < found.divisions_per_second < found.flops_per_second
 
 
 def test_other_kinds_have_none(tmp_path: Path) -> None:
@@ -25,6 +27,19 @@ def test_other_kinds_have_none(tmp_path: Path) -> None:
     assert measure_peak(Bench(device), tmp_path) is None
 
 
-def test_the_limit_is_the_slower_of_arithmetic_and_memory() -> None:
-    assert Peak(100.0, 10.0).least_seconds(1000.0, 10.0) == pytest.approx(10.0)
-    assert Peak(100.0, 10.0).least_seconds(100.0, 1000.0) == pytest.approx(100.0)
+@pytest.mark.parametrize(
+    ("work", "seconds"),
+    [
+        (Work(flops=9999, instructions=500, divisions=10, read_bytes=5, written_bytes=5), 10.0),
+        (Work(instructions=50, divisions=60, read_bytes=10), 3.0),
+        (Work(instructions=50, divisions=10, read_bytes=600, written_bytes=400), 100.0),
+    ],
+)
+def test_the_limit_is_the_slowest_of_arithmetic_divisions_and_memory(
+    work: Work, seconds: float
+) -> None:
+    assert Peak(100.0, 10.0, 20.0).least_seconds(work) == pytest.approx(seconds)
+
+
+def test_without_a_rate_of_divisions_they_take_no_time() -> None:
+    assert Peak(100.0, 10.0).least_seconds(Work(instructions=50, divisions=10**9)) == 1.0

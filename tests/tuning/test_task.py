@@ -26,7 +26,7 @@ def test_a_task_tells_what_the_block_does() -> None:
     task = dense_task()
     assert task.is_tunable
     assert task.flops >= 2 * 8 * 16 * 32
-    assert task.moved_bytes == 4 * (8 * 16 + 16 * 32 + 8 * 32)
+    assert task.work.bytes == 4 * (8 * 16 + 16 * 32 + 8 * 32)
     assert task.shapes == ("float32[8, 16]", "float32[16, 32]", "float32[8, 32]")
     assert task.outputs == (2,)
     assert task.space.index(task.space.default) is not None

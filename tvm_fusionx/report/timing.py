@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,9 @@ MILLISECONDS = 1e3
 # Timed runs of one side in a row. Each turn starts with an untimed run, which brings the side's
 # data back into the caches that the others have filled.
 RUNS_A_TURN = 5
+
+# Of the orders that sides run in: every measurement of as many sides has the same.
+SEED = 0
 
 # The other sides' idle threads keep spinning for a while after their last run, ours too; this
 # outlasts it.
@@ -90,11 +94,15 @@ def time_interleaved(
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     failures: dict[str, str] = {}
-    order = list(sides)
+    order, chance = list(sides), random.Random(SEED)
     for turn in range(-(-repeat // RUNS_A_TURN)):
-        # Another side goes first each time: whatever a neighbour leaves behind is shared by all.
-        first = turn % len(order)
-        for name in order[first:] + order[:first]:
+        # Whatever a side leaves behind meets each of the others at some time, and after a turn and
+        # its reverse all have had the same place.
+        if turn % 2:
+            order.reverse()
+        else:
+            chance.shuffle(order)
+        for name in order:
             if name in failures:
                 continue
             runs = min(RUNS_A_TURN, repeat - turn * RUNS_A_TURN)

@@ -17,10 +17,13 @@ import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
+from tvm_fusionx.schedules.host_cpu import host_attributes
 from tvm_fusionx.schedules.integer_dot import DotInstruction, instruction_of
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
 NATIVE_CPU = "native"
+NATIVE = f"-mcpu={NATIVE_CPU}"
+FEATURES = "-mattr="
 
 CPU_KEY = "cpu"
 ARM_KEY = "arm_cpu"
@@ -72,8 +75,8 @@ class Cpu:
 def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
     """Return `target` as TVM understands it, for our templates.
 
-    ``-mcpu=native`` becomes the host CPU's LLVM name, and operators are defined on every CPU as on
-    x86.
+    ``-mcpu=native`` becomes the host CPU's LLVM name without the features that this machine hides,
+    and operators are defined on every CPU as on x86.
 
     Raises
     ------
@@ -84,12 +87,8 @@ def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
         if str(target.attrs.get("mcpu", "")) != NATIVE_CPU:
             return _with_plain_definitions(target)
         target = str(target)
-    words = [
-        f"-mcpu={codegen.llvm_get_system_cpu()}" if word == f"-mcpu={NATIVE_CPU}" else word
-        for word in target.split()
-    ]
     try:
-        return _with_plain_definitions(tvm.target.Target(" ".join(words)))
+        return _with_plain_definitions(tvm.target.Target(_with_host_cpu(target)))
     except (ValueError, tvm.TVMError) as error:
         raise TargetError(
             "target",
@@ -97,6 +96,18 @@ def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
             found=repr(target),
             next_step="Correct it; `tvm.target.Target.list_kinds()` lists the kinds.",
         ) from error
+
+
+def _with_host_cpu(target: str) -> str:
+    """Put this machine's CPU in the place of "native"; the features that are given count last."""
+    words = target.split()
+    if NATIVE not in words:
+        return target
+    cpu, hidden = host_attributes()
+    given = [word for word in words if word.startswith(FEATURES)]
+    features = ",".join([*hidden, *(word.removeprefix(FEATURES) for word in given)])
+    words = [f"-mcpu={cpu}" if word == NATIVE else word for word in words if word not in given]
+    return " ".join([*words, f"{FEATURES}{features}"] if features else words)
 
 
 def _with_plain_definitions(target: tvm.target.Target) -> tvm.target.Target:

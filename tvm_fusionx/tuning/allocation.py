@@ -84,4 +84,4 @@ def shares(progresses: Iterable[Progress]) -> dict[str, float]:
 
 def least_seconds(task: Task, peak: Peak | None) -> float:
     """Return the time that no kernel of a block can go below; 0 where that is unknown."""
-    return 0.0 if peak is None else peak.least_seconds(task.flops, task.moved_bytes)
+    return 0.0 if peak is None else peak.least_seconds(task.work)

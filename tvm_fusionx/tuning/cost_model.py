@@ -53,7 +53,7 @@ class TaskFeatures:
             task.space.default,
             {name: max(knob.choices) for name, knob in task.space.knobs.items()},
             task.flops,
-            task.moved_bytes,
+            task.work.bytes,
         )
 
     @classmethod

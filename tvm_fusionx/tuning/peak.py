@@ -1,7 +1,8 @@
-"""What the device reaches at best: arithmetic from registers, and copying from the caches."""
+"""What the device reaches at best: arithmetic in registers, and copying from the caches."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from tvm_fusionx.measuring.peak_kernels import (
     FLOPS_OF_A_MULTIPLY_ADD,
     SUMS,
     copying,
+    divisions,
     multiply_adds,
 )
 from tvm_fusionx.schedules import describe_cpu
+from tvm_fusionx.schedules.block_work import Work
 from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.tuning.bench import Bench
 
@@ -38,18 +41,28 @@ class Peak:
     bytes_per_second: float
     """Read and written by a copy out of the last cache on all cores."""
 
-    def least_seconds(self, flops: float, moved_bytes: float) -> float:
-        """Return the time that no kernel of so many operations and bytes can go below."""
-        return max(flops / self.flops_per_second, moved_bytes / self.bytes_per_second)
+    divisions_per_second: float = math.inf
+    """Float32 divisions in registers on all cores."""
+
+    def least_seconds(self, work: Work) -> float:
+        """Return the time that no kernel of a block of so much work can go below.
+
+        Another unit divides, and another moves bytes, while the vector units compute.
+        """
+        return max(
+            FLOPS_OF_A_MULTIPLY_ADD * work.instructions / self.flops_per_second,
+            work.divisions / self.divisions_per_second,
+            work.bytes / self.bytes_per_second,
+        )
 
 
 def measure_peak(bench: Bench, folder: Path) -> Peak | None:
-    """Measure the peak of a CPU device; None for other kinds.
+    """Measure the peak of a CPU device with three kernels; None for other kinds.
 
     Raises
     ------
     DeviceError, DeviceLostError
-        The device does not run the two kernels.
+        The device does not run them.
     """
     target = bench.device.tvm_target()
     if not is_cpu(target):
@@ -57,15 +70,19 @@ def measure_peak(bench: Bench, folder: Path) -> Peak | None:
     cpu = describe_cpu(target)
     cores, lanes = cpu.cores, cpu.lanes
     width = SUMS * lanes * cores
-    flops = width * STEPS * FLOPS_OF_A_MULTIPLY_ADD
     moved = 2 * COPIED_FLOATS * FLOAT_BYTES
-    arithmetic = _seconds(
-        bench, folder, "fusionx_arithmetic", multiply_adds(cores, lanes, STEPS), (width,)
+    arithmetic, division = (
+        _seconds(bench, folder, f"fusionx_{kind.__name__}", kind(cores, lanes, STEPS), (width,))
+        for kind in (multiply_adds, divisions)
     )
     copied = (COPIED_FLOATS, COPIED_FLOATS)
     kernel = copying(cores, lanes, COPIED_FLOATS)
     copy_seconds = _seconds(bench, folder, "fusionx_copying", kernel, copied)
-    return Peak(flops / arithmetic, moved / copy_seconds)
+    return Peak(
+        width * STEPS * FLOPS_OF_A_MULTIPLY_ADD / arithmetic,
+        moved / copy_seconds,
+        width * STEPS / division,
+    )
 
 
 def _seconds(bench: Bench, folder: Path, name: str, func: Any, extents: tuple[int, ...]) -> float:

@@ -114,10 +114,14 @@ class TuningReport:
         return result.task.flops / result.seconds / self.peak.flops_per_second
 
     def of_limit(self, result: TaskResult) -> float | None:
-        """Return the part of the device's limit, arithmetic or memory, that a block reaches."""
+        """Return the part of the device's limit that a block reaches.
+
+        The limit counts all its arithmetic, of functions that of their polynomials, its divisions
+        and its bytes; the peak multiply-adds alone.
+        """
         if self.peak is None or not math.isfinite(result.seconds):
             return None
-        return self.peak.least_seconds(result.task.flops, result.task.moved_bytes) / result.seconds
+        return self.peak.least_seconds(result.task.work) / result.seconds
 
     def expected_gains(self) -> list[tuple[TaskResult, float]]:
         """Return the part of the model's time that tuning each block may save, largest first."""
@@ -144,7 +148,8 @@ class TuningReport:
                 f"copying {self.peak.bytes_per_second / GIGA:.1f} GB/s"
             )
         lines.append(
-            f"{'share':>6} {'time':>9} {'GFLOP/s':>8} {'peak':>5} {'trials':>6}  block, result"
+            f"{'share':>6} {'time':>9} {'GFLOP/s':>8} {'peak':>5} {'limit':>5} {'trials':>6}  "
+            "block, result"
         )
         lines += [self._line(result) for result in ordered[:most]]
         if most is not None and len(ordered) > most:
@@ -159,11 +164,9 @@ class TuningReport:
         name = result.task.names[0] if result.task.names else result.task.key
         name = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
         count = f" x{result.task.count}" if result.task.count > 1 else ""
-        speed, part = "-", "-"
+        speed = "-"
         if math.isfinite(result.seconds):
             speed = f"{result.task.flops / result.seconds / GIGA:.1f}"
-            found = self.of_peak(result)
-            part = "-" if found is None else f"{found:.0%}"
         took = format_seconds(result.seconds) if math.isfinite(result.seconds) else "failed"
         if result.is_better and result.comparison is not None:
             said = f"{result.comparison.ratio:.2f}x (spread {result.comparison.spread:.2f})"
@@ -171,7 +174,8 @@ class TuningReport:
         else:
             said = result.reason
         return (
-            f"{self.share(result):>6.1%} {took:>9} {speed:>8} {part:>5} {result.trials:>6}  "
+            f"{self.share(result):>6.1%} {took:>9} {speed:>8} {_part(self.of_peak(result)):>5} "
+            f"{_part(self.of_limit(result)):>5} {result.trials:>6}  "
             f"{name}{count} [{result.task.template}]: {said}"
         )
 
@@ -226,6 +230,10 @@ def _compared(comparison: Comparison) -> dict[str, Any]:
         "verdict": comparison.verdict,
         "rounds": len(comparison.ratios),
     }
+
+
+def _part(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
 
 
 def _finite(value: float) -> float | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import tir
 
@@ -15,6 +14,7 @@ from tvm_fusionx.errors import TargetError
 from tvm_fusionx.fused_build import FusedBuild
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.schedules import Knob, describe_block, describe_processor, template_named
+from tvm_fusionx.schedules.block_work import Work, work_of
 from tvm_fusionx.schedules.template import Knobs
 
 # Templates that are none: TVM's own schedule, or no schedule at all.
@@ -84,10 +84,10 @@ class Task:
     """Names of the blocks of the model that are this one."""
 
     flops: float
-    """Floating-point operations of one run."""
+    """Floating-point operations of one run as TVM counts them, a function as one."""
 
-    moved_bytes: int
-    """Bytes of all parameters, each counted once."""
+    work: Work
+    """What one run takes at least, functions as their polynomials."""
 
     shapes: tuple[str, ...]
     """Parameters as ``float32[1, 64]``, outputs last."""
@@ -149,10 +149,7 @@ def make_task(
         space=Space(knobs_of(func, template, target)),
         names=tuple(names),
         flops=float(tir.analysis.estimate_tir_flops(tvm.IRModule({"main": func}))),
-        moved_bytes=sum(
-            math.prod(shape) * max(1, np.dtype(buffer.dtype).itemsize)
-            for shape, buffer in zip(shapes, buffers, strict=True)
-        ),
+        work=work_of(func),
         shapes=tuple(
             f"{buffer.dtype}{shape}" for shape, buffer in zip(shapes, buffers, strict=True)
         ),

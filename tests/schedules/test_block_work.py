@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tvm import te, tir
 
-from tests.benchmarks.scripts import script
-
-work = script("block_work")
+from tvm_fusionx.lowering import register
+from tvm_fusionx.schedules.block_work import Work, work_of
+from tvm_fusionx.schedules.integer_dot import dot
 
 ROWS, COLUMNS, DEPTH = 6, 10, 8
 FLOAT_BYTES = 4
@@ -19,8 +19,8 @@ def _tensor(*shape: int, name: str = "x", dtype: str = "float32") -> Any:
     return te.placeholder(shape, dtype, name)
 
 
-def _work(*tensors: Any) -> Any:
-    return work.work_of(te.create_prim_func(list(tensors)))
+def _work(*tensors: Any) -> Work:
+    return work_of(te.create_prim_func(list(tensors)))
 
 
 def test_a_product_with_its_epilogue() -> None:
@@ -66,6 +66,28 @@ def test_a_function_counts_as_its_polynomial() -> None:
 def test_a_function_without_a_polynomial_is_one_operation() -> None:
     x = _tensor(ROWS)
     assert _work(x, te.compute((ROWS,), lambda i: te.sin(x[i]))).instructions == ROWS
+
+
+def test_a_dot_product_of_bytes_that_is_added_is_one_instruction() -> None:
+    register()
+    depth, steps = 4, 8
+    x = _tensor(ROWS, steps * depth, dtype="uint8")
+    w = _tensor(COLUMNS, steps, depth, name="w", dtype="int8")
+    step = te.reduce_axis((0, steps), "k")
+    out = te.compute(
+        (ROWS, COLUMNS),
+        lambda i, j: te.sum(
+            dot(
+                [x[i, step * depth + place] for place in range(depth)],
+                [w[j, step, place] for place in range(depth)],
+            ),
+            axis=step,
+        ),
+    )
+    found = _work(x, w, out)
+    assert found.instructions == ROWS * COLUMNS * steps
+    assert found.products == found.flops == 2 * depth * found.instructions
+    assert found.read_bytes == ROWS * steps * depth + COLUMNS * steps * depth
 
 
 def test_a_gather_touches_what_it_reads() -> None:

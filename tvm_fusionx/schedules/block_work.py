@@ -16,6 +16,7 @@ import numpy as np
 from tvm import tir
 
 from tvm_fusionx.schedules.analysis import collect_blocks, loads_of
+from tvm_fusionx.schedules.integer_dot import is_dot_call, sides_of
 from tvm_fusionx.schedules.mathematics import replacement
 from tvm_fusionx.schedules.winograd_expression import STAGE_PRODUCT, STAGES
 
@@ -39,7 +40,8 @@ class Work:
         Additions, multiplications and their like; a multiply-add is two, a division one, and a
         function (exp, tanh, erf) those of its polynomial.
     instructions
-        The same with a multiply-add as one: what a vector unit issues for each lane.
+        The same with a multiply-add as one, and with a dot product of bytes that is added: what a
+        vector unit issues for each lane.
     divisions
         Divisions and square roots, which another unit does.
     products
@@ -150,7 +152,7 @@ def _expression(expr: Any, extents: Mapping[Any, int], stored: Any) -> tuple[Wor
     if not operands:
         return NOTHING, _variables(expr, extents)
     points = math.prod(extents[variable] for variable in depends)
-    if own is MULTIPLY_ADD and any(_is_load_of(operand, stored) for operand in operands):
+    if own.flops > own.instructions and any(_is_load_of(operand, stored) for operand in operands):
         own = replace(own, products=own.flops)
     return total.plus(own, points), depends
 
@@ -163,6 +165,9 @@ def _taken_apart(expr: Any) -> tuple[list[Any], Work]:
     """Return the operands of an expression, and its own work a value."""
     if isinstance(expr, (tir.Add, tir.Sub)):
         for factor, other in ((expr.b, expr.a), (expr.a, expr.b)):
+            if is_dot_call(factor):
+                left, right = sides_of(factor)
+                return [*left, *right, other], replace(MULTIPLY_ADD, flops=2 * len(left))
             if isinstance(factor, tir.Mul):
                 return [factor.a, factor.b, other], MULTIPLY_ADD
     if isinstance(expr, tir.Div):

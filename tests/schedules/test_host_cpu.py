@@ -1,0 +1,87 @@
+"""What a virtual machine hides of its processor is not compiled for."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+import tvm
+from tvm.target import codegen
+
+from tvm_fusionx.schedules import host_cpu
+from tvm_fusionx.schedules.cpu import describe_cpu, resolve_target, target_key
+from tvm_fusionx.schedules.host_cpu import flag_names, host_attributes, host_flags
+
+
+def _on(monkeypatch: pytest.MonkeyPatch, path: Path, *hiding: str) -> None:
+    """Pretend that this machine is a Zen 4 whose processors hide these flags."""
+    every = set(flag_names()["x86_64"].values())
+    lines = [f"flags\t\t: {' '.join(sorted(every - set(hidden.split())))}" for hidden in hiding]
+    path.write_text("model name : x\n" + "\n\n".join(lines) + "\n")
+    monkeypatch.setattr(host_cpu, "CPU_INFO", path)
+    monkeypatch.setattr(host_cpu.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(host_cpu.codegen, "llvm_get_system_cpu", lambda: "znver4")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "lanes", "features"),
+    [
+        (("",), 16, ()),
+        # Those that go with another are not named, nor what the family has not.
+        (("avx512f avx512bw avx512_vnni avx512_fp16",), 8, ("-avx512f",)),
+        (("avx512_vnni gfni",), 16, ("-avx512vnni", "-gfni")),
+        # Of two processors, what either hides.
+        (("gfni", "abm"), 16, ("-gfni", "-lzcnt")),
+    ],
+)
+def test_native_leaves_out_what_the_machine_hides(
+    hidden: tuple[str, ...],
+    lanes: int,
+    features: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    _on(monkeypatch, tmp_path / "cpuinfo", *hidden)
+    target = resolve_target("llvm -mcpu=native -num-cores=1")
+    assert str(target.attrs["mcpu"]) == "znver4"
+    assert tuple(map(str, target.attrs.get("mattr", ()))) == features
+    assert describe_cpu(target).lanes == lanes
+    assert target_key(target) == " ".join(["llvm", "znver4", *features])
+
+
+def test_given_features_count_after_the_hidden_ones(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _on(monkeypatch, tmp_path / "cpuinfo", "avx512f")
+    target = resolve_target("llvm -mattr=+avx512f,-adx -mcpu=native")
+    assert [str(each) for each in target.attrs["mattr"]] == ["-avx512f", "+avx512f", "-adx"]
+    assert describe_cpu(target).lanes == 16
+
+
+@pytest.mark.parametrize("text", [None, "", "model name : x\n"])
+def test_a_machine_that_tells_no_flags_hides_none(
+    text: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(host_cpu, "CPU_INFO", tmp_path / "cpuinfo")
+    if text is not None:
+        (tmp_path / "cpuinfo").write_text(text)
+    assert host_attributes() == (codegen.llvm_get_system_cpu(), ())
+
+
+def test_what_native_compiles_runs_here() -> None:
+    target = resolve_target("llvm -mcpu=native")
+    flags = host_flags()
+    if not flags:
+        pytest.skip("this system does not tell its processors' flags")
+    names = flag_names().get(platform.machine(), {})
+    features = {str(each) for each in codegen.llvm_get_cpu_features(target)}
+    assert {names[each] for each in features if each in names} <= flags
+
+
+def test_llvm_knows_every_feature_of_the_table() -> None:
+    for architecture, names in flag_names().items():
+        triple = f"llvm -mtriple={architecture}-linux-gnu"
+        for feature in names:
+            target = tvm.target.Target(f"{triple} -mattr=+{feature}")
+            assert feature in {str(each) for each in codegen.llvm_get_cpu_features(target)}, feature

@@ -1,0 +1,65 @@
+"""The CPU of this machine as compilers name it, less what it does not let a process use.
+
+LLVM tells a processor by its family. Virtual machines and old kernels hide features that the family
+has: code that uses a hidden one ends the process with an illegal instruction.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import tvm
+from tvm.target import codegen
+
+FLAGS = Path(__file__).resolve().parent / "cpu_flags.json"
+CPU_INFO = Path("/proc/cpuinfo")
+# How Linux begins the line of a processor's flags, on x86 and on Arm.
+FLAG_LINES = ("flags", "Features")
+
+
+def host_attributes() -> tuple[str, tuple[str, ...]]:
+    """Return LLVM's name of this CPU, and the features that are hidden of it, as ``-avx512f``.
+
+    A feature that goes with another which is hidden is not named again. Where the system does not
+    tell flags, as on macOS, none are hidden.
+    """
+    return _attributes(str(codegen.llvm_get_system_cpu()), platform.machine(), host_flags())
+
+
+def host_flags() -> frozenset[str]:
+    """Return the flags that all processors of this machine have; none where none are told."""
+    if not CPU_INFO.is_file():
+        return frozenset()
+    lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    told = [line.partition(":") for line in lines]
+    flags = [set(words.split()) for name, _, words in told if name.strip() in FLAG_LINES]
+    return frozenset(set.intersection(*flags)) if flags else frozenset()
+
+
+@functools.cache
+def flag_names() -> Mapping[str, Mapping[str, str]]:
+    """Return Linux's flag for each of LLVM's features, by architecture."""
+    names: dict[str, dict[str, str]] = json.loads(FLAGS.read_text(encoding="utf-8"))["flags"]
+    return names
+
+
+@functools.lru_cache(maxsize=16)
+def _attributes(cpu: str, machine: str, flags: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+    if not flags:
+        return cpu, ()
+    hidden: list[str] = []
+    held = _features(cpu, hidden)
+    for feature, flag in flag_names().get(machine, {}).items():
+        if feature in held and flag not in flags:
+            hidden.append(f"-{feature}")
+            held = _features(cpu, hidden)
+    return cpu, tuple(hidden)
+
+
+def _features(cpu: str, hidden: list[str]) -> set[str]:
+    words = f"llvm -mcpu={cpu}" + (f" -mattr={','.join(hidden)}" if hidden else "")
+    return {str(each) for each in codegen.llvm_get_cpu_features(tvm.target.Target(words))}
