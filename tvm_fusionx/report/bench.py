@@ -40,7 +40,8 @@ from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.sustained import Sustained, time_sustained
 from tvm_fusionx.report.timing import describe_failure, threads_apart, time_interleaved
-from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules import describe_cpu, resolve_target
+from tvm_fusionx.schedules.cpu import FLOAT32_BITS
 from tvm_fusionx.threads import threads as set_threads
 
 SIDES = (TVM, UNFUSED, *PEERS)
@@ -238,7 +239,10 @@ def bench(
 
 
 def describe_device() -> str:
-    """Return the processor's name and the number of its logical cores."""
+    """Return the processor's name, the number of its logical cores and the width of their vectors.
+
+    A virtual machine may hide wide vectors of a processor that has them.
+    """
     name = platform.processor() or platform.machine()
     description = Path("/proc/cpuinfo")
     if description.exists():
@@ -246,7 +250,8 @@ def describe_device() -> str:
             if line.startswith("model name"):
                 name = line.split(":", 1)[1].strip()
                 break
-    return f"{name}, {os.cpu_count()} logical cores"
+    lanes = describe_cpu(resolve_target(DEFAULT_TARGET)).lanes
+    return f"{name}, {os.cpu_count()} logical cores, {FLOAT32_BITS * lanes}-bit vectors"
 
 
 def _check_sides(vs: Sequence[str]) -> None:
