@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,18 +84,31 @@ def vectorise_loop(sch: Any, loop: Any, lanes: int) -> Any | None:
 
 
 def vectorise_reduction(
-    sch: Any, block: Any, spatial: list[Any], reduced: list[Any], lanes: int, late: Late
+    sch: Any,
+    block: Any,
+    spatial: list[Any],
+    reduced: list[Any],
+    lanes: int,
+    late: Late,
+    chains: int = 1,
 ) -> None:
-    """Accumulate along the innermost spatial loop of a reduction, one vector at a time."""
+    """Accumulate along the innermost spatial loop of a reduction, one vector at a time.
+
+    Where the others are no more than `chains` rows together, a vector of each side by side.
+    """
     wide = [loop for loop in spatial if extent(sch, loop) > 1]
     if wide and (
         extent(sch, wide[-1]) >= lanes
         or (extent(sch, wide[-1]) >= NARROWEST_VECTOR and _keeps_neighbours_apart(sch, block))
     ):
-        inner = wide[-1]
+        *beside, inner = wide
+        if extent(sch, inner) > lanes or math.prod(extent(sch, each) for each in beside) > chains:
+            beside = []
         if extent(sch, inner) > lanes:
             _, inner = sch.split(inner, [None, lanes])
-        sch.reorder(*reduced, inner)
+        sch.reorder(*reduced, *beside, inner)
+        for loop in beside:
+            sch.unroll(loop)
         sch.vectorize(inner)
         late.append(lambda: _decompose(sch, block, reduced[0], vectorise=True))
     elif reduced:

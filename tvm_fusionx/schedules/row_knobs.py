@@ -24,6 +24,9 @@ Sums of 2 or 4 vectors at once are as many chains of additions, which hide each 
 VECTORS_KNOB = "vectors"
 """Vectors side by side where neighbours in memory are rows of their own."""
 
+CHAINS_KNOB = "chains"
+"""Rows at most that are summed side by side where a row's sums are one vector."""
+
 RECOMPUTE_KNOB = "recompute"
 """1: exponentials and their like are computed for each reader; 0: once, and kept for the row.
 
@@ -41,6 +44,9 @@ LANE_FACTORS = (0.5, 1, 2, 4)
 VECTORS_ACROSS_ROWS = 2
 VECTOR_CHOICES = (1, 2, 4)
 
+ROWS_TOGETHER = 8
+CHAIN_CHOICES = (1, 2, 4, 8, 16)
+
 # Every nest is shared, the usual ones, none.
 EVERY_NEST = 1
 NO_NEST = 1 << 30
@@ -56,6 +62,9 @@ class RowChoices:
 
     parallel_work: int = MIN_PARALLEL_WORK
     """See `PARALLEL_WORK_KNOB`."""
+
+    chains: int = ROWS_TOGETHER
+    """See `CHAINS_KNOB`."""
 
 
 USUAL = RowChoices()
@@ -81,6 +90,7 @@ def knobs_of_rows(info: BlockInfo, cpu: Cpu) -> Knobs:
     found = knobs_of_elements(info, cpu)
     if info.reductions:
         found[VECTORS_KNOB] = Knob(VECTORS_ACROSS_ROWS, VECTOR_CHOICES)
+        found[CHAINS_KNOB] = Knob(ROWS_TOGETHER, CHAIN_CHOICES)
     return found
 
 
@@ -92,13 +102,14 @@ def chosen(info: BlockInfo, values: Mapping[str, int]) -> tuple[BlockInfo, RowCh
     UnschedulableError
         A value is none that a loop can have.
     """
-    for name in (LANES_KNOB, VECTORS_KNOB, PARALLEL_WORK_KNOB):
+    for name in (LANES_KNOB, VECTORS_KNOB, CHAINS_KNOB, PARALLEL_WORK_KNOB):
         value = values.get(name, 1)
         if value < 1 or (name != PARALLEL_WORK_KNOB and value & (value - 1)):
             raise UnschedulableError(f"{name}: expected a power of two; found {value}")
     choices = RowChoices(
         values.get(VECTORS_KNOB, VECTORS_ACROSS_ROWS),
         values.get(PARALLEL_WORK_KNOB, MIN_PARALLEL_WORK),
+        values.get(CHAINS_KNOB, ROWS_TOGETHER),
     )
     cpu = replace(info.cpu, lanes=values.get(LANES_KNOB, info.cpu.lanes))
     return replace(info, processor=cpu), choices

@@ -16,6 +16,7 @@ from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.last_vector import move_last_vectors
 from tvm_fusionx.schedules.nest import (
+    MIN_FILLED_SHARE,
     NARROWEST_VECTOR,
     Late,
     extent,
@@ -29,6 +30,7 @@ from tvm_fusionx.schedules.nest import (
 )
 from tvm_fusionx.schedules.outputs import lend_outputs, return_outputs
 from tvm_fusionx.schedules.parallelism import should_parallelise
+from tvm_fusionx.schedules.row_chains import rows_together
 from tvm_fusionx.schedules.row_knobs import (
     RECOMPUTE_KNOB,
     USUAL,
@@ -89,6 +91,9 @@ class Rows:
     lane: Any | None
     """The vector loop, when the contiguous axis is a row axis."""
 
+    together: Any | None = None
+    """The loop over rows that are summed side by side, just outside the vector loop."""
+
 
 def schedule_rows(
     sch: Any,
@@ -136,6 +141,8 @@ def _schedule_nest(
     if members and not rows.rows:
         raise MustBeAloneError(members[0])
     count = math.prod(extent(sch, loop) for loop in rows.rows)
+    if count < cpu.cores:
+        _refuse_to_keep_cores_idle(info, reductions, choices)
     depth = 0
     if rows.rows:
         depth = len(sch.get_loops(block)[: len(rows.rows)])
@@ -150,10 +157,10 @@ def _schedule_nest(
         fused = sch.fuse(*rows.rows) if len(rows.rows) > 1 else at
         depth = 1
         stages = [stage, *(info.stages[name] for name in members)]
-        if should_parallelise(stages, cpu.cores, choices.parallel_work):
+        if count > 1 and should_parallelise(stages, cpu.cores, choices.parallel_work):
             sch.parallel(fused)
     for name in members:
-        schedule_member(sch, sch.get_block(name), cpu, late)
+        schedule_member(sch, sch.get_block(name), cpu, late, choices.chains)
     _schedule_leader(sch, block, rows, cpu, late, depth)
 
 
@@ -165,11 +172,21 @@ def refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None
         raise MustBeAloneError(stage.name)
 
 
-def schedule_member(sch: Any, block: Any, cpu: Cpu, late: Late) -> None:
+def _refuse_to_keep_cores_idle(info: BlockInfo, reductions: list[str], choices: RowChoices) -> None:
+    """Raise for a reduction in a nest of fewer rows than cores that could share more of its own."""
+    cpu = info.cpu
+    for name in reductions:
+        stage = info.stages[name]
+        has_rows = math.prod(stage.spatial) >= cpu.cores * cpu.lanes
+        if has_rows and should_parallelise([stage], cpu.cores, choices.parallel_work):
+            raise MustBeAloneError(name)
+
+
+def schedule_member(sch: Any, block: Any, cpu: Cpu, late: Late, chains: int = USUAL.chains) -> None:
     """Vectorise a stage that was just computed at a row."""
     spatial, reduced = own_loops(sch, block)
     if reduced:
-        vectorise_reduction(sch, block, spatial, reduced, cpu.lanes, late)
+        vectorise_reduction(sch, block, spatial, reduced, cpu.lanes, late, chains)
     else:
         vectorise_spatial(sch, spatial, cpu.lanes)
 
@@ -177,12 +194,14 @@ def schedule_member(sch: Any, block: Any, cpu: Cpu, late: Late) -> None:
 def _schedule_leader(sch: Any, block: Any, rows: Rows, cpu: Cpu, late: Late, depth: int) -> None:
     reduced = sch.get_loops(block)[depth + len(rows.columns) :]
     if rows.lane is not None:
-        reduced = reduced[:-1]
+        reduced = reduced[: -1 if rows.together is None else -2]
         inner = rows.lane
-        if extent(sch, inner) > cpu.lanes:
+        if extent(sch, inner) > cpu.lanes and not extent(sch, inner) % cpu.lanes:
             outer, inner = sch.split(inner, [None, cpu.lanes])
             sch.unroll(outer)
         sch.vectorize(inner)
+        if rows.together is not None:
+            sch.unroll(rows.together)
         if reduced:
             late.append(lambda: _decompose_with_lane(sch, block, reduced[0], cpu.lanes))
     elif reduced:
@@ -194,7 +213,7 @@ def _schedule_leader(sch: Any, block: Any, rows: Rows, cpu: Cpu, late: Late, dep
 def _decompose_with_lane(sch: Any, block: Any, loop: Any, lanes: int) -> None:
     init = sch.decompose_reduction(block, loop)
     last = sch.get_loops(init)[-1]
-    if extent(sch, last) <= lanes:
+    if extent(sch, last) <= lanes or extent(sch, last) % lanes:
         sch.vectorize(last)
 
 
@@ -240,15 +259,42 @@ def _split_rows(
         and _is_contiguous(stage, info, wide[-1][0].var)
     ):
         last = wide[-1][1]
-        width = min(cpu.lanes, wide[-1][0].extent)
-        if wide[-1][0].extent % (choices.vectors * cpu.lanes) == 0:
-            width *= choices.vectors
+        width = _width(wide[-1][0].extent, cpu.lanes, choices.vectors)
         outer, lane = sch.split(last, [None, width])
         row_loops = [outer if loop is last else loop for loop in row_loops]
-        sch.reorder(*row_loops, *columns, *reduced, lane)
-    else:
-        sch.reorder(*row_loops, *columns, *reduced)
+        together = None
+        if width <= cpu.lanes:
+            summed = [stage, *(info.stages[name] for name in reductions)]
+            row_loops, together = _side_by_side(sch, summed, row_loops, cpu, choices)
+        inner = [lane] if together is None else [together, lane]
+        sch.reorder(*row_loops, *columns, *reduced, *inner)
+        return Rows(row_loops, columns, lane, together)
+    sch.reorder(*row_loops, *columns, *reduced)
     return Rows(row_loops, columns, lane)
+
+
+def _width(elements: int, lanes: int, vectors: int) -> int:
+    """Return the neighbours that are summed together, of which each is a row of its own."""
+    if elements % (vectors * lanes) == 0:
+        return vectors * lanes
+    # A vector and a part of one, where neither leaves a rest.
+    return elements if elements <= MIN_FILLED_SHARE * lanes else lanes
+
+
+def _side_by_side(
+    sch: Any, stages: list[Stage], loops: list[Any], cpu: Cpu, choices: RowChoices
+) -> tuple[list[Any], Any | None]:
+    """Split the innermost of the rows' loops; return them, and the loop over those side by side."""
+    wide = [loop for loop in loops if extent(sch, loop) > 1]
+    if not wide:
+        return loops, None
+    others = math.prod(extent(sch, loop) for loop in wide[:-1])
+    is_shared = should_parallelise(stages, cpu.cores, choices.parallel_work) and others < cpu.cores
+    number = rows_together(extent(sch, wide[-1]), cpu.cores if is_shared else 1, choices.chains)
+    if number == 1:
+        return loops, None
+    outer, inner = sch.split(wide[-1], [None, number])
+    return [outer if loop is wide[-1] else loop for loop in loops], inner
 
 
 def _is_contiguous(stage: Stage, info: BlockInfo, var: Any) -> bool:
