@@ -13,9 +13,11 @@ VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
 VECTORS_WITH_MANY_REGISTERS = (2, 4, 3, 1)
 FEW_REGISTERS = 16
 
-# With fewer rows than this, more columns at once hide the latency of the accumulation.
+# With fewer rows than this, more columns at once hide the latency of the accumulation: four sums
+# take weights as fast as the second-level cache gives them. Eight vectors a row were slower.
 FEW_ROWS = 4
-VECTORS_WITH_FEW_ROWS = (4, 3, 2, 1)
+VECTORS_WITH_FEW_ROWS = (4, 5, 6, 3, 2, 1)
+SUMS_TO_STREAM = 4
 
 # Rows beyond which a taller tile no longer helps: each loaded weight is then used 8 times.
 MAX_ROWS = 8
@@ -33,7 +35,7 @@ class RegisterTile:
 
 
 def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS) -> int:
-    """Return the vectors of a column panel for a matrix of `columns`, the least padding first."""
+    """Return the vectors of a column panel for a matrix of `columns`, the least work first."""
     if rows < FEW_ROWS:
         choices: tuple[int, ...] = VECTORS_WITH_FEW_ROWS
     elif cpu.registers <= FEW_REGISTERS:
@@ -41,10 +43,12 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS) -> int:
     else:
         choices = VECTORS_WITH_MANY_REGISTERS
 
-    def padding(vectors: int) -> int:
-        return -columns % (vectors * cpu.lanes)
+    def cost(vectors: int) -> float:
+        padded = columns + -columns % (vectors * cpu.lanes)
+        waiting = SUMS_TO_STREAM / (rows * vectors) if rows < FEW_ROWS else 1.0
+        return padded * max(1.0, waiting)
 
-    return min(choices, key=lambda vectors: (padding(vectors), choices.index(vectors)))
+    return min(choices, key=lambda vectors: (cost(vectors), choices.index(vectors)))
 
 
 def panel_width(columns: int, rows: int, cpu: Cpu) -> int:
