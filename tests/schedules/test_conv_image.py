@@ -22,6 +22,7 @@ from tvm_fusionx.schedules.conv_image import (
     find_image_window,
     image_tiles,
 )
+from tvm_fusionx.schedules.conv_tiling import SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.cpu import Cpu
 
 ONE = {"blocks": (1, 8)}
@@ -78,6 +79,20 @@ def test_sums_weights_and_inputs_fit_the_registers(case: str, cpu: Cpu) -> None:
     for chunks, columns in image_tiles(found.window, cpu):
         assert found.window.chunks % chunks == 0
         assert (chunks, columns) == (1, 1) or chunks * columns + chunks < cpu.registers
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (7, 2)])
+def test_few_registers_hold_enough_sums_and_read_inputs_again(kernel: int, stride: int) -> None:
+    pad = (kernel // 2,) * 4
+    body = dense(
+        3, (224, 224), 64, (kernel, kernel), strides=(stride, stride), padding=pad, blocks=(1, 8)
+    )
+    found = find_image_window(describe(body, AVX2))
+    assert isinstance(found, ImageWindow)
+    chunks, columns = image_tiles(found.window, AVX2)[0]
+    assert chunks * columns >= SUMS_TO_HIDE_LATENCY
+    # Sums, weights, an input, and what LLVM needs: one more and sums are spilled.
+    assert chunks * columns + chunks + 2 < AVX2.registers
 
 
 def test_patches_that_share_no_input_are_computed_several_at_once() -> None:

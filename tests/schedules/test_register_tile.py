@@ -30,6 +30,22 @@ def test_a_prime_number_of_rows_wastes_little() -> None:
     assert -127 % rows <= 1
 
 
+@pytest.mark.parametrize(
+    ("columns", "rows", "width"),
+    [
+        # 125 panels of one vector each would add to one sum at a time.
+        (1000, 1, 40),
+        (1024, 1, 32),
+        (768, 2, 32),
+        # Two tiles would read the weights twice.
+        (1000, 3, 24),
+        (8, 1, 32),
+    ],
+)
+def test_few_rows_take_panels_of_several_sums(columns: int, rows: int, width: int) -> None:
+    assert panel_width(columns, rows, AVX2) == width
+
+
 @pytest.mark.parametrize(("columns", "width"), [(384, 24), (64, 16), (1000, 24), (16, 16)])
 def test_panels_pad_as_little_as_possible(columns: int, width: int) -> None:
     found = panel_width(columns, 128, AVX2)

@@ -18,6 +18,7 @@ from tvm_fusionx.schedules import schedule
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.row_knobs import (
+    CHAINS_KNOB,
     EVERY_NEST,
     LANES_KNOB,
     NO_NEST,
@@ -40,11 +41,13 @@ BLOCKS = {
     "elementwise": relay.nn.relu(var("x", 4, 48) + var("y", 48)),
     "argmax": relay.argmax(x, axis=1),
     "two results": relay.Tuple([relay.exp(x), relay.sum(x, axis=0)]),
+    "means of channels": relay.nn.global_avg_pool2d(var("x", 2, 6, 3, 5, 16), layout="NCHW16c"),
     "reduced flattened": relay.reshape(layer_norm(var("x", 6, 48), 48), (288,)),
 }
 CHOICES = {
     LANES_KNOB: (4, 8, 16),
     VECTORS_KNOB: (1, 4),
+    CHAINS_KNOB: (1, 16),
     RECOMPUTE_KNOB: (1,),
     PARALLEL_WORK_KNOB: (EVERY_NEST, NO_NEST),
 }
@@ -116,10 +119,11 @@ def test_large_blocks_may_stay_on_one_core() -> None:
 
 
 def test_knobs_are_offered_where_they_can_make_a_difference() -> None:
-    everything = {LANES_KNOB, VECTORS_KNOB, RECOMPUTE_KNOB, PARALLEL_WORK_KNOB}
+    sums = {VECTORS_KNOB, CHAINS_KNOB}
+    everything = {LANES_KNOB, RECOMPUTE_KNOB, PARALLEL_WORK_KNOB} | sums
     softmax = describe(BLOCKS["softmax"], AVX512)
     assert set(ROWS.knobs(softmax, AVX512)) == everything
-    assert set(DEFAULT.knobs(softmax, AVX512)) == everything - {VECTORS_KNOB}
+    assert set(DEFAULT.knobs(softmax, AVX512)) == everything - sums
     plain = describe(BLOCKS["elementwise"], AVX512)
     one_core = Cpu(lanes=4, registers=32, cores=1)
     assert set(ROWS.knobs(plain, AVX512)) == {LANES_KNOB, PARALLEL_WORK_KNOB}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from tvm import relay
+import tvm
+from tvm import relay, tir
+from tvm.target import Target
 
 from tests.relay_modules import REASSOCIATING, TARGET, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import as_block, assert_scheduled
+from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, unscheduled
 from tests.schedules.matrix_blocks import layer_norm
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.plain_tvm import run_once
-from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.cpu import Cpu
 
 x = var("x", 13, 37)
 image = var("x", 2, 19, 5, 7)
@@ -34,8 +39,11 @@ def _rms_norm() -> relay.Expr:
     return data * relay.rsqrt(mean + relay.const(1e-6)) * var("gamma", 40)
 
 
-def _gate(chunks: int, lanes: int, inner: int, inner_lanes: int) -> relay.Expr:
-    mean = relay.nn.global_avg_pool2d(var("x", 1, chunks, 5, 7, lanes), layout=f"NCHW{lanes}c")
+def _gate(
+    chunks: int, lanes: int, inner: int, inner_lanes: int, size: tuple[int, int] = (5, 7)
+) -> relay.Expr:
+    data = var("x", 1, chunks, *size, lanes)
+    mean = relay.nn.global_avg_pool2d(data, layout=f"NCHW{lanes}c")
     for position, (to, width, of, was) in enumerate(
         [(inner, inner_lanes, chunks, lanes), (chunks, lanes, inner, inner_lanes)]
     ):
@@ -51,6 +59,44 @@ def _gate(chunks: int, lanes: int, inner: int, inner_lanes: int) -> relay.Expr:
         )
         mean = relay.nn.relu(product)
     return mean
+
+
+def _loops(body: relay.Expr, cpu: Cpu) -> dict[str, list[Any]]:
+    """Return the loops around each stage of a block scheduled for `cpu`, outermost first."""
+    target = f"llvm -mcpu=x86-64-v3 -num-cores={cpu.cores}"
+    sch = tir.Schedule(tvm.IRModule({"main": schedule(unscheduled(body), Target(target)).func}))
+    return {
+        sch.get(block).name_hint: [sch.get(loop) for loop in sch.get_loops(block)]
+        for block in sch.get_child_blocks(sch.get_block("root"))
+    }
+
+
+def _kinds(loops: list[Any]) -> list[tuple[str, int]]:
+    names = {tir.ForKind.PARALLEL: "parallel", tir.ForKind.UNROLLED: "unrolled"}
+    return [
+        (names[loop.kind], int(loop.extent))
+        for loop in loops
+        if loop.kind in names and int(loop.extent) > 1
+    ]
+
+
+def test_rows_that_are_added_up_side_by_side_hide_the_latency_of_an_addition() -> None:
+    loops = _loops(_gate(144, 8, 6, 8, size=(7, 7)), AVX2)
+    assert _kinds(loops["adaptive_pool_sum_update"]) == [("parallel", 24), ("unrolled", 6)]
+    vector = loops["adaptive_pool_sum_update"][-1]
+    assert (vector.kind, int(vector.extent)) == (tir.ForKind.VECTORIZED, AVX2.lanes)
+
+
+def test_a_pool_whose_reader_has_one_row_shares_its_own_rows() -> None:
+    loops = _loops(_gate(18, 8, 1, 6, size=(56, 56)), AVX2)
+    assert _kinds(loops["adaptive_pool_sum_update"])[0][0] == "parallel"
+    # Its reader has one row: waking the other cores would take longer.
+    assert _kinds(loops["conv2d_NCHWc_update"]) == []
+
+
+def test_a_small_pool_stays_with_its_reader() -> None:
+    loops = _loops(_gate(4, 8, 1, 6), AVX2)
+    assert all(kind != "parallel" for each in loops.values() for kind, _ in _kinds(each))
 
 
 BLOCKS = {
@@ -70,6 +116,8 @@ BLOCKS = {
     "sum of everything": relay.sum(relay.exp(x)),
     "sums of narrow rows": relay.mean(var("x", 3, 6, 7, 6), axis=(1, 2)),
     "squeeze and excite, chunks of 5 and 6": _gate(4, 6, 2, 5),
+    "squeeze and excite, a large pool": _gate(6, 8, 1, 6, size=(30, 31)),
+    "squeeze and excite, a pool of one chunk": _gate(1, 12, 6, 8, size=(40, 40)),
     "max over middle axes": relay.max(image, axis=(1, 2)),
     "product": relay.prod(var("x", 4, 40), axis=1),
     "global average": relay.mean(image, axis=(2, 3)),

@@ -9,6 +9,7 @@ columns, written out; then what follows on the registers.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.conv_tiling import (
     MAX_TILE_CHUNKS,
+    SPARE_REGISTERS,
     SUMS_TO_HIDE_LATENCY,
     TASK_CYCLES,
     divisors,
@@ -98,20 +100,32 @@ def _why_not(info: BlockInfo) -> str | None:
 
 
 def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
-    """Return (chunks, columns) of tiles whose sums, weights and inputs fit the registers."""
-    tiles = [
-        (chunks, columns)
-        for chunks in divisors(window.chunks)
-        if chunks <= MAX_TILE_CHUNKS
-        for columns in range(1, window.columns + 1)
-        if chunks * columns + chunks + inputs_held(window, columns) < cpu.registers
-    ]
+    """Return (chunks, columns) of tiles that the registers hold, the best first.
+
+    With sums and weights they hold all inputs that taps share. Where so few sums are left that they
+    wait for one another, as in the 16 registers of AVX2, inputs are read again for each tap.
+    """
+
+    def fitting(held: Callable[[int], int]) -> list[tuple[int, int]]:
+        return [
+            (chunks, columns)
+            for chunks in divisors(window.chunks)
+            if chunks <= MAX_TILE_CHUNKS
+            for columns in range(1, window.columns + 1)
+            if chunks * columns + chunks + held(columns) < cpu.registers
+        ]
+
+    tiles = fitting(lambda columns: inputs_held(window, columns))
+    is_shared = any(chunks * columns >= SUMS_TO_HIDE_LATENCY for chunks, columns in tiles)
+    if not is_shared:
+        tiles = fitting(lambda columns: SPARE_REGISTERS)
 
     def cost(tile: tuple[int, int]) -> float:
         chunks, columns = tile
         waste = math.ceil(window.columns / columns) * columns / window.columns
         latency = max(1.0, SUMS_TO_HIDE_LATENCY / (chunks * columns))
-        read = chunks * window.kernel[1] + window.columns_read(columns)
+        inputs = window.columns_read(columns) if is_shared else columns * window.kernel[1]
+        read = chunks * window.kernel[1] + inputs
         return waste * latency * (1 + read / (chunks * columns * window.kernel[1]))
 
     return sorted(tiles, key=cost) or [(1, 1)]

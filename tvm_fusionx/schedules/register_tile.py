@@ -45,8 +45,10 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS) -> int:
 
     def cost(vectors: int) -> float:
         padded = columns + -columns % (vectors * cpu.lanes)
-        waiting = SUMS_TO_STREAM / (rows * vectors) if rows < FEW_ROWS else 1.0
-        return padded * max(1.0, waiting)
+        if rows >= FEW_ROWS:
+            return padded
+        passes = math.ceil(rows / max_rows(vectors, cpu))
+        return padded * passes * max(1.0, SUMS_TO_STREAM / (rows * vectors))
 
     return min(choices, key=lambda vectors: (cost(vectors), choices.index(vectors)))
 
