@@ -19,7 +19,7 @@ def test_a_cpu_has_rates(tmp_path: Path) -> None:
     assert found is not None
     assert found.flops_per_second > 1e8
     assert found.bytes_per_second > 1e7
-    assert 1e7 < found.divisions_per_second < found.flops_per_second
+    assert found.divisions_per_second > 1e7
 
 
 def test_other_kinds_have_none(tmp_path: Path) -> None:

@@ -20,13 +20,22 @@ from tvm_fusionx.schedules.root_block import nests_of, with_root
 # A row must hold this many lane groups for the final combination of the lanes to pay.
 MIN_GROUPS = 2
 
+# From so many lane groups on a row keeps several vectors of partial results, where it may: they
+# hide the latency of an addition and add up more exactly, for a longer combination at the end.
+LONG_ROW_GROUPS = 32
+
 PARTIAL_SUFFIX = "_lanes"
 
 _COMBINERS = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
 
-def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozenset()) -> Any:
-    """Return `func` with long contiguous reductions split into `lanes`, but the stages `keep`."""
+def split_lane_reductions(
+    func: Any, lanes: int, keep: frozenset[str] = frozenset(), vectors: int = 1
+) -> Any:
+    """Return `func` with long contiguous reductions split into `lanes`, but the stages `keep`.
+
+    Rows of at least `LONG_ROW_GROUPS` are split into `vectors` times as many.
+    """
     chosen = {}
     for block in collect_blocks(func):
         stage = describe_stage(block)
@@ -40,7 +49,8 @@ def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozense
     for statement in nests_of(func):
         name = _block_name(statement)
         if name in chosen:
-            partial, final, buffer = _split(chosen[name], lanes)
+            is_long = math.prod(chosen[name].reduced) >= LONG_ROW_GROUPS * lanes
+            partial, final, buffer = _split(chosen[name], lanes * (vectors if is_long else 1))
             buffers.append(buffer)
             rewritten += [partial, final]
         else:

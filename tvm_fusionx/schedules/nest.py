@@ -102,10 +102,11 @@ def vectorise_reduction(
         or (extent(sch, wide[-1]) >= NARROWEST_VECTOR and _keeps_neighbours_apart(sch, block))
     ):
         *beside, inner = wide
-        if extent(sch, inner) > lanes or math.prod(extent(sch, each) for each in beside) > chains:
-            beside = []
         if extent(sch, inner) > lanes:
-            _, inner = sch.split(inner, [None, lanes])
+            vectors, inner = sch.split(inner, [None, lanes])
+            beside.append(vectors)
+        if math.prod(extent(sch, each) for each in beside) > chains:
+            beside = []
         sch.reorder(*reduced, *beside, inner)
         for loop in beside:
             sch.unroll(loop)

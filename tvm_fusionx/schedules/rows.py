@@ -40,6 +40,9 @@ from tvm_fusionx.schedules.row_knobs import (
 )
 from tvm_fusionx.schedules.template import KnobValues, Template, UnschedulableError
 
+# Partial sums of a long row: those of one vector of AVX-512, on any processor.
+MANY_LANES = 16
+
 # A stage computed at a row may cover at most this multiple of its share of points: beyond, rows
 # overlap and the stage is cheaper on its own.
 MAX_RECOMPUTATION = 1.5
@@ -52,7 +55,10 @@ def _why_not(info: BlockInfo) -> str | None:
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     info, choices = chosen(info, values)
     info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
-    func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
+    lanes = info.cpu.lanes
+    func = split_lane_reductions(
+        lend_outputs(sch.mod["main"], info), lanes, vectors=max(1, MANY_LANES // lanes)
+    )
     return move_last_vectors(return_outputs(schedule_stages(func, info, choices)))
 
 
