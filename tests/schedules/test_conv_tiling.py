@@ -19,6 +19,8 @@ from tvm_fusionx.schedules.conv_tiling import (
 )
 from tvm_fusionx.schedules.cpu import Cpu
 
+NEON = Cpu(lanes=4, registers=32, cores=2)
+
 
 def _window(channels: int, size: int, outputs: int, kernel: int = 3) -> Window:
     pad = (kernel // 2,) * 4
@@ -38,6 +40,21 @@ def test_every_tile_leaves_room_for_weights_and_input(cpu: Cpu) -> None:
     assert tiles
     for tile in tiles:
         assert tile.sums + tile.chunks + SPARE_REGISTERS <= cpu.registers + 1
+
+
+@pytest.mark.parametrize(
+    ("channels", "cpu", "held"), [(8, AVX2, 16), (12, AVX2, 8), (12, AVX512, 32), (8, NEON, 16)]
+)
+def test_a_chunk_wider_than_a_vector_takes_several_registers(
+    channels: int, cpu: Cpu, held: int
+) -> None:
+    body = dense(48, (80, 80), channels, (1, 1), blocks=(8, channels))
+    window = find_window(describe(body, cpu))
+    assert isinstance(window, Window)
+    assert window.registers(cpu) == held
+    tiles = register_tiles(window, cpu)
+    vectors = cpu.registers // held
+    assert all((tile.sums + tile.chunks) * vectors < cpu.registers for tile in tiles)
 
 
 def test_the_tile_divides_common_widths() -> None:

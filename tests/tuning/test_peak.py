@@ -41,5 +41,12 @@ def test_the_limit_is_the_slowest_of_arithmetic_divisions_and_memory(
     assert Peak(100.0, 10.0, 20.0).least_seconds(work) == pytest.approx(seconds)
 
 
+def test_a_kernel_beyond_the_peak_raises_it() -> None:
+    work = Work(instructions=50, divisions=60, read_bytes=600, written_bytes=400)
+    peak = Peak(100.0, 10.0, 20.0)
+    assert peak.raised_by(work, 1.0) == peak
+    assert peak.raised_by(work, 0.5) == Peak(200.0, 10.0, 20.0)
+
+
 def test_without_a_rate_of_divisions_they_take_no_time() -> None:
     assert Peak(100.0, 10.0).least_seconds(Work(instructions=50, divisions=10**9)) == 1.0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,21 @@ def test_shares_peaks_and_times() -> None:
     assert REPORT.of_peak(WINNER) == pytest.approx(0.5)
     assert REPORT.of_limit(LOSER) == pytest.approx(0.25)
     assert REPORT.of_peak(BROKEN) is None
+
+
+def test_all_blocks_together_reach_a_part_of_the_limit() -> None:
+    # The winner takes 3 x 1 ms at half of the limit, the loser 2 ms at a quarter.
+    assert REPORT.all_of_limit == pytest.approx((3 * 0.5 + 2 * 0.25) / 5)
+    assert "all blocks together reach 40% of the limit" in REPORT.text()
+    unknown = replace(REPORT, peak=None)
+    assert unknown.all_of_limit is None
+    assert "of the limit" not in unknown.text()
+
+
+def test_a_block_beyond_the_limit_makes_up_for_no_other() -> None:
+    fast = replace(REPORT, tasks=(LOSER,), peak=Peak(1e8, 1e10))
+    assert fast.of_limit(LOSER) > 1
+    assert fast.all_of_limit == 1.0
 
 
 def test_the_text_names_the_heaviest_first_and_every_reason() -> None:

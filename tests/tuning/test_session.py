@@ -25,6 +25,7 @@ from tests.tuning.small_tasks import (
 from tvm_fusionx.errors import DeviceLostError, TuningError
 from tvm_fusionx.tuning.build_candidates import INVALID
 from tvm_fusionx.tuning.journal import DEVICE_LOST, Journal
+from tvm_fusionx.tuning.peak import Peak
 from tvm_fusionx.tuning.session import Session
 from tvm_fusionx.tuning.settings import Settings
 from tvm_fusionx.tuning.task import choice_key
@@ -63,6 +64,17 @@ def _run(session: Session) -> Session:
     session.search()
     session.journal.close()
     return session
+
+
+def test_a_peak_that_a_default_exceeds_is_raised_for_all_blocks(tmp_path: Path) -> None:
+    # Measured while something else ran, it would leave no block anything to gain.
+    session = _session(tmp_path, peak=Peak(1e3, 1e12), tasks=[made_up_task("a"), made_up_task("b")])
+    session.time_defaults()
+    session.journal.close()
+    assert session.peak is not None
+    assert session.peak.flops_per_second > 1e3
+    for progress in session.progresses.values():
+        assert progress.least_seconds == pytest.approx(progress.default_seconds)
 
 
 def test_a_session_spends_its_trials_and_finds_the_best(tmp_path: Path) -> None:

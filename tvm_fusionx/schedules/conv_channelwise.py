@@ -39,7 +39,7 @@ def channelwise_knobs(info: BlockInfo, window: Window, cpu: Cpu) -> Knobs:
         columns = depthwise_columns(window, cpu)[0]
         most = max(depthwise_columns(window, cpu))
     else:
-        most = max(1, cpu.registers // REGISTERS_A_SUM)
+        most = max(1, window.registers(cpu) // REGISTERS_A_SUM)
         columns = min(range(1, most + 1), key=lambda each: (_waste(window.columns, each), -each))
     wanted = min(MAX_TILE_CHUNKS, max(1, SUMS_TO_HIDE_LATENCY // columns))
     chunks = max(each for each in divisors(window.chunks) if each <= wanted)

@@ -112,7 +112,7 @@ def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
             for chunks in divisors(window.chunks)
             if chunks <= MAX_TILE_CHUNKS
             for columns in range(1, window.columns + 1)
-            if chunks * columns + chunks + held(columns) < cpu.registers
+            if chunks * columns + chunks + held(columns) < window.registers(cpu)
         ]
 
     tiles = fitting(lambda columns: inputs_held(window, columns))

@@ -14,6 +14,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage, loads_of
+from tvm_fusionx.schedules.cpu import Cpu
 
 # Axes of every NCHWc tensor: batch, channel chunk, row, column, channel within the chunk.
 BLOCKED_AXES = 5
@@ -65,6 +66,10 @@ class Window:
         """Channels of one output chunk."""
         return self.out_shape[4]
 
+    def registers(self, cpu: Cpu) -> int:
+        """Return how many chunks the registers hold: one of 12 channels takes two of 8 lanes."""
+        return chunks_held(self.lanes, cpu)
+
     @property
     def batch(self) -> int:
         """Images."""
@@ -82,6 +87,11 @@ class Window:
     def columns_read(self, columns: int) -> int:
         """Return the input columns under `columns` consecutive output columns."""
         return (columns - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
+
+
+def chunks_held(channels: int, cpu: Cpu) -> int:
+    """Return how many chunks of so many channels the registers hold."""
+    return cpu.registers // math.ceil(channels / cpu.lanes)
 
 
 def find_window(info: BlockInfo) -> Window | str:

@@ -64,12 +64,13 @@ def divisors(number: int) -> list[int]:
 
 def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
     """Return the register tiles that fit `cpu`, the best first."""
+    registers = window.registers(cpu)
     tiles = [
         RegisterTile(chunks, columns)
         for chunks in divisors(window.chunks)
         if chunks <= MAX_TILE_CHUNKS
-        for columns in range(1, min(window.columns, cpu.registers) + 1)
-        if chunks * columns + chunks + inputs_held(window, columns) < cpu.registers
+        for columns in range(1, min(window.columns, registers) + 1)
+        if chunks * columns + chunks + inputs_held(window, columns) < registers
     ]
     return sorted(tiles, key=lambda tile: tile_cost(tile, window)) or [RegisterTile(1, 1)]
 

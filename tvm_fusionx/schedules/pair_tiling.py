@@ -69,7 +69,7 @@ def row_choices(pair: Pair, cpu: Cpu) -> list[int]:
 
 def depthwise_columns(window: Window, cpu: Cpu) -> list[int]:
     """Return the columns that registers hold beside weights and input, the best first."""
-    most = max(1, (cpu.registers - window.kernel[1] - SPARE_REGISTERS) // 2)
+    most = max(1, (window.registers(cpu) - window.kernel[1] - SPARE_REGISTERS) // 2)
     choices = range(1, min(most, window.columns) + 1)
 
     def cost(columns: int) -> float:

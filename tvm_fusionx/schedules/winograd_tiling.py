@@ -9,6 +9,7 @@ import functools
 import math
 from dataclasses import dataclass
 
+from tvm_fusionx.schedules.conv_structure import chunks_held
 from tvm_fusionx.schedules.conv_tiling import (
     FMAS_A_CYCLE,
     MAX_LANES,
@@ -168,7 +169,8 @@ def depth_choices(problem: Problem) -> list[int]:
 def column_choices(problem: Problem, cpu: Cpu) -> list[int]:
     """Return the tiles whose sums fit the registers beside a row of weights."""
     chunks = problem.panel_chunks
-    most = max(1, (cpu.registers - chunks - SPARE_REGISTERS + 1) // chunks)
+    registers = chunks_held(problem.out_shape[4], cpu)
+    most = max(1, (registers - chunks - SPARE_REGISTERS + 1) // chunks)
     return list(range(1, min(most, problem.tiles) + 1))
 
 

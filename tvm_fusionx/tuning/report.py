@@ -123,6 +123,20 @@ class TuningReport:
             return None
         return self.peak.least_seconds(result.task.work) / result.seconds
 
+    @property
+    def all_of_limit(self) -> float | None:
+        """The part of the device's limit that all blocks together reach, none more than whole."""
+        measured = [result for result in self.tasks if math.isfinite(result.seconds)]
+        spent = sum(result.task.count * result.seconds for result in measured)
+        if self.peak is None or not spent:
+            return None
+        parts = (min(1.0, self.of_limit(result) or 0.0) for result in measured)
+        least = sum(
+            part * result.task.count * result.seconds
+            for part, result in zip(parts, measured, strict=True)
+        )
+        return least / spent
+
     def expected_gains(self) -> list[tuple[TaskResult, float]]:
         """Return the part of the model's time that tuning each block may save, largest first."""
         rows = []
@@ -154,6 +168,8 @@ class TuningReport:
         lines += [self._line(result) for result in ordered[:most]]
         if most is not None and len(ordered) > most:
             lines.append(f"       and {len(ordered) - most} more blocks")
+        if (together := self.all_of_limit) is not None:
+            lines.append(f"all blocks together reach {together:.0%} of the limit")
         if self.failures:
             kinds = ", ".join(f"{count} {kind}" for kind, count in self.failures.items())
             lines.append(f"failed candidates: {kinds}")
@@ -199,6 +215,7 @@ class TuningReport:
             "failures": dict(self.failures),
             "is_accepted": self.is_accepted,
             "reason": self.reason,
+            "of_limit": self.all_of_limit,
             "end_to_end": None if self.end_to_end is None else _compared(self.end_to_end),
             "records": None if self.records is None else str(self.records),
             "peak_flops_per_second": None if self.peak is None else self.peak.flops_per_second,

@@ -128,6 +128,17 @@ class Session:
             if outcome.failure is not None:
                 self._count_failure(task, outcome)
             self.on_trial(self)
+        self._raise_peak()
+
+    def _raise_peak(self) -> None:
+        """Raise the peak to what the defaults reach, and the limits of all blocks with it."""
+        if self.peak is None:
+            return
+        for progress in self.progresses.values():
+            if math.isfinite(progress.default_seconds):
+                self.peak = self.peak.raised_by(progress.task.work, progress.default_seconds)
+        for progress in self.progresses.values():
+            progress.least_seconds = least_seconds(progress.task, self.peak)
 
     def search(self) -> None:
         """Measure candidates until the budget is spent or every space is.
