@@ -15,6 +15,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.schedules.coverage import is_read_whole
 from tvm_fusionx.schedules.root_block import with_root
 
 LENT_SUFFIX = "_lent"
@@ -27,13 +28,17 @@ def is_lent(buffer: Any) -> bool:
 
 
 def lend_outputs(func: Any, info: BlockInfo) -> Any:
-    """Return `func` with a buffer in place of every result that its own stages read."""
+    """Return `func` with a buffer in place of every result that its own stages read whole.
+
+    One that they read in part only, as a slice of it, is computed for itself: where it is read it
+    would be computed in part.
+    """
     places = {func.buffer_map[param].data: at for at, param in enumerate(func.params)}
     stand_ins: dict[Any, Any] = {}
     for name in info.outputs:
         stage = info.stages[name]
         for buffer in stage.writes:
-            if info.consumers[name] and buffer.data in places:
+            if buffer.data in places and is_read_whole(info, name):
                 lent = f"{buffer.name}{LENT_SUFFIX}{places[buffer.data]}"
                 stand_ins[buffer.data] = tir.decl_buffer(buffer.shape, buffer.dtype, lent)
     if not stand_ins:
