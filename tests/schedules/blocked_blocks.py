@@ -23,6 +23,7 @@ Post = Callable[[Any], Any]
 
 AVX2 = Cpu(lanes=8, registers=16, cores=2)
 AVX512 = Cpu(lanes=16, registers=32, cores=2)
+NEON = Cpu(lanes=4, registers=32, cores=2)
 
 _default_converter = tvm.get_global_func("relay.backend.tir_converter.default")
 _caught: list[Any] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.schedules.blocked_blocks import AVX2, AVX512, dense, describe
+from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.conv_tiling import (
     SPARE_REGISTERS,
@@ -18,8 +18,6 @@ from tvm_fusionx.schedules.conv_tiling import (
     task_cost,
 )
 from tvm_fusionx.schedules.cpu import Cpu
-
-NEON = Cpu(lanes=4, registers=32, cores=2)
 
 
 def _window(channels: int, size: int, outputs: int, kernel: int = 3) -> Window:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.schedules.blocked_blocks import AVX2, AVX512
+from tests.schedules.blocked_blocks import AVX2, AVX512, NEON
 from tests.schedules.winograd_convolution import problem
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
@@ -24,15 +24,23 @@ from tvm_fusionx.schedules.winograd_tiling import (
 )
 
 
-@pytest.mark.parametrize(("outputs", "panel"), [(64, 32), (24, 24), (16, 16), (40, 8), (56, 8)])
-def test_panels_divide_the_channels(outputs: int, panel: int) -> None:
-    assert panel_channels(outputs, 8) == panel
+@pytest.mark.parametrize(
+    ("outputs", "panel", "of_few_registers"),
+    [(64, 32, 16), (96, 32, 24), (24, 24, 24), (16, 16, 16), (40, 8, 8), (56, 8, 8)],
+)
+def test_panels_divide_the_channels_and_leave_room_for_sums(
+    outputs: int, panel: int, of_few_registers: int
+) -> None:
+    assert panel_channels(outputs, 8, AVX512) == panel
+    assert panel_channels(outputs, 8, AVX2) == of_few_registers
+    # A chunk of eight takes two of the 32 registers.
+    assert panel_channels(outputs, 8, NEON) == of_few_registers
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
 @pytest.mark.parametrize("outputs", [8, 16, 24, 32])
 def test_sums_weights_and_a_broadcast_fit_the_registers(cpu: Cpu, outputs: int) -> None:
-    sized = problem(32, 56, 4, outputs)
+    sized = problem(32, 56, 4, outputs, cpu=cpu)
     chunks = sized.panel_chunks
     assert all(each * chunks + chunks + 1 <= cpu.registers for each in column_choices(sized, cpu))
 
@@ -41,7 +49,7 @@ def test_sums_weights_and_a_broadcast_fit_the_registers(cpu: Cpu, outputs: int) 
 @pytest.mark.parametrize("tile", FILTERINGS)
 @pytest.mark.parametrize(("channels", "size"), [(64, 56), (24, 13), (512, 7), (8, 1)])
 def test_the_best_division_is_valid(cpu: Cpu, tile: int, channels: int, size: int) -> None:
-    sized = problem(channels, size, tile)
+    sized = problem(channels, size, tile, cpu=cpu)
     cut = best_cut(sized, cpu)
     assert cut.tiles in tile_choices(sized)
     assert sized.panels % cut.panel_tasks == 0

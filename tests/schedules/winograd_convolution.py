@@ -9,9 +9,11 @@ import tvm
 from tvm import relay
 
 from tests.relay_modules import const, var
+from tests.schedules.blocked_blocks import AVX512
 from tvm_fusionx.ecg.relay_attributes import default_attributes, to_attrs
 from tvm_fusionx.layout.blocked_convolution import pack_weights
 from tvm_fusionx.layout.winograd import WINOGRAD
+from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.winograd_expression import register_winograd
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, panel_weights, transform_weights
 from tvm_fusionx.schedules.winograd_tiling import Problem, panel_channels
@@ -75,6 +77,7 @@ def filtered(
     data: relay.Expr | None = None,
     *,
     transforms_weights: bool = False,
+    cpu: Cpu = AVX512,
 ) -> relay.Expr:
     """Return the convolution of `data`, or of a variable, by minimal filtering.
 
@@ -98,7 +101,7 @@ def filtered(
         out_layout=f"NCHW{BLOCK}c",
         out_dtype="",
     )
-    panel = panel_channels(outputs, BLOCK)
+    panel = panel_channels(outputs, BLOCK, cpu)
     array = weights(shape[1], outputs)
     packed = (
         panel_weights(array, panel)
@@ -110,7 +113,13 @@ def filtered(
 
 
 def problem(
-    channels: int, size: int, tile: int, outputs: int = 0, *, transforms_weights: bool = False
+    channels: int,
+    size: int,
+    tile: int,
+    outputs: int = 0,
+    *,
+    transforms_weights: bool = False,
+    cpu: Cpu = AVX512,
 ) -> Problem:
     """Return a square convolution, padded to keep its size, in numbers."""
     outputs = outputs or channels
@@ -119,6 +128,6 @@ def problem(
         in_shape=(1, channels // BLOCK, size, size, BLOCK),
         out_shape=(1, outputs // BLOCK, size, size, BLOCK),
         padding=(1, 1),
-        panel=panel_channels(outputs, BLOCK),
+        panel=panel_channels(outputs, BLOCK, cpu),
         transforms_weights=transforms_weights,
     )

@@ -101,7 +101,7 @@ def why_not_faster(node: Node, cpu: Cpu) -> str | None:
 def best_problem(node: Node, cpu: Cpu) -> Problem:
     """Return the way of filtering that is estimated to be the fastest."""
     problems = [
-        _problem(node, tile, transforms_weights)
+        _problem(node, tile, transforms_weights, cpu)
         for tile in FILTERINGS
         for transforms_weights in (False, True)
     ]
@@ -113,7 +113,7 @@ def estimated_gain(problem: Problem, cpu: Cpu) -> float:
     return direct_cycles(problem, cpu) / cycles(problem, best_cut(problem, cpu), cpu)
 
 
-def _problem(node: Node, tile: int, transforms_weights: bool) -> Problem:
+def _problem(node: Node, tile: int, transforms_weights: bool, cpu: Cpu) -> Problem:
     shape = node.outputs[0].shape
     _, chunks, _, _, block = shape
     top, left, _, _ = (int(each) for each in node.attrs["padding"])
@@ -122,7 +122,7 @@ def _problem(node: Node, tile: int, transforms_weights: bool) -> Problem:
         in_shape=node.operands[0].shape,
         out_shape=shape,
         padding=(top, left),
-        panel=panel_channels(chunks * block, block),
+        panel=panel_channels(chunks * block, block, cpu),
         transforms_weights=transforms_weights,
     )
 

@@ -32,6 +32,8 @@ def decide_block(session: Session, task: Task) -> TaskResult:
 
     def kept(reason: str, comparison: Comparison | None = None) -> TaskResult:
         seconds = progress.default_seconds
+        if comparison is not None:
+            seconds = min(seconds, float(np.median(comparison.default)))
         return TaskResult(task, seconds, progress.trials, default, comparison, reason)
 
     if not math.isfinite(progress.default_seconds):

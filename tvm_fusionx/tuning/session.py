@@ -25,6 +25,7 @@ from tvm_fusionx.tuning.cost_model import CostModel, TaskFeatures
 from tvm_fusionx.tuning.journal import INTERRUPTED, Journal, Outcome
 from tvm_fusionx.tuning.peak import Peak
 from tvm_fusionx.tuning.search import TVM, Search, make_search
+from tvm_fusionx.tuning.second_timing import time_again
 from tvm_fusionx.tuning.settings import Settings
 from tvm_fusionx.tuning.task import TRACE, Choice, Task
 
@@ -181,6 +182,8 @@ class Session:
         search = self._searches.get(task.key)
         if search is None:
             settings = self.settings
+            with self._bench() as bench:
+                time_again(self.progresses[task.key], self.builder, bench)
             search = make_search(
                 settings.tuner,
                 task,
