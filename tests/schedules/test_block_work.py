@@ -107,8 +107,12 @@ def test_padding_is_no_arithmetic() -> None:
     assert (found.read_bytes, found.written_bytes) == (FLOAT_BYTES * ROWS, FLOAT_BYTES * (ROWS + 2))
 
 
+# Instructions that apply the input's matrix to a column of a tile, and the output's.
+APPLIED = {2: (4, 4), 4: (13, 10)}
+
+
 @pytest.mark.parametrize("tile", [2, 4])
-def test_of_minimal_filtering_the_products_count(tile: int) -> None:
+def test_of_minimal_filtering_products_and_what_its_matrices_take_count(tile: int) -> None:
     from tvm_fusionx.schedules.winograd_expression import winograd_compute
 
     points, panel, size = (tile + 2) ** 2, 8, 8
@@ -116,4 +120,10 @@ def test_of_minimal_filtering_the_products_count(tile: int) -> None:
     out = winograd_compute(data, weights, tile, (1, 1, 1, 1), 8, "float32")
     tiles = (size // tile) ** 2
     found = _work(data, weights, out)
-    assert found.products == found.flops == 2 * tiles * points * 16 * 2 * panel
+    assert found.products == 2 * tiles * points * 16 * 2 * panel
+    span, of_rows, of_chunks = tile + 2, size // tile, 2 * panel
+    of_input, of_output = APPLIED[tile]
+    # Tiles above one another share no column of the input; those beside one another do.
+    inputs = of_chunks * (of_rows * (size + 2) + tiles * span)
+    outputs = of_chunks * (tiles * span + size * size // tile)
+    assert found.instructions == found.products // 2 + of_input * inputs + of_output * outputs

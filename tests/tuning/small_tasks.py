@@ -44,7 +44,7 @@ def made_up_task(key: str = "k", sizes: Sequence[int] = (8, 8, 4), count: int = 
     }
     names = tuple(f"{key}_{number}" for number in range(count))
     work = Work(flops=10**6, instructions=10**6 // 2, read_bytes=4096)
-    return Task(key, func, "dot", Space(knobs), names, 1e6, work, ("float32[8, 16]",))
+    return Task(key, func, "dot", Space(knobs), names, work, ("float32[8, 16]",))
 
 
 def small_model() -> tvm.IRModule:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,9 @@ from tvm import tir
 from tvm_fusionx.schedules.analysis import collect_blocks, loads_of
 from tvm_fusionx.schedules.integer_dot import is_dot_call, sides_of
 from tvm_fusionx.schedules.mathematics import replacement
-from tvm_fusionx.schedules.winograd_expression import STAGE_PRODUCT, STAGES
-
-# Of minimal filtering only the products count: its matrices are mostly zeros and powers of two.
-UNCOUNTED = frozenset(STAGES) - {STAGE_PRODUCT}
+from tvm_fusionx.schedules.winograd_expression import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
+from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
+from tvm_fusionx.schedules.winograd_program import apply_matrix
 
 ONE_INSTRUCTION = (
     *(tir.Add, tir.Sub, tir.Mul, tir.Min, tir.Max, tir.Select),
@@ -83,10 +82,16 @@ def work_of(func: Any) -> Work:
     """Return the work of an unscheduled block."""
     total = NOTHING
     touched: dict[Any, int] = {}
-    for block in collect_blocks(func):
+    blocks = list(collect_blocks(func))
+    filtering = _filtering(blocks)
+    for block in blocks:
         extents = {it.var: int(it.dom.extent) for it in block.iter_vars}
+        matrix = TRANSFORMS.get(block.name_hint)
+        if filtering is not None and matrix is not None:
+            made, own = _applied(filtering, matrix)
+            total = total.plus(own, math.prod(extents.values()) // made)
         for store in _stores(block.body):
-            if block.name_hint not in UNCOUNTED:
+            if filtering is None or matrix is None:
                 total = total.plus(_expression(store.value, extents, store.buffer)[0])
             for load in loads_of(store.value):
                 times = _points(load, extents)
@@ -104,6 +109,40 @@ def work_of(func: Any) -> Work:
         else:
             read_bytes += size
     return replace(total, read_bytes=read_bytes, written_bytes=written_bytes)
+
+
+def _filtering(blocks: Sequence[Any]) -> int | None:
+    """Return the tile of the minimal filtering that the blocks compute, or None."""
+    return next(
+        (int(each.annotations[GEOMETRY][0]) for each in blocks if each.name_hint == STAGE_OUTPUT),
+        None,
+    )
+
+
+@functools.lru_cache
+def _applied(tile: int, name: str) -> tuple[int, Work]:
+    """Return how many values a matrix of minimal filtering makes at once, and their work.
+
+    The matrices are mostly zeros and powers of two, and their rows share sums: what counts is what
+    the kernel does.
+    """
+    matrix = getattr(FILTERINGS[tile], name)
+    held: list[Any] = []
+
+    def hold(expr: Any) -> Any:
+        held.append(expr)
+        return tir.Var("held", expr.dtype)
+
+    values = [tir.Var(f"x{column}", "float32") for column in range(matrix.shape[1])]
+    results = apply_matrix(matrix, values, hold)
+    return matrix.shape[0], _together((*held, *results))
+
+
+def _together(exprs: Iterable[Any]) -> Work:
+    total = NOTHING
+    for expr in exprs:
+        total = total.plus(_counted(expr))
+    return total
 
 
 def _written(func: Any) -> set[Any]:
@@ -211,12 +250,7 @@ def _function(name: str, dtype: str, power: float | None) -> Work:
 
     call = tir.call_intrin(dtype, name, *arguments) if name.startswith("tir.") else None
     result = None if call is None else replacement(call, hold)
-    if result is None:
-        return OPERATION
-    total = NOTHING
-    for expr in (*held, result):
-        total = total.plus(_counted(expr))
-    return total
+    return OPERATION if result is None else _together((*held, result))
 
 
 def _counted(expr: Any) -> Work:

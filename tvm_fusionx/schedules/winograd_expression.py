@@ -28,6 +28,16 @@ STAGE_WEIGHT_ROWS = "winograd_weight_rows"
 STAGE_WEIGHTS = "winograd_weights"
 WEIGHT_STAGES = (STAGE_WEIGHT_ROWS, STAGE_WEIGHTS)
 
+# The stages that apply a matrix of the filtering along one axis, and which.
+TRANSFORMS = {
+    STAGE_ROWS: "input_matrix",
+    STAGE_INPUT: "input_matrix",
+    STAGE_COLUMNS: "output_matrix",
+    STAGE_OUTPUT: "output_matrix",
+    STAGE_WEIGHT_ROWS: "weight_matrix",
+    STAGE_WEIGHTS: "weight_matrix",
+}
+
 # Axes of weights that are not transformed: panels, channels, rows, columns, a panel's channels.
 RAW_WEIGHT_AXES = 5
 

@@ -83,9 +83,6 @@ class Task:
     names: tuple[str, ...]
     """Names of the blocks of the model that are this one."""
 
-    flops: float
-    """Floating-point operations of one run as TVM counts them, a function as one."""
-
     work: Work
     """What one run takes at least, functions as their polynomials."""
 
@@ -94,6 +91,11 @@ class Task:
 
     takes_traces: bool = False
     """Whether TVM's own space is searched, with or without that of the knobs."""
+
+    @property
+    def flops(self) -> float:
+        """Return the floating-point operations of one run."""
+        return float(self.work.flops)
 
     @property
     def count(self) -> int:
@@ -148,7 +150,6 @@ def make_task(
         template=template,
         space=Space(knobs_of(func, template, target)),
         names=tuple(names),
-        flops=float(tir.analysis.estimate_tir_flops(tvm.IRModule({"main": func}))),
         work=work_of(func),
         shapes=tuple(
             f"{buffer.dtype}{shape}" for shape, buffer in zip(shapes, buffers, strict=True)
