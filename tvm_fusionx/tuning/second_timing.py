@@ -13,8 +13,8 @@ def time_again(progress: Progress, builder: CandidateBuilder, bench: Bench) -> N
     """Time the default of a task again, and keep the shorter of both times.
 
     What else a machine does makes a block look up to twice as slow for some seconds, and worth all
-    trials: seen with two virtual cores that shared one core of their host. It is seldom so at two
-    moments minutes apart.
+    trials: seen on two virtual cores, as if they shared one core of their host. It is seldom so at
+    two moments minutes apart.
 
     Raises
     ------
