@@ -77,6 +77,14 @@ def test_a_peak_that_a_default_exceeds_is_raised_for_all_blocks(tmp_path: Path) 
         assert progress.least_seconds == pytest.approx(progress.default_seconds)
 
 
+def test_a_peak_that_a_default_exceeds_when_timed_again_is_raised(tmp_path: Path) -> None:
+    times = iter([1.0, 0.5])
+    bench = PretendedBench(lambda choice: next(times, 0.5))
+    session = _run(_session(tmp_path, bench, peak=Peak(1.5e6, 1e12)))
+    assert session.peak is not None
+    assert session.peak.flops_per_second == pytest.approx(1e6 / 0.5)
+
+
 def test_a_session_spends_its_trials_and_finds_the_best(tmp_path: Path) -> None:
     bench = PretendedBench()
     session = _run(_session(tmp_path, bench))

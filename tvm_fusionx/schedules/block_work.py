@@ -83,15 +83,15 @@ def work_of(func: Any) -> Work:
     total = NOTHING
     touched: dict[Any, int] = {}
     blocks = list(collect_blocks(func))
-    filtering = _filtering(blocks)
+    transforms = _transforms(blocks)
     for block in blocks:
         extents = {it.var: int(it.dom.extent) for it in block.iter_vars}
-        matrix = TRANSFORMS.get(block.name_hint)
-        if filtering is not None and matrix is not None:
-            made, own = _applied(filtering, matrix)
+        transform = transforms.get(block.name_hint)
+        if transform is not None:
+            made, own = transform
             total = total.plus(own, math.prod(extents.values()) // made)
         for store in _stores(block.body):
-            if filtering is None or matrix is None:
+            if transform is None:
                 total = total.plus(_expression(store.value, extents, store.buffer)[0])
             for load in loads_of(store.value):
                 times = _points(load, extents)
@@ -111,12 +111,12 @@ def work_of(func: Any) -> Work:
     return replace(total, read_bytes=read_bytes, written_bytes=written_bytes)
 
 
-def _filtering(blocks: Sequence[Any]) -> int | None:
-    """Return the tile of the minimal filtering that the blocks compute, or None."""
-    return next(
-        (int(each.annotations[GEOMETRY][0]) for each in blocks if each.name_hint == STAGE_OUTPUT),
-        None,
-    )
+def _transforms(blocks: Sequence[Any]) -> dict[str, tuple[int, Work]]:
+    """Return how many values each stage of minimal filtering makes at once, and their work."""
+    tiles = [
+        int(each.annotations[GEOMETRY][0]) for each in blocks if each.name_hint == STAGE_OUTPUT
+    ]
+    return {stage: _applied(tile, name) for tile in tiles for stage, name in TRANSFORMS.items()}
 
 
 @functools.lru_cache

@@ -27,7 +27,7 @@ FLOAT_BYTES = 4
 # Output chunks of a panel of weights, best first: as many as leave registers for the sums of a few
 # tiles, or each vector of weights would be loaded for too few products. Four chunks with six tiles
 # fill 32 registers, three with four tiles or two with six fill 16; measured on Zen 4 with 16, four
-# with two tiles take 1.02 to 1.1 times as long.
+# with two tiles take 1.01 to 1.3 times as long.
 PANEL_CHUNKS = (4, 3, 2, 1)
 FEWEST_COLUMNS = 4
 

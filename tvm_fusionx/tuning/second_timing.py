@@ -14,7 +14,7 @@ def time_again(progress: Progress, builder: CandidateBuilder, bench: Bench) -> N
 
     What else a machine does makes a block look up to twice as slow for some seconds, and worth all
     trials: seen on two virtual cores, as if they shared one core of their host. It is seldom so at
-    two moments minutes apart.
+    both moments.
 
     Raises
     ------

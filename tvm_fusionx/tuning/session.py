@@ -184,6 +184,7 @@ class Session:
             settings = self.settings
             with self._bench() as bench:
                 time_again(self.progresses[task.key], self.builder, bench)
+            self._raise_peak()
             search = make_search(
                 settings.tuner,
                 task,
