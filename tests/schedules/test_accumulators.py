@@ -74,9 +74,9 @@ ASSEMBLY = {
 LEAST_SUMS = 3 / 8
 
 
-def _pointwise() -> relay.Expr:
-    image = relay.nn.conv2d(var("x", 1, 64, 28, 28), const(128, 64, 1, 1))
-    return relay.nn.relu(relay.nn.bias_add(image, const(128)))
+def _pointwise(channels: int, size: int, outputs: int) -> relay.Expr:
+    image = relay.nn.conv2d(var("x", 1, channels, size, size), const(outputs, channels, 1, 1))
+    return relay.nn.relu(relay.nn.bias_add(image, const(outputs)))
 
 
 def _strided() -> relay.Expr:
@@ -91,7 +91,10 @@ MODELS = {
     "dense": relay.nn.relu(
         relay.nn.bias_add(relay.nn.dense(var("x", 128, 384), const(1536, 384)), const(1536))
     ),
-    "1x1 convolution": _pointwise(),
+    "1x1 convolution": _pointwise(64, 28, 128),
+    # On AVX2, a tile of 3 chunks by 4 columns and one of 5 by 2 fill all 16 registers.
+    "1x1 convolution of 3 chunks": _pointwise(192, 7, 1152),
+    "1x1 convolution of 5 chunks": _pointwise(480, 28, 80),
     "3x3 convolution, stride 2": _strided(),
 }
 

@@ -37,7 +37,29 @@ def test_every_tile_leaves_room_for_weights_and_input(cpu: Cpu) -> None:
     tiles = register_tiles(_window(16, 14, 48), cpu)
     assert tiles
     for tile in tiles:
-        assert tile.sums + tile.chunks + SPARE_REGISTERS <= cpu.registers + 1
+        assert tile.sums + tile.chunks + SPARE_REGISTERS - 1 <= cpu.registers
+
+
+@pytest.mark.parametrize("size", [7, 28, 56])
+def test_three_chunks_by_four_columns_fill_sixteen_registers(size: int) -> None:
+    best = register_tiles(_window(24, size, 48, 1), AVX2)[0]
+    assert best == RegisterTile(3, 4)
+    assert best.sums + best.chunks + 1 == AVX2.registers
+
+
+def test_chunks_of_two_vectors_leave_one_pair_of_registers() -> None:
+    window = _window(24, 28, 40, 1)
+    assert register_tiles(window, AVX2)[0] == RegisterTile(5, 2)
+    assert window.registers(NEON) == 16
+    assert all(tile.sums + tile.chunks + 1 < 16 for tile in register_tiles(window, NEON))
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512])
+def test_a_tile_of_one_chunk_leaves_two_registers_for_inputs(cpu: Cpu) -> None:
+    for size in (14, 30):
+        window = _window(16, size, cpu.lanes, 1)
+        ones = [tile for tile in register_tiles(window, cpu) if tile.chunks == 1]
+        assert max(tile.columns for tile in ones) == min(size, cpu.registers - 3)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +74,7 @@ def test_a_chunk_wider_than_a_vector_takes_several_registers(
     assert window.registers(cpu) == held
     tiles = register_tiles(window, cpu)
     vectors = cpu.registers // held
-    assert all((tile.sums + tile.chunks) * vectors < cpu.registers for tile in tiles)
+    assert all((tile.sums + tile.chunks + 1) * vectors <= cpu.registers for tile in tiles)
 
 
 def test_the_tile_divides_common_widths() -> None:

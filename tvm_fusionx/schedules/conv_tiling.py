@@ -15,7 +15,7 @@ from tvm_fusionx.schedules.cpu import Cpu
 # Lanes of the multiply-adds that cycles are counted in; a chunk of 16 channels counts as two.
 MAX_LANES = 8
 
-# Registers that a tile leaves free: one for the broadcast input.
+# Registers that a tile leaves free: one for the broadcast input, one for what LLVM adds.
 SPARE_REGISTERS = 2
 
 # Independent sums that hide a fused multiply-add's latency: 4 cycles on 2 ports (Zen, Skylake).
@@ -63,14 +63,20 @@ def divisors(number: int) -> list[int]:
 
 
 def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
-    """Return the register tiles that fit `cpu`, the best first."""
+    """Return the register tiles that fit `cpu`, the best first.
+
+    A tile of several chunks of one vector each may fill the registers: its input serves several
+    multiply-adds, so that the next comes in time in the same register. Others spill then.
+    """
     registers = window.registers(cpu)
+    can_fill = registers == cpu.registers
     tiles = [
         RegisterTile(chunks, columns)
         for chunks in divisors(window.chunks)
         if chunks <= MAX_TILE_CHUNKS
         for columns in range(1, min(window.columns, registers) + 1)
-        if chunks * columns + chunks + inputs_held(window, columns) < registers
+        for spare in [0 if can_fill and chunks > 1 else 1]
+        if chunks * columns + chunks + inputs_held(window, columns) + spare <= registers
     ]
     return sorted(tiles, key=lambda tile: tile_cost(tile, window)) or [RegisterTile(1, 1)]
 
