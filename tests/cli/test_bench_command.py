@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.run_cli import Ran, runner
@@ -28,6 +29,17 @@ def test_the_table_has_a_row_a_side_and_the_json_is_written(
     assert {"fusionx", "tvm", "unfused"} <= sides
     assert "x as fast" in ran.out
     assert set(json.loads(written.read_text())["latency_ms"]) == {"fusionx", "tvm", "unfused"}
+
+
+def test_wrong_outputs_of_ours_are_1(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tvm_fusionx.report.bench._reference", lambda path, arrays, executors: [np.ones(3)]
+    )
+    ran = run("bench", save(perceptron(), tmp_path), "--vs", "", "--threads", 1, "--repeat", 1)
+    assert ran.code == 1
+    assert "fusionx: timed, but its outputs" in ran.out
 
 
 def test_how_each_side_lasts_has_a_table(run: Callable[..., Ran], tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_how_far_each_side_is_from_the_reference_is_kept(result: BenchResult) ->
     assert max(result.rel_err.values()) <= 1e-5
 
 
+def test_wrong_outputs_of_ours_are_an_error_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = [np.full((ROWS, 8), np.nan, "float32")]
+    monkeypatch.setattr("tvm_fusionx.report.bench._reference", lambda *_: nothing)
+    result = fx.bench(perceptron(), TARGET, (), threads=1, repeat=1)
+    assert "NaN" in result.errors["fusionx"]
+    assert "fusionx" in result.latency_ms
+    assert "fusionx" not in result.rel_err
+    assert result.to_json()["max_rel_err"] is None
+    assert result.cosine == 0
+
+
 @pytest.mark.slow
 def test_a_thorough_one_has_sizes_memory_and_blocks() -> None:
     result = fx.bench(perceptron(), TARGET, ("ort",), threads=1, repeat=1, thorough=True)

@@ -22,6 +22,7 @@ from tvm_fusionx.cli.options import (
     tuning_records_option,
 )
 from tvm_fusionx.cli.progress import Stages
+from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT
 
 if TYPE_CHECKING:
     from tvm_fusionx.report.bench_result import BenchResult
@@ -89,10 +90,11 @@ def command(
     budget: str | None,
     conversions: Path | None,
     json_path: Path | None,
-) -> None:
+) -> int:
     """Time the ONNX file MODEL on every side, taking turns in one process with the same threads.
 
-    With --device: on that device, whose target takes the place of --target, in one session.
+    With --device: on that device, whose target takes the place of --target, in one session. Exits
+    with 1 where ours computed something else than the reference.
     """
     from tvm_fusionx.relay_presence import require_relay
 
@@ -100,6 +102,7 @@ def command(
     from tvm_fusionx.inputs import read_inputs
     from tvm_fusionx.output_file import check_writable
     from tvm_fusionx.report.bench import bench
+    from tvm_fusionx.report.bench_result import OURS
     from tvm_fusionx.tuning.sides import TuningBudget, split_sides
 
     if vs is None:
@@ -130,6 +133,7 @@ def command(
     if json_path is not None:
         result.save_json(json_path)
     print_result(result)
+    return EXIT_WRONG_RESULT if OURS in result.errors else EXIT_OK
 
 
 def print_result(result: BenchResult) -> None:

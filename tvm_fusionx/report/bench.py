@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import platform
 import time
@@ -20,6 +21,7 @@ from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.fused_build import FusedBuild, kernel_notes
 from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of, random_inputs
 from tvm_fusionx.library import build_versions, describe_library
+from tvm_fusionx.report.accuracy import relative_errors
 from tvm_fusionx.report.bench_result import OURS, BenchResult
 from tvm_fusionx.report.bench_sides import (
     TVM,
@@ -51,10 +53,6 @@ __all__ = ["DEFAULT_SIDES", "SIDES", "TunedBuild", "bench", "describe_device"]
 
 DEFAULT_TARGET = "llvm -mcpu=native"
 DEFAULT_REPEAT = 50
-
-# Another runtime whose outputs are further off than its fast convolutions explain computes
-# something else.
-SUSPICIOUS_RELATIVE_ERROR = 1e-2
 
 
 def bench(
@@ -182,7 +180,8 @@ def bench(
             vs, path, arrays, count, errors, Conversions(kept_folder, clock), on_stage
         ):
             peers[side], outputs[side], prepare_s[side] = peer, computed, seconds
-        rel_err = _relative_errors(outputs, reference, errors)
+        rel_err, wrong = relative_errors(outputs, reference)
+        errors |= wrong
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
         with alone(), threads_apart(count):
@@ -222,8 +221,8 @@ def bench(
         device=describe_device(),
         versions=versions,
         ops=count_operators(mod),
-        max_rel_err=difference.max_rel,
-        cosine=difference.cosine,
+        max_rel_err=difference.distance,
+        cosine=difference.cosine if math.isfinite(difference.distance) else 0.0,
         import_s=import_s,
         latency_ms=latency_ms,
         errors={**errors, **failures},
@@ -301,39 +300,6 @@ def _prepare_peers(
             errors[side] = describe_failure(error)
             continue
         yield side, peer, outputs, seconds
-
-
-def _relative_errors(
-    outputs: Mapping[str, list[np.ndarray]],
-    reference: list[np.ndarray],
-    errors: dict[str, str],
-) -> dict[str, float]:
-    """Return how far each side is from the reference; what is far off is an error too.
-
-    A side whose outputs have other shapes, or are no numbers, has a message alone.
-    """
-    distances = {side: _distance(computed, reference) for side, computed in outputs.items()}
-    for side, distance in distances.items():
-        if side != OURS and not distance <= SUSPICIOUS_RELATIVE_ERROR:
-            errors[side] = (
-                f"timed, but its outputs are {distance:.2g} off (relative to the largest)"
-            )
-    return {side: distance for side, distance in distances.items() if np.isfinite(distance)}
-
-
-def _distance(outputs: list[np.ndarray], reference: list[np.ndarray]) -> float:
-    """Return the largest relative difference; extents of 1 and widths of dtypes may differ."""
-    if [a.size for a in outputs] != [b.size for b in reference]:
-        return float("inf")
-    return max(
-        (
-            measure_difference(
-                np.asarray(a, np.float64).reshape(b.shape), np.asarray(b, np.float64)
-            ).max_rel
-            for a, b in zip(outputs, reference, strict=True)
-        ),
-        default=0.0,
-    )
 
 
 def _reference(

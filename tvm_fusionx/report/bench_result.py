@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class BenchResult:
         """Return the result as a dictionary that ``json.dumps`` takes."""
         return {
             **self.__dict__,
+            # JSON has no infinity.
+            "max_rel_err": self.max_rel_err if math.isfinite(self.max_rel_err) else None,
             "latency_ms": {name: latency.to_json() for name, latency in self.latency_ms.items()},
             "sustained_ms": {name: each.to_json() for name, each in self.sustained_ms.items()},
         }

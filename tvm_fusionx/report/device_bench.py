@@ -6,6 +6,7 @@ runs.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from tvm_fusionx.errors import DeviceError, InputError
 from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
 from tvm_fusionx.library import build_versions
+from tvm_fusionx.report.accuracy import relative_errors
 from tvm_fusionx.report.bench_result import OURS, BenchResult
 from tvm_fusionx.report.bench_sides import (
     TVM,
@@ -127,6 +129,7 @@ def bench_on_device(
     on_stage("computing the reference")
     ours = measured.started[OURS].outputs
     reference = _reference(model, arrays, measured.started)
+    _, wrong = relative_errors({OURS: ours}, reference)
     difference = worst([measure_difference(a, b) for a, b in zip(ours, reference, strict=True)])
     host = target if is_cpu(target) else target.host or target
     return BenchResult(
@@ -136,11 +139,11 @@ def bench_on_device(
         device=measured.device,
         versions=build_versions(),
         ops=count_operators(mod),
-        max_rel_err=difference.max_rel,
-        cosine=difference.cosine,
+        max_rel_err=difference.distance,
+        cosine=difference.cosine if math.isfinite(difference.distance) else 0.0,
         import_s=import_s,
         latency_ms=measured.latency_ms,
-        errors={**sides.errors, **measured.errors},
+        errors={**sides.errors, **measured.errors, **wrong},
         prepare_s=sides.prepare_s,
         load_s={side: each.load_s for side, each in measured.started.items()},
         first_run_s={side: each.first_run_s for side, each in measured.started.items()},

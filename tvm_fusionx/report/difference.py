@@ -44,6 +44,11 @@ class Difference:
     problem: str = ""
     exact: bool = False
 
+    @property
+    def distance(self) -> float:
+        """`max_rel`; infinity where the arrays cannot be compared, or an element is misplaced."""
+        return float("inf") if self.problem or self.misplaced else self.max_rel
+
     def is_within(self, tolerance: float) -> bool:
         """Tell whether the array is its reference within `tolerance` on :attr:`max_rel`.
 

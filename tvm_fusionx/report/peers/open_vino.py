@@ -45,10 +45,14 @@ def prepare(
             np.array(request.get_output_tensor(index).data) for index in range(len(network.outputs))
         ]
 
+    def run() -> Any:
+        # By default every run copies its outputs: 4 to 8 ms of GPT-2's logits.
+        return request.infer(share_outputs=True)
+
     return PreparedPeer(
         name="openvino",
         version=openvino.__version__.split("-")[0],
-        run=request.infer,
+        run=run,
         outputs=outputs,
         count_kernels=lambda: _count_kernels(compiled),
     )
