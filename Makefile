@@ -48,6 +48,9 @@ check: $(VENV)/all.stamp ## check format, lint, types, then run all tests
 
 bench: $(VENV)/all.stamp ## measure the zoo's models against TVM and the other engines
 	$(BIN)/python benchmarks/zoo.py
+	$(BIN)/python benchmarks/ablation.py
+	$(BIN)/python benchmarks/cost_growth.py
+	$(BIN)/python benchmarks/results_page.py
 
 tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
 	$(PYTEST) tests/tutorials

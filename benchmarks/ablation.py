@@ -1,6 +1,6 @@
 """Take parts of the optimisation away, and see what each is worth.
 
-    python benchmarks/ablation.py efficientnet-b0 gpt2 --models out/zoo --json ablation.json
+    python benchmarks/ablation.py [efficientnet-b0 gpt2] [--models out/zoo] [--json ablation.json]
 
 Five versions of each model of the zoo: with neither rewriting nor fusion, without rewriting,
 without fusion, with data movements as kernels of their own, and all. Printed are kernels that do
@@ -9,7 +9,8 @@ runs; DNNFusion shows the same in Figure 7 and Table 5.
 
 Building takes minutes and cares for no noise, timing takes seconds and does: --repeat 0 with
 --libraries FOLDER builds alone, and a second call with the folder times what lies there. One
-folder holds what one commit built.
+folder holds what one commit built. What is timed goes beside the newest run of the zoo on this
+device, in the place of what the file says of the same models.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from measured_runs import ABLATION, commit_here, newest_run
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
@@ -38,10 +42,13 @@ from tvm_fusionx.output_file import new_file
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
 from tvm_fusionx.pipeline import bind_parameters
+from tvm_fusionx.report.bench import describe_device
 from tvm_fusionx.report.explain import report_plan
 from tvm_fusionx.report.timing import threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
 
+# One of each kind, among them those that fusion changes most.
+MODELS = ("efficientnet-b0", "gpt2", "s3d", "yolo-v4")
 TARGET = "llvm -mcpu=native"
 KIBI = 1024
 HASH_BITS = (1 << 64) - 1
@@ -91,7 +98,7 @@ def ready(path: Path, inputs: Mapping[str, Any]) -> Any:
 
 def measure(
     name: str, folder: Path, repeat: int, libraries: Path | None, versions: Sequence[str]
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     """Return the numbers of the versions of one model."""
     path = folder / f"{name}.onnx"
     if not path.is_file():
@@ -101,8 +108,8 @@ def measure(
     mod, params = fx.from_onnx(path, shape={key: value.shape for key, value in inputs.items()})
     mod = bind_parameters(mod, params)
     target = resolve_target(TARGET)
-    rows: dict[str, dict[str, float]] = {}
-    runs = {}
+    rows: dict[str, dict[str, Any]] = {}
+    runs, commit = {}, commit_here()
     for version in versions:
         fused, plan, seconds = planned(mod, target, version)
         summary = report_plan(plan, str(target)).summary
@@ -111,6 +118,7 @@ def measure(
             "kernels": summary.kernels,
             "intermediate_bytes": summary.intermediate_bytes,
             "planning_seconds": seconds,
+            "commit": commit,
         }
         if libraries is not None:
             path = built(fused, target, libraries, name)
@@ -126,7 +134,7 @@ def measure(
     return rows
 
 
-def shown(name: str, rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+def shown(name: str, rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Print a model's rows, and return them."""
     print(f"{name:20} {'operators':>9} {'kernels':>8} {'KiB':>9} {'plan s':>7} {'ms':>8}")
     for version, row in rows.items():
@@ -142,16 +150,23 @@ def shown(name: str, rows: dict[str, dict[str, float]]) -> dict[str, dict[str, f
 def main() -> None:
     """Measure the models named and print a table for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("models", nargs="+", help=f"of {', '.join(zoo.names())}")
+    parser.add_argument(
+        "models",
+        nargs="*",
+        default=list(MODELS),
+        help=f"of {', '.join(zoo.names())}; {', '.join(MODELS)} by default",
+    )
     parser.add_argument("--models", dest="folder", type=Path, default=Path("out/zoo"))
     parser.add_argument("--repeat", type=int, default=20, help="timed runs a version; 0 plans only")
     parser.add_argument(
         "--versions", nargs="+", choices=VERSIONS, default=list(VERSIONS), help="all by default"
     )
     parser.add_argument("--libraries", type=Path, help="keep what is built here, or time it")
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("--json", type=Path, help="in place of the newest run's folder")
     options = parser.parse_args()
     fx.threads()
+    newest = newest_run(device=describe_device())
+    path = options.json or (newest / ABLATION if newest is not None else Path(ABLATION))
     with tempfile.TemporaryDirectory() as scratch:
         libraries = options.libraries or (Path(scratch) if options.repeat else None)
         found = {
@@ -160,8 +175,11 @@ def main() -> None:
             )
             for name in options.models
         }
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if options.repeat:
+        before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        with new_file(path) as written:
+            text = json.dumps({**before, **found}, indent=1)
+            written.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

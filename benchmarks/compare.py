@@ -5,8 +5,9 @@
 OLD and NEW are folders of `fusionx bench --json` files, such as benchmarks/results/DATE/DEVICE, or
 two such files. A machine is not equally
 fast on two days, so what is compared is our time over that of a *yardstick*: the geometric mean of
-the other runtimes that both measured, in the same interleaved run. A change counts when it is
-larger than the scatter of all sides together.
+the other runtimes that both measured in the same version, each in the same interleaved run, and
+that computed what the reference did. A change counts when it is larger than the scatter of the runs
+and than what the other runtimes, which did not change, moved against each other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +25,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Column, Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from measured_runs import is_right
+
 from tvm_fusionx.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG_RESULT
 
 OURS = "fusionx"
@@ -30,8 +36,13 @@ OURS = "fusionx"
 OURS_TOO = ("unfused", "fusionx-tuned")
 # Half the distance from the 10th to the 90th percentile of a normal distribution, in deviations.
 DEVIATIONS = 1.2816
-# Changes this many standard errors wide happen by chance once in 370 comparisons.
+# Changes this many standard errors wide happen by chance once in 370 comparisons, were they normal.
+# Between two full runs of one machine 2 of 180 times of runtimes that did not change moved so far.
 SIGNIFICANT = 3.0
+# Deviations of a normal distribution in the median distance from its mean.
+DEVIATIONS_A_MEDIAN = 1.4826
+# Fewer runtimes say nothing of how far one moves against the others.
+FEWEST_OTHERS = 3
 # Below this nobody cares, however sure it is.
 LEAST_CHANGE = 0.02
 
@@ -66,24 +77,61 @@ class Change:
         return "better" if moved < 0 else "worse"
 
 
-def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change | str:
-    """Compare two results of one model, or say why they cannot be compared."""
+def compare(old: Mapping[str, Any], new: Mapping[str, Any], scatter: float = 0.0) -> Change | str:
+    """Compare two results of one model, or say why they cannot be compared.
+
+    Parameters
+    ----------
+    old, new
+        As ``docs/bench_schema.md`` has them.
+    scatter
+        What :func:`scatter_of_others` says of all models.
+    """
     for fact in ("threads", "device"):
         if old[fact] != new[fact]:
             return f"{fact} {old[fact]} and {new[fact]}"
     if OURS not in old["latency_ms"] or OURS not in new["latency_ms"]:
         return "not measured on both sides"
-    shared = sorted(
-        (old["latency_ms"].keys() & new["latency_ms"].keys()) - {OURS, *OURS_TOO},
-    )
+    shared = _shared(old, new)
     if not shared:
-        return "no other runtime was measured on both sides"
+        return "no other runtime was measured on both sides, in one version and right"
     logs = [_in_yardsticks(each["latency_ms"], shared) for each in (old, new)]
     return Change(
         new["model"],
         math.exp(logs[1][0] - logs[0][0]),
-        math.hypot(logs[0][1], logs[1][1]),
+        math.hypot(logs[0][1], logs[1][1], scatter * math.sqrt(1 + 1 / len(shared))),
         (old["kernels"][OURS], new["kernels"][OURS]),
+    )
+
+
+def scatter_of_others(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> float:
+    """Return how far a runtime that did not change moves against the others, as a deviation.
+
+    `pairs` are old and new results of models; the deviation is of logarithms of times, by the
+    median of all distances: few are very far off.
+    """
+    distances = []
+    for old, new in pairs:
+        before, after = old["latency_ms"], new["latency_ms"]
+        moved = [
+            math.log(after[side]["median"] / before[side]["median"]) for side in _shared(old, new)
+        ]
+        if len(moved) >= FEWEST_OTHERS:
+            # One of n is as far from the mean of the others as n / (n - 1) times from that of all.
+            larger = math.sqrt(len(moved) / (len(moved) - 1))
+            distances += [abs(each - statistics.mean(moved)) * larger for each in moved]
+    return DEVIATIONS_A_MEDIAN * statistics.median(distances) if distances else 0.0
+
+
+def _shared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return the other runtimes that both measured in one version, and that were right."""
+    versions = [each.get("versions", {}) for each in (old, new)]
+    return sorted(
+        side
+        for side in (old["latency_ms"].keys() & new["latency_ms"].keys()) - {OURS, *OURS_TOO}
+        if versions[0].get(side) == versions[1].get(side)
+        and is_right(old, side)
+        and is_right(new, side)
     )
 
 
@@ -124,8 +172,12 @@ def main() -> int:
         return EXIT_USAGE
     table = Table("model", "", Column("time", justify="right"), "kernels", box=None)
     worse = 0
-    for model in sorted(old.keys() & new.keys()):
-        found = compare(old[model], new[model])
+    both = sorted(old.keys() & new.keys())
+    scatter = scatter_of_others(
+        (old[model], new[model]) for model in both if old[model]["device"] == new[model]["device"]
+    )
+    for model in both:
+        found = compare(old[model], new[model], scatter)
         if isinstance(found, str):
             table.add_row(model, "-", found, "")
             continue
@@ -137,6 +189,7 @@ def main() -> int:
         )
     console = Console()
     console.print(table)
+    console.print(f"Runtimes that did not change moved {scatter:.1%} against each other.")
     for side, models in (("OLD", old.keys() - new.keys()), ("NEW", new.keys() - old.keys())):
         if models:
             console.print(f"Only in {side}: {', '.join(sorted(models))}")

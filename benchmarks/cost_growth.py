@@ -31,12 +31,13 @@ from tvm import relay
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from measured_runs import GROWTH, newest_run
+from measured_runs import GROWTH, commit_here, newest_run
 
 import tvm_fusionx as fx
 from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.bench import describe_device
 from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
 from tvm_fusionx.report.timing import threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
@@ -53,13 +54,14 @@ ROOT_OF_HALF = 0.7071067811865476
 
 @dataclass(frozen=True)
 class Point:
-    """One size of a network: its kernels, milliseconds a run, and seconds of planning."""
+    """One size of a network: its kernels, milliseconds a run, seconds of planning, and commit."""
 
     size: int
     kernels: int
     planning_s: float
     fusionx_ms: float
     tvm_ms: float
+    commit: str = ""
 
 
 def transformer(layers: int, tokens: int) -> relay.Expr:
@@ -187,7 +189,8 @@ def measure(
     if failures:
         raise RuntimeError(f"size {size}: {failures}")
     kernels = len(KernelGraph.from_json(libraries["fusionx"]["get_graph_json"]()).kernels)
-    return Point(size, kernels, planning_s, latency["fusionx"].median, latency["tvm"].median)
+    ours, tvms = latency["fusionx"].median, latency["tvm"].median
+    return Point(size, kernels, planning_s, ours, tvms, commit_here())
 
 
 def merged(old: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
@@ -209,7 +212,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="in place of the newest run's folder")
     options = parser.parse_args()
     fx.threads()
-    newest = newest_run()
+    newest = newest_run(device=describe_device())
     path = options.json or (newest / GROWTH if newest is not None else Path(GROWTH))
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.libraries or Path(scratch)

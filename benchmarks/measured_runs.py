@@ -8,9 +8,10 @@ README.md and docs/results.md show.
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,21 @@ class MeasuredRun:
         return found
 
 
+# A side whose outputs are further off computes something else (tvm_fusionx/report/accuracy.py).
+MOST_ERROR = 1e-2
+# Marks the time of such a side, which is no rival's.
+WRONG = "†"
+WHAT_IS_WRONG = "marks what computed something else than the reference: it counts nowhere"
+# Fewer timed runs a side than this tell too little for the pages.
+LEAST_RUNS = 20
+
+
+def is_right(result: Mapping[str, Any], side: str) -> bool:
+    """Tell whether a side that was timed computed what the reference did, as far as it is known."""
+    errors = result.get("rel_err", {})
+    return not errors or errors.get(side, math.inf) <= MOST_ERROR
+
+
 def commit_here() -> str:
     """Return the commit that is measured, and whether files differ from it."""
     described = ["git", "describe", "--always", "--dirty"]
@@ -90,12 +106,15 @@ def folder_of(device: str, date: str, results: Path = RESULTS) -> Path:
     return results / date / re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
-def newest_run(results: Path = RESULTS) -> Path | None:
+def newest_run(results: Path = RESULTS, device: str | None = None) -> Path | None:
     """Return the folder of the newest full run; without one, of the newest; None without any.
 
-    A run of some models alone says ``"full": false`` in its ``run.json``.
+    A run of some models alone says ``"full": false`` in its ``run.json``. With a `device`, in
+    words, only runs on it count.
     """
     runs = {path.parent: json.loads(path.read_text()) for path in results.glob(f"*/*/{RUN}")}
+    if device is not None:
+        runs = {at: facts for at, facts in runs.items() if facts.get("device") == device}
     return max(runs, key=lambda folder: (runs[folder].get("full", True), folder), default=None)
 
 
@@ -111,14 +130,24 @@ def read_run(folder: Path) -> MeasuredRun:
     return MeasuredRun(facts, tuple(ordered), growth, ablation, tuning)
 
 
-def lacks(folder: Path, model: str, sides: tuple[str, ...]) -> bool:
-    """Tell whether a model has no result, or one without a word on some side."""
+def lacks(folder: Path, model: str, sides: Sequence[str], runs: int = 0) -> bool:
+    """Tell whether a model has no result, or one without a word on some side, or of fewer runs."""
     path = folder / f"{model}.json"
     if not path.exists():
         return True
     result = json.loads(path.read_text(encoding="utf-8"))
     told = result["latency_ms"].keys() | result["errors"].keys()
-    return not {OURS, *sides} <= told
+    fewest = min((row.get("n", 0) for row in result["latency_ms"].values()), default=0)
+    return not {OURS, *sides} <= told or fewest < runs
+
+
+def commits_of(run: MeasuredRun) -> list[str]:
+    """Return the commits that the models were measured on, oldest measurement first.
+
+    A result that does not tell its own is of the run's.
+    """
+    found = [each.get("commit", run.facts.get("commit", "")) for each in run.results]
+    return list(dict.fromkeys(commit for commit in found if commit))
 
 
 def measured_sides(run: MeasuredRun) -> list[str]:

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from measured_runs import ROOT, SIDES, MeasuredRun, measured_sides, newest_run, read_run
+from measured_runs import (
+    ROOT,
+    SIDES,
+    WHAT_IS_WRONG,
+    WRONG,
+    MeasuredRun,
+    is_right,
+    measured_sides,
+    newest_run,
+    read_run,
+)
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
@@ -23,7 +34,7 @@ def table(run: MeasuredRun) -> str:
     lines = [f"| {' | '.join(header)} |", "|---" + "|---:" * (len(header) - 1) + "|"]
     for result in run.results:
         latency = result["latency_ms"]
-        medians = [f"{latency[side]['median']:.1f}" if side in latency else "-" for side in sides]
+        medians = [_median(result, side) for side in sides]
         over = latency["tvm"]["median"] / latency["fusionx"]["median"] if "tvm" in latency else None
         cells = [
             result["model"],
@@ -32,10 +43,17 @@ def table(run: MeasuredRun) -> str:
             result["kernels"]["tvm"] or "-",
             *medians,
             f"{over:.2f}" if over else "-",
-            f"{result['max_rel_err']:.1e}",
+            "-" if result["max_rel_err"] is None else f"{result['max_rel_err']:.1e}",
         ]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, "", how_measured(run)])
+
+
+def _median(result: dict[str, Any], side: str) -> str:
+    if side not in result["latency_ms"]:
+        return "-"
+    mark = "" if is_right(result, side) else WRONG
+    return f"{result['latency_ms'][side]['median']:.1f}{mark}"
 
 
 def how_measured(run: MeasuredRun) -> str:
@@ -48,6 +66,10 @@ def how_measured(run: MeasuredRun) -> str:
     runs = min(row["n"] for row in rows)
     devices = sorted({f"{each['device']}, {each['threads']} threads" for each in run.results})
     names = ", ".join(f"{SIDES[key]} {versions[key]}" for key in SIDES if key in versions)
+    is_any_wrong = any(
+        not is_right(each, side) for each in run.results for side in each["latency_ms"]
+    )
+    wrong = f" {WRONG} {WHAT_IS_WRONG}." if is_any_wrong else ""
     peaks = ""
     if run.machine:
         peaks = (
@@ -57,7 +79,7 @@ def how_measured(run: MeasuredRun) -> str:
     return (
         f"Median milliseconds of at least {runs} interleaved runs a side on "
         f"{'; '.join(devices)}{peaks}; "
-        f"the widest spread of one side (p90 / p10) is {spread:.2f}. {names}."
+        f"the widest spread of one side (p90 / p10) is {spread:.2f}. {names}.{wrong}"
     )
 
 

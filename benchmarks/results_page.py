@@ -23,8 +23,12 @@ from measured_runs import (
     OURS,
     ROOT,
     SIDES,
+    WHAT_IS_WRONG,
+    WRONG,
     MeasuredRun,
     Section,
+    commits_of,
+    is_right,
     measured_sides,
     newest_run,
     read_run,
@@ -38,9 +42,16 @@ MEBI = 1 << 20
 
 
 def best_peer(result: dict[str, Any]) -> tuple[str, float] | None:
-    """Return the fastest other runtime and its time over ours; None where none was timed."""
+    """Return the fastest other runtime and its time over ours; None where none was timed.
+
+    One that computed something else is no rival.
+    """
     latency = result["latency_ms"]
-    peers = {side: row["median"] for side, row in latency.items() if side not in NOT_PEERS}
+    peers = {
+        side: row["median"]
+        for side, row in latency.items()
+        if side not in NOT_PEERS and is_right(result, side)
+    }
     if not peers:
         return None
     side = min(peers, key=lambda name: peers[name])
@@ -56,12 +67,13 @@ def geometric_mean(values: Iterable[float]) -> float:
 def sections(run: MeasuredRun) -> list[Section]:
     """Return every table that has rows, and what there is to say where we are not first."""
     before = [make(run) for make in (_latency, sustained, tuned, tuning, _fusion, _memory, _times)]
-    after = [make(run) for make in (_accuracy, _ablation, _growth, _failures)]
-    profiles = behind(run)
+    failures = _failures(run)
     return [
         *(section for section in before if section[3]),
-        *profiles,
-        *(section for section in after if section[3]),
+        *behind(run),
+        # Those that are measured apart say so where they are not.
+        *(make(run) for make in (_accuracy, _ablation, _growth)),
+        *([failures] if failures[3] else []),
     ]
 
 
@@ -86,21 +98,27 @@ def _latency(run: MeasuredRun) -> Section:
     rows = []
     for result in run.results:
         latency = result["latency_ms"]
-        least = min(row["median"] for row in latency.values())
-        cells = [_times_cell(latency.get(side), least) for side in sides]
+        right = {side: row for side, row in latency.items() if is_right(result, side)}
+        least = min((row["median"] for row in right.values()), default=math.nan)
+        cells = [_times_cell(latency.get(side), least, side in right) for side in sides]
         best = best_peer(result)
         rows.append(
             [result["model"], *cells, f"{best[1]:.2f} ({SIDES[best[0]]})" if best else NONE]
         )
-    text = "Milliseconds: median, and from the 10th to the 90th percentile; the least is bold."
+    text = (
+        "Milliseconds: median, and from the 10th to the 90th percentile; the least is bold. "
+        f"{WRONG} {WHAT_IS_WRONG}."
+    )
     header = ["model", *(SIDES[side] for side in sides), "best other / ours"]
     return "Latency", text, header, rows
 
 
-def _times_cell(row: dict[str, float] | None, least: float) -> str:
+def _times_cell(row: dict[str, float] | None, least: float, is_right: bool) -> str:
     if row is None:
         return NONE
     median = f"{row['median']:.2f}"
+    if not is_right:
+        return f"{median}{WRONG} ({row['p10']:.2f}-{row['p90']:.2f})"
     marked = f"**{median}**" if row["median"] == least else median
     return f"{marked} ({row['p10']:.2f}-{row['p90']:.2f})"
 
@@ -192,7 +210,8 @@ def _times(run: MeasuredRun) -> Section:
     ]
     text = (
         "Seconds: reading ONNX into Relay, and until each side is ready: build, or load, convert, "
-        "compile and one run. Models prepared side by side (`--jobs`) share the cores: alone, each "
+        "compile and one run. What an earlier run has kept counts with the seconds that it took "
+        "then. Models prepared side by side (`--jobs`) share the cores: alone, each "
         "takes less."
     )
     return "Time to build", text, ["model", "import", *(SIDES[side] for side in sides)], rows
@@ -204,7 +223,7 @@ def _accuracy(run: MeasuredRun) -> Section:
     rows = [
         [
             each["model"],
-            f"{each['max_rel_err']:.1e}",
+            _error_cell(each["max_rel_err"]),
             f"{1 - each['cosine']:.1e}",
             *(_error_cell(each.get("rel_err", {}).get(side)) for side in others),
         ]
@@ -226,7 +245,11 @@ def _ablation(run: MeasuredRun) -> Section:
         [model, *(_version_cell(found.get(version)) for version in versions)]
         for model, found in run.ablation.items()
     ]
-    text = "Kernels and latency with parts taken away (`python benchmarks/ablation.py`)."
+    commits = {row.get("commit", "") for found in run.ablation.values() for row in found.values()}
+    text = (
+        "Kernels and latency with parts taken away "
+        f"(`python benchmarks/ablation.py`{_made_on(commits)})."
+    )
     return "Ablation", text, ["model", *versions], rows
 
 
@@ -256,13 +279,24 @@ def _growth(run: MeasuredRun) -> Section:
                 ),
             ]
         )
+    points = [point for found in run.growth.values() for point in found["points"]]
+    commits = {point.get("commit", "") for point in points}
     text = (
-        "A small network of which one number grows (`python benchmarks/cost_growth.py`), and the "
+        "A small network of which one number grows (`python benchmarks/cost_growth.py`"
+        f"{_made_on(commits)}), and the "
         "slopes of straight lines through the logarithms: 1 is linear."
     )
     header = ["axis", "size", "kernels", "planning s", "ours ms", "TVM ms"]
     header += ["exponent of planning", "of our latency", "of TVM's"]
     return "Cost growth", text, header, rows
+
+
+def _made_on(commits: set[str]) -> str:
+    """Return the commits that a file beside the models' was made on, as far as it tells them."""
+    if not commits:
+        return "; not measured in this run"
+    told = sorted(commits - {""})
+    return f", on {', '.join(told)}" if told else ", on a commit of its own"
 
 
 def _failures(run: MeasuredRun) -> Section:
@@ -290,7 +324,7 @@ def markdown(run: MeasuredRun) -> str:
         "# Measured",
         "",
         f"Made by `{facts.get('command', '')}` on {facts.get('date', '')} at commit "
-        f"{facts.get('commit', '')}, and by nothing else; `benchmarks/results_page.py` writes it. "
+        f"{', '.join(commits_of(run))}; `benchmarks/results_page.py` writes it. "
         "The same with plots is [results.html](results.html).",
         "",
         summary(run),

@@ -28,6 +28,7 @@ from measured_runs import ROOT, TUNING, commit_here, newest_run
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.bench import describe_device
 from tvm_fusionx.report.timing import threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.tuning.progress import TuningProgress
@@ -55,7 +56,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     logging.getLogger("autotvm").setLevel(logging.ERROR)
     fx.threads()
-    newest = newest_run()
+    newest = newest_run(device=describe_device())
     path = options.json or (newest / TUNING if newest is not None else Path(TUNING))
     for name in options.models:
         row = _tuned(name, options)

@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from measured_runs import RESULTS, ROOT, RUN, commit_here, folder_of, lacks
+from measured_runs import LEAST_RUNS, RESULTS, ROOT, RUN, commit_here, folder_of, lacks
 from timed_alone import run_groups, running_clock, timed_alone
 
 MODELS = ROOT / "out" / "zoo"
@@ -49,6 +49,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
     # Here and not above: the parent process only starts others.
     from tvm_fusionx import zoo
     from tvm_fusionx.errors import ModelError
+    from tvm_fusionx.output_file import new_file
     from tvm_fusionx.report.bench import bench
     from tvm_fusionx.report.peers import ONNX_PEERS, PEERS
     from tvm_fusionx.tuning.sides import split_sides
@@ -77,7 +78,10 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
         on_stage=lambda what: print(f"{name}: {what}", flush=True),
     )
     folder.mkdir(parents=True, exist_ok=True)
-    result.save_json(folder / f"{name}.json")
+    with new_file(folder / f"{name}.json") as written:
+        # Parts of one run may be of several commits.
+        facts = {**result.to_json(), "commit": commit_here()}
+        written.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     for side, latency in result.latency_ms.items():
         print(f"{name}: {side} {latency.median:.2f} ms ({latency.p10:.2f} - {latency.p90:.2f})")
     for side, message in result.errors.items():
@@ -133,7 +137,11 @@ def _options() -> argparse.Namespace:
         "--missing", action="store_true", help="only models that lack a side: go on after a stop"
     )
     parser.add_argument("--date", default=None, help="the run to go on with, as in 2026-01-31")
-    parser.add_argument("--limit", type=int, default=LIMIT_SECONDS, help="seconds a model")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        help=f"seconds a model, {LIMIT_SECONDS} and what all models at once may tune by default",
+    )
     parser.add_argument(
         "--jobs", type=int, default=1, help="models prepared at once; each is timed alone"
     )
@@ -148,6 +156,10 @@ def _options() -> argparse.Namespace:
         options.budget = TuningBudget.parse(options.budget)
     others, tuned = split_sides(options.sides, options.budget)
     options.sides = (*others, *tuned)
+    if options.limit is None:
+        # Whoever tunes does so alone, and the others stand still meanwhile.
+        spent = (options.budget.seconds or 0.0) * len(tuned) if options.budget is not None else 0.0
+        options.limit = LIMIT_SECONDS + round(spent * options.jobs)
     options.models = options.models or (QUICK_MODELS if options.quick else zoo.names())
     return options
 
@@ -163,6 +175,7 @@ def _words(options: argparse.Namespace) -> list[str]:
 def main() -> int:
     """Measure every model named, or all; return the number that failed."""
     from tvm_fusionx import zoo
+    from tvm_fusionx.report.bench import SIDES
 
     options = _options()
     if options.here is not None:
@@ -177,22 +190,23 @@ def main() -> int:
     folder = folder_of(facts["device"], date, results)
     folder.mkdir(parents=True, exist_ok=True)
     before = json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
+    if all(before.get(fact) == facts.get(fact) for fact in ("sides", "repeat")):
+        # It goes on: what it was begun with holds. Each model tells its commit.
+        facts |= before
+    told: dict[str, str] = before.get("failed", {})
     # Until it is known to hold every model, no page shows it.
-    _write_facts(folder, {**facts, "failed": before.get("failed", {}), "full": False})
+    _write_facts(folder, {**facts, "failed": told, "full": False})
     models = options.models
     if options.missing:
-        models = [name for name in models if lacks(folder, name, options.sides)]
+        models = [name for name in models if name in told or lacks(folder, name, options.sides)]
     messages = _measured_apart(models, folder, options)
     failed = len(messages)
-    messages = {
-        name: message
-        for name, message in {**before.get("failed", {}), **messages}.items()
-        if not (folder / f"{name}.json").is_file()
-    }
+    # Where older numbers of a model are left, its failure is told beside them.
+    messages = {name: told[name] for name in told if name not in models} | messages
     unknown = [
         name
         for name in zoo.names()
-        if name not in messages and not (folder / f"{name}.json").is_file()
+        if name not in messages and lacks(folder, name, SIDES, LEAST_RUNS)
     ]
     _write_facts(folder, {**facts, "failed": messages, "full": not unknown})
     if options.quick:
@@ -203,9 +217,9 @@ def main() -> int:
         return failed
     if unknown:
         print(
-            f"The pages stay as they are: {len(unknown)} models are not measured, such as "
-            f"{unknown[0]}. `--missing --date {date}` goes on; `benchmarks/results_page.py "
-            f"{folder}` shows what there is."
+            f"The pages stay as they are: {len(unknown)} models are not measured on all sides "
+            f"{LEAST_RUNS} times, such as {unknown[0]}. `--missing --date {date}` goes on; "
+            f"`benchmarks/results_page.py {folder}` shows what there is."
         )
         return failed
     for page in ("readme_table.py", "results_page.py"):

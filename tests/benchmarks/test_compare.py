@@ -68,6 +68,38 @@ def test_scatter_hides_a_small_change(compare: ModuleType) -> None:
     assert compare.compare(old, new).verdict == "same"
 
 
+def test_what_the_others_move_against_each_other_hides_a_change(compare: ModuleType) -> None:
+    def pair(moves: dict[str, float]) -> tuple[dict[str, Any], dict[str, Any]]:
+        old, new = _result(10.0), _result(9.0)
+        for result, by in ((old, 0.0), (new, 1.0)):
+            for side, moved in moves.items():
+                result["latency_ms"][side] = _times(15.0 * (1 + by * moved))
+        return old, new
+
+    still = pair({"ort": 0.0, "mnn": 0.0, "ncnn": 0.0})
+    moving = pair({"ort": 0.1, "mnn": -0.1, "ncnn": 0.05})
+    assert compare.scatter_of_others([still]) == 0
+    scatter = compare.scatter_of_others([moving])
+    assert 0.05 < scatter < 0.2
+    assert compare.compare(*still, 0.0).verdict == "better"
+    assert compare.compare(*still, scatter).verdict == "same"
+    # Two runtimes that part say nothing of which of them moved.
+    assert compare.scatter_of_others([pair({"ort": 0.1})]) == 0
+
+
+def test_a_runtime_of_another_version_or_with_wrong_outputs_is_no_yardstick(
+    compare: ModuleType,
+) -> None:
+    old, new = _result(10.0), _result(10.0, ort=5.0)
+    assert compare.compare(old, new).verdict == "worse"
+    for result, version in ((old, "1.0"), (new, "2.0")):
+        result["versions"] = {"ort": version}
+    assert compare.compare(old, new).ratio == pytest.approx(1)
+    old, new = _result(10.0), _result(10.0, ort=5.0)
+    new["rel_err"] = {"fusionx": 0.0, "tvm": 0.0, "ort": 0.3}
+    assert compare.compare(old, new).ratio == pytest.approx(1)
+
+
 def test_the_control_is_no_yardstick(compare: ModuleType) -> None:
     new = _result(10.0)
     new["latency_ms"]["unfused"] = _times(1.0)

@@ -69,6 +69,32 @@ def test_the_best_other_runtime_is_neither_tvm_nor_our_control() -> None:
     assert page.best_peer(a_result("net", fusionx=2.0, tvm=1.0)) is None
 
 
+def test_a_side_that_computed_something_else_is_no_rival(run: Any) -> None:
+    result = a_result("net", fusionx=2.0, mnn=1.0, ort=4.0, ncnn=0.5)
+    result["rel_err"] = {"fusionx": 1e-6, "mnn": 0.3, "ort": 1e-6}
+    assert page.best_peer(result) == ("ort", 2.0)
+    told = page.markdown(runs.MeasuredRun(run.facts, (result,)))
+    assert "| net | **2.00** (1.80-2.40) | 4.00 (3.60-4.80) | 1.00† (0.90-1.20) | 0.50† " in told
+    table = readme.table(runs.MeasuredRun(run.facts, (result,)))
+    assert "| 2.0 | 4.0 | 1.0† | 0.5† |" in table
+    assert "† marks" in table
+    assert "†" not in readme.table(run)
+
+
+def test_every_commit_of_a_run_is_told(run: Any) -> None:
+    results = (run.results[0], {**run.results[1], "commit": "def"})
+    assert "at commit abc, def;" in page.markdown(runs.MeasuredRun(run.facts, results))
+
+
+def test_what_is_measured_apart_says_where_it_is_not(run: Any) -> None:
+    told = page.markdown(run)
+    for title in ("Ablation", "Cost growth"):
+        assert "not measured in this run" in told.split(f"## {title}\n")[1].split("##")[0]
+    rows = {"net": {"all": {"kernels": 2, "commit": "fed"}}}
+    told = page.markdown(runs.MeasuredRun(run.facts, run.results, ablation=rows))
+    assert "`, on fed)." in told.split("## Ablation")[1].split("##")[0]
+
+
 def test_the_summary_counts_and_averages(run: Any) -> None:
     text = page.summary(run)
     assert "fastest on 1 of 2 models" in text
@@ -113,7 +139,7 @@ def test_kernels_of_equal_work_are_one_row_and_the_lightest_another(run: Any) ->
 def test_cost_growth_and_ablation_are_shown_where_they_were_measured(
     tmp_path: Path, run: Any
 ) -> None:
-    assert "Cost growth" not in page.markdown(run)
+    assert "| depth |" not in page.markdown(run)
     points = [
         {"size": n, "kernels": 5 * n, "planning_s": n / 10, "fusionx_ms": n, "tvm_ms": 2 * n}
         for n in (2, 4)

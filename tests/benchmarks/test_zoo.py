@@ -50,6 +50,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {"device": "a machine"})
     monkeypatch.setattr(zoo.subprocess, "run", run)
     monkeypatch.setattr("tvm_fusionx.zoo.names", lambda: ("minilm", "gpt2"))
+    monkeypatch.setattr("tvm_fusionx.report.bench.SIDES", ("ort",))
     return commands
 
 
@@ -57,7 +58,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def folder(tmp_path: Path) -> Path:
     made: Path = zoo.folder_of("a machine", "2026-01-31", tmp_path)
     made.mkdir(parents=True)
-    done = {"latency_ms": {"fusionx": {}}, "errors": {"ort": "a message is an answer too"}}
+    done = {"latency_ms": {"fusionx": {"n": 20}}, "errors": {"ort": "a message is an answer too"}}
     (made / "minilm.json").write_text(json.dumps(done))
     return made
 
@@ -75,7 +76,9 @@ def test_a_run_goes_on_where_a_side_is_missing(
     assert command[2] == "gpt2"
     assert command[command.index("--vs") + 1] == "ort"
     # The process that stands for gpt2 wrote nothing.
-    assert "1 models are not measured, such as gpt2" in capsys.readouterr().out
+    assert (
+        "1 models are not measured on all sides 20 times, such as gpt2" in capsys.readouterr().out
+    )
     facts = json.loads((folder / "run.json").read_text())
     assert facts == {"device": "a machine", "failed": {}, "full": False}
 
@@ -83,7 +86,7 @@ def test_a_run_goes_on_where_a_side_is_missing(
 def test_the_pages_are_written_when_there_is_a_word_on_every_model(
     started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = {"failed": {"gpt2": "stopped after 7 s", "minilm": "and measured since"}}
+    facts = {"failed": {"gpt2": "stopped after 7 s"}}
     (folder / "run.json").write_text(json.dumps(facts))
     words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31", "minilm"]
     monkeypatch.setattr(sys, "argv", words)
@@ -92,6 +95,64 @@ def test_the_pages_are_written_when_there_is_a_word_on_every_model(
     facts = json.loads((folder / "run.json").read_text())
     assert facts["failed"] == {"gpt2": "stopped after 7 s"}
     assert facts["full"]
+
+
+def test_a_failure_is_told_beside_older_numbers_until_the_model_is_measured_again(
+    started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "run.json").write_text(json.dumps({"failed": {"minilm": "it died", "gpt2": "died"}}))
+    words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31", "minilm"]
+    monkeypatch.setattr(sys, "argv", words)
+    zoo.main()
+    assert started[0][2] == "minilm"
+    assert json.loads((folder / "run.json").read_text())["failed"] == {"gpt2": "died"}
+    monkeypatch.setattr(zoo, "run_groups", lambda named, *_: ((name, 1) for name in named))
+    monkeypatch.setattr(sys, "argv", ["zoo.py", "minilm", "--vs", "ort", "--date", "2026-01-31"])
+    zoo.main()
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts["failed"] == {"gpt2": "died", "minilm": "its process ended with 1"}
+
+
+def test_a_run_that_goes_on_keeps_what_it_was_begun_with(
+    started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = {"device": "a machine", "sides": ["ort"], "repeat": 20, "commit": "old"}
+    (folder / "run.json").write_text(json.dumps(begun))
+    words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31"]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {**begun, "commit": "new"})
+    zoo.main()
+    assert json.loads((folder / "run.json").read_text())["commit"] == "old"
+    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {**begun, "repeat": 1, "commit": "new"})
+    zoo.main()
+    assert json.loads((folder / "run.json").read_text())["commit"] == "new"
+
+
+def test_a_run_of_few_sides_or_times_is_not_full(
+    started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tvm_fusionx.zoo.names", lambda: ("minilm",))
+    words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31"]
+    monkeypatch.setattr(sys, "argv", words)
+    zoo.main()
+    assert json.loads((folder / "run.json").read_text())["full"]
+    monkeypatch.setattr("tvm_fusionx.report.bench.SIDES", ("ort", "mnn"))
+    zoo.main()
+    assert not json.loads((folder / "run.json").read_text())["full"]
+    monkeypatch.setattr("tvm_fusionx.report.bench.SIDES", ("ort",))
+    few = {"latency_ms": {"fusionx": {"n": 3}}, "errors": {"ort": "none"}}
+    (folder / "minilm.json").write_text(json.dumps(few))
+    zoo.main()
+    assert not json.loads((folder / "run.json").read_text())["full"]
+
+
+def test_the_limit_of_a_model_leaves_time_to_tune(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["zoo.py", "minilm", "--vs", "tvm", "--tuning-budget", "30m", "--jobs", "2"]
+    monkeypatch.setattr(sys, "argv", words)
+    # Two tuned sides of two models.
+    assert zoo._options().limit == zoo.LIMIT_SECONDS + 4 * 1800
+    monkeypatch.setattr(sys, "argv", ["zoo.py", "minilm", "--vs", "tvm"])
+    assert zoo._options().limit == zoo.LIMIT_SECONDS
 
 
 def test_a_model_apart_is_measured_as_the_run_was_asked_to(
