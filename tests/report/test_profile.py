@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tvm_fusionx.records import Record
 from tvm_fusionx.report.machine_peak import MachinePeak
 from tvm_fusionx.report.profile import KernelTime, ProfileReport, format_seconds
 from tvm_fusionx.schedules import resolve_target, target_key
+from tvm_fusionx.threads import threads_in_use, usable_cores
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,25 @@ def test_a_kernel_is_tuned_where_its_record_has_trials(trials: int, is_tuned: bo
         assert all(kernel.is_tuned is not None for kernel in taken.kernels)
     assert found[0] == set()
     assert bool(found[1]) == is_tuned
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="one core")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_the_caller_has_a_core_to_itself_while_kernels_are_timed() -> None:
+    before, seen = usable_cores(), []
+    mod, params = fx.from_onnx(perceptron())
+    fx.profile(
+        fx.build(mod, TARGET, params=params),
+        random_inputs(inputs_of(mod, params)),
+        repeat=1,
+        peak=None,
+        on_kernel=lambda: seen.append(usable_cores()),
+    )
+    # A pool of one thread, or of more than there are cores, is left as it is.
+    apart = 1 < threads_in_use() <= len(before)
+    assert seen
+    assert all(cores == (before[:1] if apart else before) for cores in seen)
+    assert usable_cores() == before
 
 
 def test_every_kernel_has_a_time_that_is_not_zero(report: ProfileReport) -> None:

@@ -210,7 +210,7 @@ def bench(
             gc.collect()
             code, memory = footprint(libraries, apart, path, arrays, count, kept_folder)
             on_stage("timing blocks")
-            with alone():
+            with alone(), threads_apart(count):
                 blocks = _block_times(built.ours, name_of(model), specs, arrays)
     difference = worst(
         [measure_difference(a, b) for a, b in zip(outputs[OURS], reference, strict=True)]

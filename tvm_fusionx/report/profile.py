@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ from tvm_fusionx.library import KernelNote, Library, describe_library
 from tvm_fusionx.report.machine_peak import MachinePeak, measure_machine_peak
 from tvm_fusionx.report.plain_tvm import set_inputs
 from tvm_fusionx.report.stepwise import StepwiseExecutor
+from tvm_fusionx.report.timing import threads_apart
+from tvm_fusionx.threads import threads_in_use
 
 # One measurement of a kernel fills this, so that the clock's resolution and the first cold run
 # vanish.
@@ -162,6 +165,9 @@ def profile(
 ) -> ProfileReport:
     """Time each kernel of `library` alone on the operands that it gets in a real run.
 
+    Here the calling thread has a core to itself meanwhile, and the workers the others, as where
+    ``fx.bench`` times whole runs: the two are comparable.
+
     Parameters
     ----------
     library
@@ -182,8 +188,22 @@ def profile(
     """
     if not isinstance(library, Library):
         library = describe_library(library, model="", target="", inputs=())
-    if peak == "measure":
-        peak = measure_machine_peak() if device is None or _is_this_cpu(device) else None
+    is_here = device is None or _is_this_cpu(device)
+    # Where the library runs elsewhere, the threads of this process compute nothing.
+    with threads_apart(threads_in_use()) if is_here else nullcontext():
+        if peak == "measure":
+            peak = measure_machine_peak() if is_here else None
+        return _measure(library, inputs, repeat, on_kernel, device, peak)
+
+
+def _measure(
+    library: Library,
+    inputs: Mapping[str, np.ndarray],
+    repeat: int,
+    on_kernel: Callable[[], None],
+    device: Any,
+    peak: MachinePeak | None,
+) -> ProfileReport:
     stepwise = StepwiseExecutor(library, device)
     notes = {note.name: note for note in library.kernels}
     timed: list[tuple[GraphNode, float]] = []
