@@ -6,10 +6,11 @@ import pytest
 import tvm_fusionx as fx
 from tests.tiny_models import TARGET, perceptron
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.fused_build import build_fused, kernel_notes
+from tvm_fusionx.fused_build import build_fused, kernel_notes, notes_of
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.schedules import resolve_target
 
 
 @pytest.mark.slow
@@ -34,6 +35,13 @@ def test_every_kernel_has_a_note_with_its_template_and_operations() -> None:
     assert [note.operators for note in notes] == [("fc1",), ("fc1",), ("act",), ("fc2",), ("prob",)]
     assert all(note.template for note in notes)
     assert notes[0].flops == 2 * 4 * 8 * 16
+
+
+def test_what_the_public_build_returns_has_the_same_notes() -> None:
+    mod, params = fx.from_onnx(perceptron())
+    build = build_fused(mod, TARGET, params)
+    assert notes_of(fx.build(mod, TARGET, params)) == kernel_notes(build)
+    assert notes_of(build_plain(mod, resolve_target(TARGET), params)) == ()
 
 
 def test_an_unknown_target_is_a_typed_error() -> None:

@@ -16,7 +16,7 @@ from tvm_fusionx.ecg.flops import flops as node_flops
 from tvm_fusionx.kernels import BLOCK_ATTRIBUTE, KernelGraph
 from tvm_fusionx.library import KernelNote
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.pipeline import bind_parameters, pipeline
+from tvm_fusionx.pipeline import BUILT_FROM, bind_parameters, pipeline
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
 
@@ -80,6 +80,14 @@ def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
         )
         for node in KernelGraph.from_json(build.library.get_graph_json()).kernels
     )
+
+
+def notes_of(library: Any) -> tuple[KernelNote, ...]:
+    """Return what is known about each kernel of what ``fx.build`` returned; of others nothing."""
+    if not hasattr(library, BUILT_FROM):
+        return ()
+    blocks, log = getattr(library, BUILT_FROM)
+    return kernel_notes(FusedBuild(relay.transform.InferType()(blocks), library, log))
 
 
 def _flops(function: relay.Function) -> int | None:

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import tvm_fusionx as fx
-from tests.tiny_models import TARGET, perceptron
+from tests.tiny_models import FEATURES, ROWS, TARGET, perceptron
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.fused_build import build_fused, kernel_notes
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.library import describe_library
 from tvm_fusionx.records import Record
 from tvm_fusionx.report.machine_peak import MachinePeak
+from tvm_fusionx.report.plain_tvm import build_plain
 from tvm_fusionx.report.profile import KernelTime, ProfileReport, format_seconds
 from tvm_fusionx.schedules import resolve_target, target_key
 from tvm_fusionx.threads import threads_in_use, usable_cores
@@ -116,11 +118,46 @@ def test_templates_share_the_whole_among_them(report: ProfileReport) -> None:
 def test_what_build_returns_is_profiled_as_it_is() -> None:
     mod, params = fx.from_onnx(perceptron())
     inputs = random_inputs(inputs_of(mod, params))
-    taken = fx.profile(fx.build(mod, TARGET, params=params), inputs, repeat=1, peak=None)
+    library, peak = fx.build(mod, TARGET, params=params), MachinePeak(100.0, 10.0, 1)
+    taken = fx.profile(library, inputs, repeat=1, peak=peak)
+    assert {kernel.is_tuned for kernel in taken.kernels} == {False}
+    assert "rows" in {kernel.template for kernel in taken.kernels}
+    for kernel in taken.kernels:
+        assert kernel.template
+        assert kernel.gflops_per_second
+        assert kernel.part_of_peak == pytest.approx(kernel.gflops_per_second / 100.0)
+
+
+def test_what_tvm_built_is_profiled_without_what_only_we_know() -> None:
+    mod, params = fx.from_onnx(perceptron())
+    inputs = random_inputs(inputs_of(mod, params))
+    taken = fx.profile(build_plain(mod, resolve_target(TARGET), params), inputs, 1, peak=None)
     assert taken.kernels
     assert taken.peak is None
     for kernel in taken.kernels:
+        assert kernel.seconds > 0
         assert (kernel.template, kernel.part_of_peak, kernel.is_tuned) == ("", None, None)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({}, "missing: 'x'"),
+        ({"wrong": np.ones((ROWS, FEATURES), "float32")}, "'wrong'"),
+        ({"x": np.ones((1, FEATURES), "float32")}, r"shape \(1, 16\)"),
+        ({"x": np.ones((ROWS, FEATURES), "float64")}, "dtype float64"),
+    ],
+    ids=["missing", "unknown", "shape", "dtype"],
+)
+def test_inputs_that_do_not_fit_are_refused(inputs: dict[str, np.ndarray], said: str) -> None:
+    mod, params = fx.from_onnx(perceptron())
+    with pytest.raises(InputError, match=said):
+        fx.profile(fx.build(mod, TARGET, params=params), inputs, peak=None)
+
+
+def test_something_must_be_timed() -> None:
+    with pytest.raises(InputError, match="repeat: expected a number of at least 1; found 0"):
+        fx.profile(None, {}, repeat=0)
 
 
 def test_the_report_is_json(report: ProfileReport) -> None:

@@ -39,7 +39,12 @@ from tvm_fusionx.report.plain_tvm import load, set_inputs
 from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.sustained import Sustained, time_sustained
-from tvm_fusionx.report.timing import describe_failure, threads_apart, time_interleaved
+from tvm_fusionx.report.timing import (
+    check_repeat,
+    describe_failure,
+    threads_apart,
+    time_interleaved,
+)
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 from tvm_fusionx.schedules.cpu import FLOAT32_BITS
 from tvm_fusionx.threads import threads as set_threads
@@ -125,14 +130,15 @@ def bench(
     Raises
     ------
     InputError
-        `vs` names an unknown side, or one that cannot run on the device, or an input does not fit
-        the model.
+        `vs` names an unknown side, or one that cannot run on the device, an input does not fit the
+        model, or `repeat` is less than 1.
     DeviceError, DeviceLostError
         The device cannot be reached, or ours does not run there.
     """
     if vs is None:
         vs = DEFAULT_SIDES if device is None else DEVICE_SIDES
     _check_sides(vs)
+    check_repeat(repeat)
     if device is not None:
         _check_plain(thorough or sustained is not None or bool(tuned))
         found = device if isinstance(device, Device) else find_device(device)

@@ -10,12 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import tvm
 
+from tvm_fusionx.fused_build import notes_of
+from tvm_fusionx.inputs import check_inputs
 from tvm_fusionx.kernels import GraphNode
 from tvm_fusionx.library import KernelNote, Library, describe_library
 from tvm_fusionx.report.machine_peak import MachinePeak, measure_machine_peak
 from tvm_fusionx.report.plain_tvm import set_inputs
 from tvm_fusionx.report.stepwise import StepwiseExecutor
-from tvm_fusionx.report.timing import threads_apart
+from tvm_fusionx.report.timing import check_repeat, threads_apart
 from tvm_fusionx.threads import threads_in_use
 
 # One measurement of a kernel fills this, so that the clock's resolution and the first cold run
@@ -171,8 +173,8 @@ def profile(
     Parameters
     ----------
     library
-        A compiled model: what ``fx.build`` or ``load_library`` returned. The templates' names and
-        the speeds in operations are known of the latter only.
+        A compiled model: what ``fx.build``, ``load_library`` or TVM's own ``relay.build`` returned.
+        The templates' names and the speeds in operations are unknown of the last.
     inputs
         One array for each input.
     repeat
@@ -185,26 +187,35 @@ def profile(
     peak
         What kernels' speeds are parts of. By default it is measured in a second where the library
         runs on this machine's CPU, and unknown elsewhere.
+
+    Raises
+    ------
+    InputError
+        An input does not fit the model, or `repeat` is less than 1.
     """
+    check_repeat(repeat)
     if not isinstance(library, Library):
-        library = describe_library(library, model="", target="", inputs=())
+        library = describe_library(
+            library, model="", target="", inputs=(), kernels=notes_of(library)
+        )
+    stepwise = StepwiseExecutor(library, device)
+    arrays = check_inputs(inputs, stepwise.inputs)
     is_here = device is None or _is_this_cpu(device)
     # Where the library runs elsewhere, the threads of this process compute nothing.
     with threads_apart(threads_in_use()) if is_here else nullcontext():
         if peak == "measure":
             peak = measure_machine_peak() if is_here else None
-        return _measure(library, inputs, repeat, on_kernel, device, peak)
+        return _measure(library, stepwise, arrays, repeat, on_kernel, peak)
 
 
 def _measure(
     library: Library,
-    inputs: Mapping[str, np.ndarray],
+    stepwise: StepwiseExecutor,
+    arrays: Mapping[str, np.ndarray],
     repeat: int,
     on_kernel: Callable[[], None],
-    device: Any,
     peak: MachinePeak | None,
 ) -> ProfileReport:
-    stepwise = StepwiseExecutor(library, device)
     notes = {note.name: note for note in library.kernels}
     timed: list[tuple[GraphNode, float]] = []
     values: dict[tuple[int, int], Any] = {}
@@ -212,7 +223,7 @@ def _measure(
         if not node.is_call:
             constant = stepwise.parameter(node)
             values[node.index, 0] = (
-                stepwise.to_device(inputs[node.name]) if constant is None else constant
+                stepwise.to_device(arrays[node.name]) if constant is None else constant
             )
             continue
         operands = [values[entry] for entry in node.inputs]
@@ -227,7 +238,7 @@ def _measure(
         _row(node, seconds, total, notes.get(node.name, KernelNote(node.name)), stepwise, peak)
         for node, seconds in timed
     ]
-    return ProfileReport(tuple(rows), _end_to_end(library, inputs, repeat, stepwise.device), peak)
+    return ProfileReport(tuple(rows), _end_to_end(library, arrays, repeat, stepwise.device), peak)
 
 
 def _is_this_cpu(device: Any) -> bool:
