@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tvm import relay
 
 import tvm_fusionx as fx
+from tests.relay_modules import const, module, var
 from tests.tiny_models import TARGET, perceptron
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.fused_build import build_fused, kernel_notes, notes_of
@@ -35,6 +37,26 @@ def test_every_kernel_has_a_note_with_its_template_and_operations() -> None:
     assert [note.operators for note in notes] == [("fc1",), ("fc1",), ("act",), ("fc2",), ("prob",)]
     assert all(note.template for note in notes)
     assert notes[0].flops == 2 * 4 * 8 * 16
+
+
+def test_minimal_filtering_is_noted_as_what_it_executes_beside_the_direct_convolution() -> None:
+    image = var("image", 1, 32, 32, 32)
+    body = relay.nn.conv2d(image, const(32, 32, 3, 3), padding=(1, 1))
+    notes = notes_of(fx.build(module(body), TARGET))
+    note = next(note for note in notes if note.template == "winograd")
+    assert note.flops == 2 * 32 * 32 * 32 * 32 * 9
+    assert note.work is not None
+    # Tiles of 2x2 or 4x4: 16 products for 36, or 36 for 144.
+    assert note.work.products in (note.flops * 16 // 36, note.flops * 36 // 144)
+    assert note.work.products < note.work.flops < note.flops
+
+
+def test_of_a_table_the_rows_that_are_read_are_noted() -> None:
+    ids, table = var("ids", 8, dtype="int32"), const(1000, 16)
+    (note,) = notes_of(fx.build(module(relay.take(table, ids, axis=0)), TARGET))
+    assert note.work is not None
+    assert note.work.read_bytes == 4 * (8 + 8 * 16)
+    assert note.work.written_bytes == 4 * 8 * 16
 
 
 def test_what_the_public_build_returns_has_the_same_notes() -> None:

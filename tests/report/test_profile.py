@@ -5,8 +5,10 @@ import os
 
 import numpy as np
 import pytest
+from tvm import relay
 
 import tvm_fusionx as fx
+from tests.relay_modules import const, module, var
 from tests.tiny_models import FEATURES, ROWS, TARGET, perceptron
 from tvm_fusionx.errors import InputError
 from tvm_fusionx.fused_build import build_fused, kernel_notes
@@ -106,6 +108,28 @@ def test_speeds_are_operations_and_bytes_over_time(report: ProfileReport) -> Non
     assert dense.gbytes_per_second == pytest.approx(moved / dense.seconds / 1e9)
     assert dense.operators == ("fc1",)
     assert dense.template
+
+
+def test_the_speeds_of_a_kernel_are_those_of_what_it_executes_and_touches() -> None:
+    image, ids = var("image", 1, 32, 32, 32), var("ids", 8, dtype="int32")
+    convolved = relay.nn.conv2d(image, const(32, 32, 3, 3), padding=(1, 1))
+    mod = module(convolved, relay.take(const(1000, 16), ids, axis=0))
+    peak = MachinePeak(100.0, 10.0, 1)
+    library = fx.build(mod, TARGET, fuse=False)
+    taken = fx.profile(library, random_inputs(inputs_of(mod)), repeat=1, peak=peak)
+    filtering = next(kernel for kernel in taken.kernels if kernel.template == "winograd")
+    assert filtering.work is not None
+    assert filtering.flops == 2 * 32**4 * 9
+    executed = filtering.work.flops / filtering.seconds / 1e9
+    assert filtering.gflops_per_second == pytest.approx(executed)
+    assert filtering.part_of_peak == pytest.approx(executed / 100.0)
+    gather = next(kernel for kernel in taken.kernels if "take" in kernel.name)
+    touched = 4 * (8 + 2 * 8 * 16)
+    assert gather.gbytes_per_second == pytest.approx(touched / gather.seconds / 1e9)
+    assert gather.bytes == 4 * (8 + 1000 * 16 + 8 * 16)
+    block = next(block for block in taken.to_blocks() if "take" in block["name"])
+    assert block["bytes"] == gather.bytes
+    assert block["work"]["read_bytes"] + block["work"]["written_bytes"] == touched
 
 
 def test_templates_share_the_whole_among_them(report: ProfileReport) -> None:

@@ -36,7 +36,7 @@ from tvm_fusionx.report.footprint import footprint
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.plain_tvm import load, set_inputs
-from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
+from tvm_fusionx.report.profile import profile
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.sustained import Sustained, time_sustained
 from tvm_fusionx.report.timing import (
@@ -369,21 +369,11 @@ def _block_times(
     specs: tuple[InputSpec, ...],
     arrays: Mapping[str, np.ndarray],
 ) -> list[dict[str, Any]]:
-    """Return a row for each kernel of ours: template, time, operations and bytes."""
+    """Return a row for each kernel of ours: template, time, operations, bytes and work."""
     library = describe_library(
         built.library, model=model, target="", inputs=specs, kernels=kernel_notes(built)
     )
-    flops = {note.name: note.flops for note in library.kernels}
-    return [
-        {
-            "name": kernel.name,
-            "template": kernel.template,
-            "us": kernel.seconds * MICROSECONDS,
-            "flops": flops.get(kernel.name),
-            "bytes": round(kernel.gbytes_per_second * kernel.seconds * GIGA),
-        }
-        for kernel in profile(library, arrays, peak=None).kernels
-    ]
+    return profile(library, arrays, peak=None).to_blocks()
 
 
 def _outputs_of(executor: Any) -> list[np.ndarray]:
