@@ -12,6 +12,8 @@ from measured_runs import NONE, OURS, SIDES, MeasuredRun, Row, Section
 
 GIGA = 1e9
 MICRO = 1e-6
+# The peak counts them so; one instruction does both.
+FLOPS_OF_A_MULTIPLY_ADD = 2
 MILLISECONDS_OF_A_MICROSECOND = 1e-3
 # Rows of a model, kernels of equal work in one; what is left is one row.
 SHOWN_KERNELS = 8
@@ -35,15 +37,20 @@ def behind(run: MeasuredRun) -> list[Section]:
     ]
 
 
-def least_microseconds(block: dict[str, Any], machine: dict[str, Any]) -> float:
-    """Return what a kernel takes at the machine's measured peaks, whichever bounds it.
+def least_microseconds(work: dict[str, Any], machine: dict[str, Any]) -> float:
+    """Return what so much work takes at the machine's measured peaks, whichever bounds it.
 
-    No more than it took: a table of which few rows are read counts as a whole, and operands may lie
-    in the caches.
+    A kernel may take less: copying is measured in memory, and its operands may lie in the caches.
     """
-    computing = (block["flops"] or 0) / machine["gflops_per_second"] / GIGA
-    moving = block["bytes"] / machine["gbytes_per_second"] / GIGA
-    return min(max(computing, moving) / MICRO, block["us"])
+    computing = FLOPS_OF_A_MULTIPLY_ADD * work["instructions"] / machine["gflops_per_second"]
+    moving = moved_bytes(work) / machine["gbytes_per_second"]
+    return max(computing, moving) / GIGA / MICRO
+
+
+def moved_bytes(work: dict[str, Any]) -> int:
+    """Return the bytes that are read and written, of a table the rows that are."""
+    moved: int = work["read_bytes"] + work["written_bytes"]
+    return moved
 
 
 def where_time_goes(result: dict[str, Any]) -> str:
@@ -56,9 +63,12 @@ def where_time_goes(result: dict[str, Any]) -> str:
     heaviest = sorted(groups.items(), key=lambda item: -sum(block["us"] for block in item[1]))
     for template, blocks in heaviest[:SHOWN_TEMPLATES]:
         taken = sum(block["us"] for block in blocks)
-        flops = sum(block["flops"] or 0 for block in blocks) / taken / MICRO / GIGA
-        moved = sum(block["bytes"] for block in blocks) / taken / MICRO / GIGA
-        told.append(f"{template} {taken / total:.0%} ({flops:.0f} GFLOP/s, {moved:.0f} GB/s)")
+        work = _added(blocks)
+        speeds = ""
+        if work is not None:
+            flops, moved = (n / taken / MICRO / GIGA for n in (work["flops"], moved_bytes(work)))
+            speeds = f" ({flops:.0f} GFLOP/s, {moved:.0f} GB/s)"
+        told.append(f"{template} {taken / total:.0%}{speeds}")
     return "; ".join(told) or "not profiled"
 
 
@@ -72,8 +82,8 @@ def _profile_of(
     rest = groups[SHOWN_KERNELS:]
     if rest:
         rows.append(_row({**_together(rest), "name": "others", "template": ""}, total, machine))
-    header = ["kernel", "times", "template", "µs", "share", "GFLOP/s", "% of peak", "GB/s"]
-    header += ["% of copying"]
+    header = ["kernel", "times", "template", "µs", "share", "direct GFLOP/s", "GFLOP/s"]
+    header += ["% of peak", "GB/s", "% of copying"]
     return f"Not first: {result['model']}", _told(result, machine, faster), header, rows
 
 
@@ -90,17 +100,29 @@ def _told(result: dict[str, Any], machine: dict[str, Any], faster: list[tuple[st
         return f"{told} Our kernels were not profiled."
     alone = sum(block["us"] for block in blocks) * MILLISECONDS_OF_A_MICROSECOND
     told += f" Our {len(blocks)} kernels, each alone, add up to {alone:.2f} ms"
-    if machine:
-        least = sum(least_microseconds(block, machine) for block in blocks)
-        told += f"; at the machine's peaks {least * MILLISECONDS_OF_A_MICROSECOND:.2f} ms"
-    return f"{told}. By template: {where_time_goes(result)}."
+    return f"{told}{_limit(blocks, machine)}. By template: {where_time_goes(result)}."
+
+
+def _limit(blocks: list[dict[str, Any]], machine: dict[str, Any]) -> str:
+    """Return what the kernels take at the machine's peaks, and how many are faster than that."""
+    counted = [block for block in blocks if block.get("work") is not None]
+    if not machine or not counted:
+        return ""
+    times = [(least_microseconds(block["work"], machine), block["us"]) for block in counted]
+    which = "" if len(counted) == len(blocks) else f"{len(counted)} of them "
+    least = sum(limit for limit, _ in times) * MILLISECONDS_OF_A_MICROSECOND
+    told = f"; {which}at the machine's peaks, operands in memory, {least:.2f} ms"
+    faster = sum(limit > taken for limit, taken in times)
+    return f"{told}, and {faster} took less than that" if faster else told
 
 
 def _of_equal_work(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return kernels of one template, as many operations and as many bytes together."""
+    """Return kernels of one template and equal operations, bytes and work together."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for block in blocks:
-        groups.setdefault((block["template"], block["flops"], block["bytes"]), []).append(block)
+        work = tuple((block.get("work") or {}).items())
+        key = (block["template"], block["flops"], block["bytes"], work)
+        groups.setdefault(key, []).append(block)
     return list(groups.values())
 
 
@@ -111,25 +133,41 @@ def _together(blocks: list[dict[str, Any]]) -> dict[str, Any]:
         "times": sum(block.get("times", 1) for block in blocks),
         "us": sum(block["us"] for block in blocks),
         "flops": sum(block["flops"] or 0 for block in blocks),
-        "bytes": sum(block["bytes"] for block in blocks),
+        "work": _added(blocks),
     }
+
+
+def _added(blocks: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the work of all blocks; None where that of one is unknown, as in older results."""
+    works = [block.get("work") for block in blocks]
+    known = [work for work in works if work is not None]
+    if len(known) < len(works) or not known:
+        return None
+    return {key: sum(work[key] for work in known) for key in known[0]}
 
 
 def _row(block: dict[str, Any], total: float, machine: dict[str, Any]) -> Row:
     taken = block["us"] * MICRO
-    flops = block["flops"] / taken / GIGA if block["flops"] else None
-    moved = block["bytes"] / taken / GIGA
+    work = block["work"] or {}
+    direct = block["flops"] / taken / GIGA if block["flops"] else None
+    flops = work["flops"] / taken / GIGA if work.get("flops") else None
+    moved = moved_bytes(work) / taken / GIGA if work else None
     return [
         block["name"],
         block["times"],
         block["template"] or NONE,
         f"{block['us']:.0f}",
         f"{block['us'] / total:.0%}",
-        f"{flops:.0f}" if flops is not None else NONE,
+        _rounded(direct),
+        _rounded(flops),
         _part(flops, machine.get("gflops_per_second")),
-        f"{moved:.0f}",
+        _rounded(moved),
         _part(moved, machine.get("gbytes_per_second")),
     ]
+
+
+def _rounded(value: float | None) -> str:
+    return NONE if value is None else f"{value:.0f}"
 
 
 def _part(value: float | None, whole: float | None) -> str:

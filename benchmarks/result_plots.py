@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from kernel_profile import moved_bytes
 from measured_runs import SIDES, MeasuredRun, measured_sides
 
 COLOURS = {
@@ -67,14 +68,18 @@ def latency_bars(run: MeasuredRun) -> str:
 
 
 def roofline(run: MeasuredRun) -> str:
-    """Return a point a block: operations a byte, and operations a second, under the roof."""
+    """Return a point a block: operations a byte, and operations a second, under the roof.
+
+    Operations that it executes and bytes that it touches: blocks of older results, which tell
+    neither, have none.
+    """
     peak, bandwidth = run.machine["gflops_per_second"], run.machine["gbytes_per_second"]
     points = [
-        (block["flops"] / block["bytes"], block["flops"] / block["us"] / MICROSECOND / GIGA,
+        (work["flops"] / moved_bytes(work), work["flops"] / block["us"] / MICROSECOND / GIGA,
          result["model"], block)
         for result in run.results
         for block in result.get("blocks", [])
-        if block["flops"] and block["bytes"] and block["us"]
+        if (work := block.get("work")) and work["flops"] and moved_bytes(work) and block["us"]
     ]  # fmt: skip
     left = _decades(min((x for x, *_ in points), default=1.0))
     right = _decades(max([x for x, *_ in points] + [peak / bandwidth]), up=True)
@@ -103,6 +108,9 @@ def roofline(run: MeasuredRun) -> str:
             f"<circle cx='{across(x):.1f}' cy='{up(y):.1f}' r='{DOT}' fill='{COLOURS['fusionx']}' "
             f"fill-opacity='.5'><title>{html.escape(told)} GFLOP/s</title></circle>"
         )
+    if not points:
+        told = "These results do not tell what their blocks execute and touch."
+        parts.append(f"<text x='{LEFT + GAP}' y='{TOP + GAP + GAP}'>{told}</text>")
     return _svg(ROOFLINE_HEIGHT, parts)
 
 

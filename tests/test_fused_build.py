@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tvm import relay
 
 import tvm_fusionx as fx
+from tests.relay_modules import const, module, var
 from tests.tiny_models import TARGET, perceptron
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.fused_build import build_fused, kernel_notes
+from tvm_fusionx.fused_build import build_fused, kernel_notes, notes_of
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.schedules import resolve_target
 
 
 @pytest.mark.slow
@@ -34,6 +37,33 @@ def test_every_kernel_has_a_note_with_its_template_and_operations() -> None:
     assert [note.operators for note in notes] == [("fc1",), ("fc1",), ("act",), ("fc2",), ("prob",)]
     assert all(note.template for note in notes)
     assert notes[0].flops == 2 * 4 * 8 * 16
+
+
+def test_minimal_filtering_is_noted_as_what_it_executes_beside_the_direct_convolution() -> None:
+    image = var("image", 1, 32, 32, 32)
+    body = relay.nn.conv2d(image, const(32, 32, 3, 3), padding=(1, 1))
+    notes = notes_of(fx.build(module(body), TARGET))
+    note = next(note for note in notes if note.template == "winograd")
+    assert note.flops == 2 * 32 * 32 * 32 * 32 * 9
+    assert note.work is not None
+    # Tiles of 2x2 or 4x4: 16 products for 36, or 36 for 144.
+    assert note.work.products in (note.flops * 16 // 36, note.flops * 36 // 144)
+    assert note.work.products < note.work.flops < note.flops
+
+
+def test_of_a_table_the_rows_that_are_read_are_noted() -> None:
+    ids, table = var("ids", 8, dtype="int32"), const(1000, 16)
+    (note,) = notes_of(fx.build(module(relay.take(table, ids, axis=0)), TARGET))
+    assert note.work is not None
+    assert note.work.read_bytes == 4 * (8 + 8 * 16)
+    assert note.work.written_bytes == 4 * 8 * 16
+
+
+def test_what_the_public_build_returns_has_the_same_notes() -> None:
+    mod, params = fx.from_onnx(perceptron())
+    build = build_fused(mod, TARGET, params)
+    assert notes_of(fx.build(mod, TARGET, params)) == kernel_notes(build)
+    assert notes_of(build_plain(mod, resolve_target(TARGET), params)) == ()
 
 
 def test_an_unknown_target_is_a_typed_error() -> None:

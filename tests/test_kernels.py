@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
-from tvm_fusionx.kernels import NO_OP, KernelGraph, Tensor
+from tvm_fusionx.kernels import NO_OP, KernelGraph, KernelNote, Tensor
+from tvm_fusionx.schedules.block_work import Work
 
 
 def _graph_json() -> str:
@@ -57,3 +59,13 @@ def test_a_tensor_knows_its_size() -> None:
     assert Tensor((5,), "bool").bytes == 5
     assert Tensor((5,), "uint8").bytes == 5
     assert Tensor((0, 5), "float32").bytes == 0
+
+
+def test_a_note_is_read_as_it_was_written_also_one_from_before_its_later_fields() -> None:
+    work = Work(flops=8, instructions=4, read_bytes=16)
+    note = KernelNote("dense", ("fc1",), "dot", 8, is_tuned=True, work=work)
+    written = json.loads(json.dumps(asdict(note)))
+    assert KernelNote.from_json(written) == note
+    for key in ("is_tuned", "work"):
+        del written[key]
+    assert KernelNote.from_json(written) == KernelNote("dense", ("fc1",), "dot", 8)

@@ -17,20 +17,20 @@ import tvm_fusionx as fx
 from tests.tiny_models import HIDDEN, ROWS, TARGET, perceptron
 from tvm_fusionx.errors import LibraryFileError, MissingDependencyError, OutputFileError
 from tvm_fusionx.inputs import inputs_of, random_inputs
-from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.kernels import KernelGraph, KernelNote
 from tvm_fusionx.library import (
     CODE,
     FORMAT_VERSION,
     GRAPH,
     METADATA,
     PARAMS,
-    KernelNote,
     Library,
     describe_library,
     load_library,
     save_library,
 )
 from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules.block_work import Work
 
 Members = dict[str, bytes]
 
@@ -43,7 +43,7 @@ def library() -> Library:
         model="../perceptron; rm -rf x",
         target=TARGET,
         inputs=inputs_of(mod, params),
-        kernels=(KernelNote("dense", ("fc1",), "dot", 1024),),
+        kernels=(KernelNote("dense", ("fc1",), "dot", 1024, work=Work(flops=1024)),),
     )
 
 

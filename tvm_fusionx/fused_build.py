@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,12 @@ from tvm import relay
 from tvm_fusionx.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.flops import flops as node_flops
-from tvm_fusionx.kernels import BLOCK_ATTRIBUTE, KernelGraph
-from tvm_fusionx.library import KernelNote
-from tvm_fusionx.lowering import lowering
-from tvm_fusionx.pipeline import bind_parameters, pipeline
+from tvm_fusionx.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
+from tvm_fusionx.lowering import LoweredBlock, lowering
+from tvm_fusionx.pipeline import BUILT_FROM, bind_parameters, pipeline
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.block_work import Work, work_of
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,34 @@ def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
         if is_block_call(expr):
             name = str(expr.op.attrs.get(BLOCK_ATTRIBUTE, ""))
             flops[name] = _flops(expr.op)
-    return tuple(
-        KernelNote(
-            name=node.name,
-            operators=node.operators,
-            template=entries[node.function].template if node.function in entries else "",
-            flops=flops.get(node.name) or None,
-            is_tuned=entries[node.function].is_tuned if node.function in entries else None,
-        )
-        for node in KernelGraph.from_json(build.library.get_graph_json()).kernels
-    )
+    counted: dict[str, Work] = {}
+    notes = []
+    for node in KernelGraph.from_json(build.library.get_graph_json()).kernels:
+        note = KernelNote(node.name, node.operators, flops=flops.get(node.name) or None)
+        entry = entries.get(node.function)
+        if entry is not None:
+            work = _work(entry, counted)
+            note = replace(note, template=entry.template, is_tuned=entry.is_tuned, work=work)
+        notes.append(note)
+    return tuple(notes)
+
+
+def notes_of(library: Any) -> tuple[KernelNote, ...]:
+    """Return what is known about each kernel of what ``fx.build`` returned; of others nothing."""
+    if not hasattr(library, BUILT_FROM):
+        return ()
+    blocks, log = getattr(library, BUILT_FROM)
+    return kernel_notes(FusedBuild(relay.transform.InferType()(blocks), library, log))
+
+
+def _work(entry: LoweredBlock, counted: dict[str, Work]) -> Work | None:
+    """Return the work of a block, counted once for all that are equal; None for TVM's schedules."""
+    key = entry.key
+    if key is None:
+        return None
+    if key not in counted:
+        counted[key] = work_of(entry.source)
+    return counted[key]
 
 
 def _flops(function: relay.Function) -> int | None:

@@ -1,4 +1,4 @@
-"""What a built graph-executor library launches, read from its graph JSON.
+"""What a built graph-executor library launches, read from its graph JSON, and what is noted of it.
 
 The JSON is TVM's own: nodes in execution order, each with inputs, storage, shapes and dtypes, and
 the string attributes of the Relay function it came from, our block name among them.
@@ -7,10 +7,13 @@ the string attributes of the Relay function it came from, our block name among t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from tvm_fusionx.schedules.block_work import Work
 
 # TVM's name for a node that only gives its input another shape and launches nothing.
 NO_OP = "__nop"
@@ -133,6 +136,48 @@ class KernelGraph:
                 index, position = self.nodes[index].inputs[0]
             leaving.add((index, position))
         return leaving
+
+
+@dataclass(frozen=True)
+class KernelNote:
+    """What is known about one kernel when it is compiled.
+
+    Attributes
+    ----------
+    name
+        The block's name.
+    operators
+        Names of the model's nodes in it.
+    template
+        The template that scheduled it; empty where unknown.
+    flops
+        Floating-point operations of its operators, a convolution counted as the direct one whatever
+        computes it; None where unknown.
+    is_tuned
+        Whether a tuner chose the values of the template's knobs; None where unknown.
+    work
+        What one run takes at least; None where unknown, as for TVM's own schedules.
+    """
+
+    name: str
+    operators: tuple[str, ...] = ()
+    template: str = ""
+    flops: int | None = None
+    is_tuned: bool | None = None
+    work: Work | None = None
+
+    @classmethod
+    def from_json(cls, note: Mapping[str, Any]) -> KernelNote:
+        """Read what ``dataclasses.asdict`` made of a note, also one without the later fields."""
+        work = note.get("work")
+        return cls(
+            str(note["name"]),
+            tuple(note["operators"]),
+            note["template"],
+            note["flops"],
+            note.get("is_tuned"),
+            None if work is None else Work(**work),
+        )
 
 
 def _bytes_per_element(dtype: str) -> int:

@@ -29,7 +29,7 @@ from tvm_fusionx import __version__
 from tvm_fusionx.devices import Device, export_kernel
 from tvm_fusionx.errors import DeviceError, LibraryFileError, LinkError, MissingDependencyError
 from tvm_fusionx.inputs import InputSpec
-from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.kernels import KernelGraph, KernelNote
 from tvm_fusionx.output_file import new_file
 
 FORMAT_VERSION = 1
@@ -43,31 +43,6 @@ CHECKED_MEMBERS = (CODE, GRAPH, PARAMS)
 
 # A description is a few kilobytes, plus a line for each kernel; more is not ours.
 LARGEST_METADATA_BYTES = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class KernelNote:
-    """What is known about one kernel when it is compiled.
-
-    Attributes
-    ----------
-    name
-        The block's name.
-    operators
-        Names of the model's nodes in it.
-    template
-        The template that scheduled it; empty where unknown.
-    flops
-        Floating-point operations of one run; None where unknown.
-    is_tuned
-        Whether a tuner chose the values of the template's knobs; None where unknown.
-    """
-
-    name: str
-    operators: tuple[str, ...] = ()
-    template: str = ""
-    flops: int | None = None
-    is_tuned: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -292,16 +267,7 @@ def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> 
             target=str(metadata["target"]),
             inputs=_specs(metadata["inputs"]),
             outputs=_specs(metadata["outputs"]),
-            kernels=tuple(
-                KernelNote(
-                    str(note["name"]),
-                    tuple(note["operators"]),
-                    note["template"],
-                    note["flops"],
-                    note.get("is_tuned"),
-                )
-                for note in metadata["kernels"]
-            ),
+            kernels=tuple(map(KernelNote.from_json, metadata["kernels"])),
             versions=dict(metadata["versions"]),
         )
     except (KeyError, TypeError, ValueError, tvm.TVMError) as error:

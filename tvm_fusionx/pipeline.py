@@ -29,6 +29,10 @@ from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.schedules.gpu.gpu import is_gpu
 
+# Attribute of what `build` returns: its blocks, whose constants are the library's own, and the log
+# of their lowering.
+BUILT_FROM = "fusionx_built_from"
+
 
 def planner_options(
     target: Any,
@@ -163,7 +167,7 @@ def build(
     Returns
     -------
     lib : tvm.relay.backend.executor_factory.GraphExecutorFactoryModule
-        As from ``relay.build``.
+        As from ``relay.build``; :func:`tvm_fusionx.profile` knows its kernels' templates, too.
 
     Raises
     ------
@@ -172,8 +176,10 @@ def build(
     """
     bound = bind_parameters(mod, params)
     blocks = pipeline(target, **choices)(bound)
-    with lowering(target, records, activation_images=activation_images):
-        return relay.build(blocks, resolve_target(target))
+    with lowering(target, records, activation_images=activation_images) as log:
+        library = relay.build(blocks, resolve_target(target))
+    setattr(library, BUILT_FROM, (blocks, log))
+    return library
 
 
 def bind_parameters(mod: Any, params: Mapping[str, Any] | None) -> Any:

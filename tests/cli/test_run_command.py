@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,21 @@ def test_print_time_is_one_line_of_times_that_are_not_zero(
     names = re.findall(r"(\w[\w-]*): [1-9][\d.]* (?:s|ms|µs|ns)", line)
     assert names == ["Init", "First", "Warm-up", "Avg", "Median", "p10", "p90"]
     assert "(3 x 2 runs, 1 threads)" in line
+
+
+def test_a_timed_run_keeps_its_threads_apart(
+    run: Callable[..., Ran], library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def threads_apart(threads: int) -> AbstractContextManager[None]:
+        asked.append(threads)
+        return nullcontext()
+
+    monkeypatch.setattr("tvm_fusionx.report.timing.threads_apart", threads_apart)
+    ran = run("run", library, "--print-time", "--repeat", "1", "--threads", "1")
+    assert ran.code == 0, ran.err
+    assert asked == [1]
 
 
 def test_profile_shows_every_block_the_sum_and_the_gap(

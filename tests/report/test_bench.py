@@ -191,6 +191,11 @@ def test_an_unknown_side_is_refused_before_any_work() -> None:
         fx.bench("missing.onnx", TARGET, ("tvm", "tflite"))
 
 
+def test_a_number_of_runs_below_one_is_refused_before_any_work() -> None:
+    with pytest.raises(InputError, match="repeat"):
+        fx.bench("missing.onnx", TARGET, (), repeat=0)
+
+
 def test_a_dynamic_model_needs_a_shape() -> None:
     model = perceptron(batch="n")
     with pytest.raises(ShapeError):

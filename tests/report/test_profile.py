@@ -1,19 +1,25 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
+from tvm import relay
 
 import tvm_fusionx as fx
-from tests.tiny_models import TARGET, perceptron
+from tests.relay_modules import const, module, var
+from tests.tiny_models import FEATURES, ROWS, TARGET, perceptron
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.fused_build import build_fused, kernel_notes
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.library import describe_library
 from tvm_fusionx.records import Record
 from tvm_fusionx.report.machine_peak import MachinePeak
+from tvm_fusionx.report.plain_tvm import build_plain
 from tvm_fusionx.report.profile import KernelTime, ProfileReport, format_seconds
 from tvm_fusionx.schedules import resolve_target, target_key
+from tvm_fusionx.threads import threads_in_use, usable_cores
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +70,25 @@ def test_a_kernel_is_tuned_where_its_record_has_trials(trials: int, is_tuned: bo
     assert bool(found[1]) == is_tuned
 
 
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="one core")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_the_caller_has_a_core_to_itself_while_kernels_are_timed() -> None:
+    before, seen = usable_cores(), []
+    mod, params = fx.from_onnx(perceptron())
+    fx.profile(
+        fx.build(mod, TARGET, params=params),
+        random_inputs(inputs_of(mod, params)),
+        repeat=1,
+        peak=None,
+        on_kernel=lambda: seen.append(usable_cores()),
+    )
+    # A pool of one thread, or of more than there are cores, is left as it is.
+    apart = 1 < threads_in_use() <= len(before)
+    assert seen
+    assert all(cores == (before[:1] if apart else before) for cores in seen)
+    assert usable_cores() == before
+
+
 def test_every_kernel_has_a_time_that_is_not_zero(report: ProfileReport) -> None:
     assert len(report.kernels) == 5
     assert all(kernel.seconds > 0 for kernel in report.kernels)
@@ -85,6 +110,28 @@ def test_speeds_are_operations_and_bytes_over_time(report: ProfileReport) -> Non
     assert dense.template
 
 
+def test_the_speeds_of_a_kernel_are_those_of_what_it_executes_and_touches() -> None:
+    image, ids = var("image", 1, 32, 32, 32), var("ids", 8, dtype="int32")
+    convolved = relay.nn.conv2d(image, const(32, 32, 3, 3), padding=(1, 1))
+    mod = module(convolved, relay.take(const(1000, 16), ids, axis=0))
+    peak = MachinePeak(100.0, 10.0, 1)
+    library = fx.build(mod, TARGET, fuse=False)
+    taken = fx.profile(library, random_inputs(inputs_of(mod)), repeat=1, peak=peak)
+    filtering = next(kernel for kernel in taken.kernels if kernel.template == "winograd")
+    assert filtering.work is not None
+    assert filtering.flops == 2 * 32**4 * 9
+    executed = filtering.work.flops / filtering.seconds / 1e9
+    assert filtering.gflops_per_second == pytest.approx(executed)
+    assert filtering.part_of_peak == pytest.approx(executed / 100.0)
+    gather = next(kernel for kernel in taken.kernels if "take" in kernel.name)
+    touched = 4 * (8 + 2 * 8 * 16)
+    assert gather.gbytes_per_second == pytest.approx(touched / gather.seconds / 1e9)
+    assert gather.bytes == 4 * (8 + 1000 * 16 + 8 * 16)
+    block = next(block for block in taken.to_blocks() if "take" in block["name"])
+    assert block["bytes"] == gather.bytes
+    assert block["work"]["read_bytes"] + block["work"]["written_bytes"] == touched
+
+
 def test_templates_share_the_whole_among_them(report: ProfileReport) -> None:
     rows = report.by_template()
     assert sum(row.kernels for row in rows) == len(report.kernels)
@@ -95,11 +142,46 @@ def test_templates_share_the_whole_among_them(report: ProfileReport) -> None:
 def test_what_build_returns_is_profiled_as_it_is() -> None:
     mod, params = fx.from_onnx(perceptron())
     inputs = random_inputs(inputs_of(mod, params))
-    taken = fx.profile(fx.build(mod, TARGET, params=params), inputs, repeat=1, peak=None)
+    library, peak = fx.build(mod, TARGET, params=params), MachinePeak(100.0, 10.0, 1)
+    taken = fx.profile(library, inputs, repeat=1, peak=peak)
+    assert {kernel.is_tuned for kernel in taken.kernels} == {False}
+    assert "rows" in {kernel.template for kernel in taken.kernels}
+    for kernel in taken.kernels:
+        assert kernel.template
+        assert kernel.gflops_per_second
+        assert kernel.part_of_peak == pytest.approx(kernel.gflops_per_second / 100.0)
+
+
+def test_what_tvm_built_is_profiled_without_what_only_we_know() -> None:
+    mod, params = fx.from_onnx(perceptron())
+    inputs = random_inputs(inputs_of(mod, params))
+    taken = fx.profile(build_plain(mod, resolve_target(TARGET), params), inputs, 1, peak=None)
     assert taken.kernels
     assert taken.peak is None
     for kernel in taken.kernels:
+        assert kernel.seconds > 0
         assert (kernel.template, kernel.part_of_peak, kernel.is_tuned) == ("", None, None)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({}, "missing: 'x'"),
+        ({"wrong": np.ones((ROWS, FEATURES), "float32")}, "'wrong'"),
+        ({"x": np.ones((1, FEATURES), "float32")}, r"shape \(1, 16\)"),
+        ({"x": np.ones((ROWS, FEATURES), "float64")}, "dtype float64"),
+    ],
+    ids=["missing", "unknown", "shape", "dtype"],
+)
+def test_inputs_that_do_not_fit_are_refused(inputs: dict[str, np.ndarray], said: str) -> None:
+    mod, params = fx.from_onnx(perceptron())
+    with pytest.raises(InputError, match=said):
+        fx.profile(fx.build(mod, TARGET, params=params), inputs, peak=None)
+
+
+def test_something_must_be_timed() -> None:
+    with pytest.raises(InputError, match="repeat: expected a number of at least 1; found 0"):
+        fx.profile(None, {}, repeat=0)
 
 
 def test_the_report_is_json(report: ProfileReport) -> None:

@@ -20,6 +20,11 @@ def executor() -> StepwiseExecutor:
     return StepwiseExecutor(build_plain(mod, TARGET, opt_level=0))
 
 
+def test_what_the_model_takes_is_read_from_its_graph(executor: StepwiseExecutor) -> None:
+    (given,) = executor.inputs
+    assert (given.name, given.shape, given.dtype) == ("x", (2, 3), "float32")
+
+
 def test_a_kernel_runs_on_the_operands_it_is_given(executor: StepwiseExecutor) -> None:
     node = next(node for node in executor.graph.nodes if "dense" in node.name)
     given = np.ones((2, 3), "float32")

@@ -5,9 +5,11 @@ import threading
 
 import pytest
 
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.report import timing
 from tvm_fusionx.report.timing import (
     Latency,
+    check_repeat,
     describe_failure,
     threads_apart,
     time_interleaved,
@@ -90,6 +92,13 @@ def test_the_statistics_are_in_milliseconds() -> None:
 
 def test_a_failure_without_a_message_is_named_by_its_type() -> None:
     assert describe_failure(KeyError()) == "KeyError"
+
+
+@pytest.mark.parametrize("repeat", [0, -1])
+def test_fewer_runs_than_one_are_refused(repeat: int) -> None:
+    check_repeat(1)
+    with pytest.raises(InputError, match=f"found {repeat}"):
+        check_repeat(repeat)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")

@@ -83,6 +83,7 @@ def command(
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.report.plain_tvm import set_inputs
     from tvm_fusionx.report.profile import profile
+    from tvm_fusionx.report.timing import threads_apart
     from tvm_fusionx.report.trace import chrome_trace
     from tvm_fusionx.threads import threads as set_threads
 
@@ -98,6 +99,7 @@ def command(
             loaded, context = load_library(library), None
         else:
             session = scope.enter_context(open_session(chosen))
+            session.keep_threads_apart()
             loaded, context = load_library(library, session.load), session.context
         executor = loaded.executor(context)
         init_seconds = time.perf_counter() - started
@@ -118,7 +120,11 @@ def command(
             if print_time:
                 stage("timing")
                 where = f"{count} threads" if chosen is None else f"on {chosen.name}"
-                line = _time_line(executor, context, init_seconds, first_seconds, repeat, number)
+                apart = threads_apart(count) if chosen is None else contextlib.nullcontext()
+                with apart:
+                    line = _time_line(
+                        executor, context, init_seconds, first_seconds, repeat, number
+                    )
                 click.echo(f"{line} ({repeat} x {number} runs, {where})")
             if show_profile or trace is not None:
                 stage("profiling")

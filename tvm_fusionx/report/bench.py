@@ -38,10 +38,15 @@ from tvm_fusionx.report.footprint import footprint
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.plain_tvm import load, set_inputs
-from tvm_fusionx.report.profile import GIGA, MICROSECONDS, profile
+from tvm_fusionx.report.profile import profile
 from tvm_fusionx.report.reference import run_onnxruntime
 from tvm_fusionx.report.sustained import Sustained, time_sustained
-from tvm_fusionx.report.timing import describe_failure, threads_apart, time_interleaved
+from tvm_fusionx.report.timing import (
+    check_repeat,
+    describe_failure,
+    threads_apart,
+    time_interleaved,
+)
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 from tvm_fusionx.schedules.cpu import FLOAT32_BITS
 from tvm_fusionx.threads import threads as set_threads
@@ -123,14 +128,15 @@ def bench(
     Raises
     ------
     InputError
-        `vs` names an unknown side, or one that cannot run on the device, or an input does not fit
-        the model.
+        `vs` names an unknown side, or one that cannot run on the device, an input does not fit the
+        model, or `repeat` is less than 1.
     DeviceError, DeviceLostError
         The device cannot be reached, or ours does not run there.
     """
     if vs is None:
         vs = DEFAULT_SIDES if device is None else DEVICE_SIDES
     _check_sides(vs)
+    check_repeat(repeat)
     if device is not None:
         _check_plain(thorough or sustained is not None or bool(tuned))
         found = device if isinstance(device, Device) else find_device(device)
@@ -209,7 +215,7 @@ def bench(
             gc.collect()
             code, memory = footprint(libraries, apart, path, arrays, count, kept_folder)
             on_stage("timing blocks")
-            with alone():
+            with alone(), threads_apart(count):
                 blocks = _block_times(built.ours, name_of(model), specs, arrays)
     difference = worst(
         [measure_difference(a, b) for a, b in zip(outputs[OURS], reference, strict=True)]
@@ -329,21 +335,11 @@ def _block_times(
     specs: tuple[InputSpec, ...],
     arrays: Mapping[str, np.ndarray],
 ) -> list[dict[str, Any]]:
-    """Return a row for each kernel of ours: template, time, operations and bytes."""
+    """Return a row for each kernel of ours: template, time, operations, bytes and work."""
     library = describe_library(
         built.library, model=model, target="", inputs=specs, kernels=kernel_notes(built)
     )
-    flops = {note.name: note.flops for note in library.kernels}
-    return [
-        {
-            "name": kernel.name,
-            "template": kernel.template,
-            "us": kernel.seconds * MICROSECONDS,
-            "flops": flops.get(kernel.name),
-            "bytes": round(kernel.gbytes_per_second * kernel.seconds * GIGA),
-        }
-        for kernel in profile(library, arrays, peak=None).kernels
-    ]
+    return profile(library, arrays, peak=None).to_blocks()
 
 
 def _outputs_of(executor: Any) -> list[np.ndarray]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import tvm
 
-from tvm_fusionx.kernels import GraphNode
-from tvm_fusionx.library import KernelNote, Library, describe_library
+from tvm_fusionx.fused_build import notes_of
+from tvm_fusionx.inputs import check_inputs
+from tvm_fusionx.kernels import GraphNode, KernelNote
+from tvm_fusionx.library import Library, describe_library
 from tvm_fusionx.report.machine_peak import MachinePeak, measure_machine_peak
 from tvm_fusionx.report.plain_tvm import set_inputs
 from tvm_fusionx.report.stepwise import StepwiseExecutor
+from tvm_fusionx.report.timing import check_repeat, threads_apart
+from tvm_fusionx.schedules.block_work import Work
+from tvm_fusionx.threads import threads_in_use
 
 # One measurement of a kernel fills this, so that the clock's resolution and the first cold run
 # vanish.
@@ -45,13 +51,22 @@ class KernelTime:
     share
         Part of the sum over all kernels, between 0 and 1.
     gflops_per_second
-        Speed in floating-point operations; None where their number is unknown.
+        Speed in floating-point operations: those of `work`, which are fewer than a convolution's by
+        definition where minimal filtering computes it; None where there are none or it is unknown.
     gbytes_per_second
-        Operands and results, each counted once, over the time.
+        What `work` reads and writes over the time, of a table the rows that are read; where it is
+        unknown, `bytes` over the time.
     part_of_peak
         `gflops_per_second` over the most that the machine does; None where either is unknown.
     is_tuned
         Whether a tuner chose its schedule and not the template its default; None where unknown.
+    flops
+        Floating-point operations of its operators, a convolution counted as the direct one whatever
+        computes it; None where unknown.
+    bytes
+        Size of its operands and results, each counted once and whole.
+    work
+        What one run takes at least; None where unknown.
     """
 
     name: str
@@ -63,6 +78,9 @@ class KernelTime:
     gbytes_per_second: float
     part_of_peak: float | None = None
     is_tuned: bool | None = None
+    flops: int | None = None
+    bytes: int = 0
+    work: Work | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +158,20 @@ class ProfileReport:
         ]
         return tuple(sorted(rows, key=lambda row: -row.seconds))
 
+    def to_blocks(self) -> list[dict[str, Any]]:
+        """Return a row a kernel, under its names in the benchmark's schema."""
+        return [
+            {
+                "name": kernel.name,
+                "template": kernel.template,
+                "us": kernel.seconds * MICROSECONDS,
+                "flops": kernel.flops,
+                "bytes": kernel.bytes,
+                "work": None if kernel.work is None else asdict(kernel.work),
+            }
+            for kernel in self.kernels
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as a dictionary that ``json.dumps`` takes; times in seconds."""
         return {
@@ -162,11 +194,14 @@ def profile(
 ) -> ProfileReport:
     """Time each kernel of `library` alone on the operands that it gets in a real run.
 
+    Here the calling thread has a core to itself meanwhile, and the workers the others, as where
+    ``fx.bench`` times whole runs: the two are comparable.
+
     Parameters
     ----------
     library
-        A compiled model: what ``fx.build`` or ``load_library`` returned. The templates' names and
-        the speeds in operations are known of the latter only.
+        A compiled model: what ``fx.build``, ``load_library`` or TVM's own ``relay.build`` returned.
+        The templates' names and the speeds in operations are unknown of the last.
     inputs
         One array for each input.
     repeat
@@ -179,12 +214,35 @@ def profile(
     peak
         What kernels' speeds are parts of. By default it is measured in a second where the library
         runs on this machine's CPU, and unknown elsewhere.
+
+    Raises
+    ------
+    InputError
+        An input does not fit the model, or `repeat` is less than 1.
     """
+    check_repeat(repeat)
     if not isinstance(library, Library):
-        library = describe_library(library, model="", target="", inputs=())
-    if peak == "measure":
-        peak = measure_machine_peak() if device is None or _is_this_cpu(device) else None
+        library = describe_library(
+            library, model="", target="", inputs=(), kernels=notes_of(library)
+        )
     stepwise = StepwiseExecutor(library, device)
+    arrays = check_inputs(inputs, stepwise.inputs)
+    is_here = device is None or _is_this_cpu(device)
+    # Where the library runs elsewhere, the threads of this process compute nothing.
+    with threads_apart(threads_in_use()) if is_here else nullcontext():
+        if peak == "measure":
+            peak = measure_machine_peak() if is_here else None
+        return _measure(library, stepwise, arrays, repeat, on_kernel, peak)
+
+
+def _measure(
+    library: Library,
+    stepwise: StepwiseExecutor,
+    arrays: Mapping[str, np.ndarray],
+    repeat: int,
+    on_kernel: Callable[[], None],
+    peak: MachinePeak | None,
+) -> ProfileReport:
     notes = {note.name: note for note in library.kernels}
     timed: list[tuple[GraphNode, float]] = []
     values: dict[tuple[int, int], Any] = {}
@@ -192,7 +250,7 @@ def profile(
         if not node.is_call:
             constant = stepwise.parameter(node)
             values[node.index, 0] = (
-                stepwise.to_device(inputs[node.name]) if constant is None else constant
+                stepwise.to_device(arrays[node.name]) if constant is None else constant
             )
             continue
         operands = [values[entry] for entry in node.inputs]
@@ -207,7 +265,7 @@ def profile(
         _row(node, seconds, total, notes.get(node.name, KernelNote(node.name)), stepwise, peak)
         for node, seconds in timed
     ]
-    return ProfileReport(tuple(rows), _end_to_end(library, inputs, repeat, stepwise.device), peak)
+    return ProfileReport(tuple(rows), _end_to_end(library, arrays, repeat, stepwise.device), peak)
 
 
 def _is_this_cpu(device: Any) -> bool:
@@ -223,10 +281,11 @@ def _row(
     stepwise: StepwiseExecutor,
     peak: MachinePeak | None,
 ) -> KernelTime:
-    nodes = stepwise.graph.nodes
-    moved = sum(nodes[source].outputs[position].bytes for source, position in set(node.inputs))
-    moved += sum(tensor.bytes for tensor in node.outputs)
-    speed = note.flops / seconds / GIGA if note.flops and seconds else None
+    nodes, work = stepwise.graph.nodes, note.work
+    held = sum(nodes[source].outputs[position].bytes for source, position in set(node.inputs))
+    held += sum(tensor.bytes for tensor in node.outputs)
+    moved = held if work is None else work.bytes
+    speed = work.flops / seconds / GIGA if work is not None and work.flops and seconds else None
     return KernelTime(
         name=node.name,
         operators=node.operators,
@@ -237,6 +296,9 @@ def _row(
         gbytes_per_second=moved / seconds / GIGA if seconds else 0.0,
         part_of_peak=speed / peak.gflops_per_second if speed and peak is not None else None,
         is_tuned=note.is_tuned,
+        flops=note.flops,
+        bytes=held,
+        work=work,
     )
 
 

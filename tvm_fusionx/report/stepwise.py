@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx.inputs import InputSpec
 from tvm_fusionx.kernels import GraphNode, KernelGraph
 
 # TVM's name for a node that copies its input, as for an output that is also another output.
@@ -42,6 +43,15 @@ class StepwiseExecutor:
             name: tvm.nd.array(value, self.device, scopes.get(name))
             for name, value in library.get_params().items()
         }
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        """Return what the model takes, in the order of the graph."""
+        return tuple(
+            InputSpec(node.name, node.outputs[0].shape, node.outputs[0].dtype)
+            for node in self.graph.nodes
+            if not node.is_call and node.name not in self._params
+        )
 
     def parameter(self, node: GraphNode) -> Any | None:
         """Return the constant that an input node stands for, or None for an input of the model."""

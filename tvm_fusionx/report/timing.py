@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.threads import usable_cores
 
 MILLISECONDS = 1e3
@@ -56,6 +57,17 @@ class Latency:
     def to_json(self) -> dict[str, float | int]:
         """Return the statistics under their names in the benchmark's schema."""
         return {"median": self.median, "p10": self.p10, "p90": self.p90, "n": self.n}
+
+
+def check_repeat(repeat: int) -> None:
+    """Raise ``InputError`` unless something is timed at least once."""
+    if repeat < 1:
+        raise InputError(
+            "repeat",
+            expected="a number of at least 1",
+            found=repr(repeat),
+            next_step="Leave it out for the default.",
+        )
 
 
 def _take_turn(run: Callable[[], Any], runs: int) -> list[float]:
