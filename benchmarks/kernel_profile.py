@@ -113,7 +113,7 @@ def _limit(blocks: list[dict[str, Any]], machine: dict[str, Any]) -> str:
     least = sum(limit for limit, _ in times) * MILLISECONDS_OF_A_MICROSECOND
     told = f"; {which}at the machine's peaks, operands in memory, {least:.2f} ms"
     faster = sum(limit > taken for limit, taken in times)
-    return f"{told}, and {faster} took less than that" if faster else told
+    return f"{told} ({faster} took less than theirs)" if faster else told
 
 
 def _of_equal_work(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
