@@ -102,3 +102,10 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").mkdir()
     with pytest.raises(OutputFileError):
         write_records(tmp_path, [OLD])
+
+
+def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(OutputFileError, match=r"other\.json: .*File exists"):
+        write_records(tmp_path / "other.json", [OLD])
+    assert (tmp_path / "other.json").read_text() == "[]"

@@ -10,7 +10,7 @@ from pathlib import Path
 import tvm
 
 from tvm_fusionx.errors import RecordError
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import make_folder, new_file
 from tvm_fusionx.records.record import Record, parse_record
 from tvm_fusionx.schedules import target_key
 from tvm_fusionx.schedules.traced import why_not_readable
@@ -126,7 +126,7 @@ def write_records(path: str | Path, records: Iterable[Record]) -> Path:
         The file cannot be written.
     """
     file = own_file(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     with new_file(file) as scratch:
         text = "".join(record.line() + "\n" for record in records)
         scratch.write_text(text, encoding="utf-8")

@@ -46,7 +46,7 @@ def export_records(
     Parameters
     ----------
     path
-        A file for ``"autotvm"``, a folder for ``"metaschedule"``.
+        A file for ``"autotvm"``, a folder for ``"metaschedule"``; an older log is replaced.
     form
         One of :data:`FORMATS`.
 
@@ -55,7 +55,7 @@ def export_records(
     RecordError
         None of the records is of the target.
     OutputFileError
-        The path cannot be written.
+        The path cannot be written, or is that of a folder with other files.
     """
     everything = list(records)
     key = target_key(target)
@@ -72,7 +72,7 @@ def export_records(
             lines = [_autotvm_line(record, target) + "\n" for record in ours]
             scratch.write_text("".join(lines), encoding="utf-8")
     else:
-        with new_folder(path) as folder:
+        with new_folder(path, (WORKLOADS, TUNING_RECORDS)) as folder:
             _write_metaschedule(ours, folder, target)
     return len(ours)
 
