@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tvm_fusionx as fx
 from tests.tiny_models import TARGET, perceptron
+from tests.tuning.small_tasks import RESOLVED, small_model
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.fused_build import build_fused, kernel_notes
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.records import Record, write_records
+from tvm_fusionx.records.device import this_device
 from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.schedules import target_key
+from tvm_fusionx.tuning.task import collect_tasks
 
 
 @pytest.mark.slow
@@ -34,6 +42,31 @@ def test_every_kernel_has_a_note_with_its_template_and_operations() -> None:
     assert [note.operators for note in notes] == [("fc1",), ("fc1",), ("act",), ("fc2",), ("prob",)]
     assert all(note.template for note in notes)
     assert notes[0].flops == 2 * 4 * 8 * 16
+
+
+def test_records_of_the_device_that_runs_the_model_count(tmp_path: Path) -> None:
+    """This machine's by default, however new those of another are."""
+    mod = small_model()
+    task = collect_tasks(build_fused(mod, RESOLVED), RESOLVED)[0]
+    here = Record(
+        target_key(RESOLVED),
+        task.key,
+        task.template,
+        task.space.choice(0),
+        device=this_device(RESOLVED) or "",
+    )
+    last = task.space.choice(len(task.space) - 1)
+    other = replace(here, knobs=last, device="some other machine", measured_at=2.0)
+    write_records(tmp_path, [here, other])
+    code = {}
+    for device, record in ((None, here), (other.device, other)):
+        build = build_fused(mod, RESOLVED, records=tmp_path, device=device)
+        (entry, *_) = (each for each in build.log.entries if each.key == task.key)
+        assert entry.knobs == record.knobs
+        code[device] = build.library.get_lib().get_source("asm")
+        public = fx.build(mod, RESOLVED, records=tmp_path, device=device)
+        assert public.get_lib().get_source("asm") == code[device]
+    assert code[None] != code[other.device]
 
 
 def test_an_unknown_target_is_a_typed_error() -> None:

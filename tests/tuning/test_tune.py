@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of
 from tests.tuning.small_tasks import RESOLVED, small_model
-from tvm_fusionx.devices import Device
 from tvm_fusionx.errors import DeviceLostError, RecordError, TuningError
 from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.records import own_file, read_records
@@ -21,7 +19,7 @@ from tvm_fusionx.schedules import target_key
 from tvm_fusionx.tuning import finals
 from tvm_fusionx.tuning.session import Session
 from tvm_fusionx.tuning.task import TRACE
-from tvm_fusionx.tuning.tune import device_fingerprint, journal_path, tune
+from tvm_fusionx.tuning.tune import journal_path, tune
 
 BRIEF: dict[str, Any] = {"workers": 0, "batch": 4, "rounds": 3, "finalists": 1, "trials": 6}
 
@@ -187,11 +185,5 @@ def test_records_must_be_a_folder(tmp_path: Path) -> None:
         tune(small_model(), "local", records=tmp_path / "r.jsonl")
 
 
-def test_devices_are_told_apart() -> None:
-    phone = Device("phone", "llvm", tracker="127.0.0.1:1", key="k")
-    assert device_fingerprint(phone, {}) == "phone, key k"
-    facts = {"cpu": "", "arch": "aarch64", "cores": 8}
-    assert device_fingerprint(phone, facts) == "aarch64, 8 threads"
-    local = Device("local", "llvm")
-    assert device_fingerprint(local, facts).endswith(f"{tvm.runtime.num_threads()} threads")
+def test_devices_have_journals_of_their_own() -> None:
     assert journal_path(Path(), RESOLVED, "a") != journal_path(Path(), RESOLVED, "b")

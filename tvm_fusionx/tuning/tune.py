@@ -16,6 +16,7 @@ import numpy as np
 import tvm
 
 from tvm_fusionx.devices import Device, find_device
+from tvm_fusionx.devices.own_records import device_fingerprint
 from tvm_fusionx.errors import RecordError, TuningError
 from tvm_fusionx.fused_build import FusedBuild, build_fused
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
@@ -283,14 +284,6 @@ def _device(target_or_device: str | tvm.target.Target | Device) -> Device:
         resolve_target(target_or_device)
         return find_device(LOCAL, target=text)
     return find_device(text)
-
-
-def device_fingerprint(device: Device, facts: Mapping[str, Any]) -> str:
-    """Return what tells a device from others of its kind: its processor and cores in use."""
-    if not facts:
-        return f"{device.name}, key {device.key}"
-    cores = threads_in_use() if device.is_local else facts.get("cores", 1)
-    return f"{facts.get('cpu') or facts.get('arch')}, {cores} threads"
 
 
 def journal_path(root: Path, target: tvm.target.Target, fingerprint: str) -> Path:
