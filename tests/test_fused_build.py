@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tvm import relay
@@ -7,12 +10,16 @@ from tvm import relay
 import tvm_fusionx as fx
 from tests.relay_modules import const, module, var
 from tests.tiny_models import TARGET, perceptron
+from tests.tuning.small_tasks import RESOLVED, small_model
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.fused_build import build_fused, kernel_notes, notes_of
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.records import Record, write_records
+from tvm_fusionx.records.device import this_device
 from tvm_fusionx.report.plain_tvm import build_plain, run_once
-from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules import resolve_target, target_key
+from tvm_fusionx.tuning.task import collect_tasks
 
 
 @pytest.mark.slow
@@ -64,6 +71,31 @@ def test_what_the_public_build_returns_has_the_same_notes() -> None:
     build = build_fused(mod, TARGET, params)
     assert notes_of(fx.build(mod, TARGET, params)) == kernel_notes(build)
     assert notes_of(build_plain(mod, resolve_target(TARGET), params)) == ()
+
+
+def test_records_of_the_device_that_runs_the_model_count(tmp_path: Path) -> None:
+    """This machine's by default, however new those of another are."""
+    mod = small_model()
+    task = collect_tasks(build_fused(mod, RESOLVED), RESOLVED)[0]
+    here = Record(
+        target_key(RESOLVED),
+        task.key,
+        task.template,
+        task.space.choice(0),
+        device=this_device(RESOLVED) or "",
+    )
+    last = task.space.choice(len(task.space) - 1)
+    other = replace(here, knobs=last, device="some other machine", measured_at=2.0)
+    write_records(tmp_path, [here, other])
+    code = {}
+    for device, record in ((None, here), (other.device, other)):
+        build = build_fused(mod, RESOLVED, records=tmp_path, device=device)
+        (entry, *_) = (each for each in build.log.entries if each.key == task.key)
+        assert entry.knobs == record.knobs
+        code[device] = build.library.get_lib().get_source("asm")
+        public = fx.build(mod, RESOLVED, records=tmp_path, device=device)
+        assert public.get_lib().get_source("asm") == code[device]
+    assert code[None] != code[other.device]
 
 
 def test_an_unknown_target_is_a_typed_error() -> None:

@@ -223,6 +223,21 @@ def test_records_of_no_block_are_warned_of(
     assert [each.levelname for each in caplog.records if "0 of 1" in each.message] == ["WARNING"]
 
 
+def test_records_of_several_devices_in_one_build_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _write(tmp_path / "a.jsonl", _record(relay.nn.relu(var("x", 4, 8))) | {"device": "a"})
+    _write(tmp_path / "b.jsonl", _record(relay.nn.relu(var("x", 4, 7))) | {"device": "b"})
+    with lowering(TARGET, tmp_path, "a") as log:
+        relay.build(_relu_block(), RESOLVED)
+    assert not caplog.records
+    with lowering(TARGET, tmp_path, "a") as log:
+        relay.build(_relu_block(), RESOLVED)
+        relay.build(as_block(relay.nn.relu(var("x", 4, 7))), RESOLVED)
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert "records of 2 devices" in log.coverage
+
+
 def test_the_log_keeps_the_block_that_records_know() -> None:
     body = relay.nn.relu(var("x", 4, 8))
     with lowering(TARGET) as log:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, OutputFileError
-from tvm_fusionx.output_file import check_writable, new_file, new_folder
+from tvm_fusionx.output_file import check_writable, make_folder, new_file, new_folder
 
 
 def test_a_file_appears_when_the_scope_ends(tmp_path: Path) -> None:
@@ -40,6 +40,39 @@ def test_a_folder_replaces_an_older_one_as_a_whole(tmp_path: Path) -> None:
             (scratch / name).write_text(name)
     assert [path.name for path in final.iterdir()] == ["second"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_at_a_chosen_path_is_replaced_where_it_holds_nothing_else(tmp_path: Path) -> None:
+    final = tmp_path / "out"
+
+    def write(text: str) -> None:
+        with new_folder(final, ("log", "index")) as scratch:
+            (scratch / "log").write_text(text)
+
+    for text in ("first", "second"):
+        write(text)
+    assert (final / "log").read_text() == "second"
+    (final / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputFileError, match=r"only log, index; found .* thesis\.txt"):
+        write("third")
+    assert (final / "log").read_text() == "second"
+    final = tmp_path / "file"
+    final.write_text("mine")
+    with pytest.raises(OutputFileError, match="found a file"):
+        write("fourth")
+    assert final.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
+
+
+def test_a_folder_is_made_with_those_around_it_or_the_file_in_the_way_named(tmp_path: Path) -> None:
+    for _ in range(2):
+        make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputFileError, match=r"file: .*File exists"):
+        make_folder(tmp_path / "file")
+    with pytest.raises(OutputFileError, match="Not a directory"):
+        make_folder(tmp_path / "file" / "b")
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 import tvm
 
-from tvm_fusionx.threads import threads, usable_cores
+from tvm_fusionx.threads import expected_threads, threads, usable_cores
 
 
 def test_the_default_is_one_thread_for_each_core_that_may_be_used() -> None:
@@ -18,7 +18,7 @@ def test_the_default_is_one_thread_for_each_core_that_may_be_used() -> None:
 
 def test_the_number_shrinks_and_grows_again_and_the_affinity_stays() -> None:
     before = usable_cores()
-    assert threads(1) == 1
+    assert threads(1) == expected_threads() == 1
     assert threads() == len(before)
     assert usable_cores() == before
 

@@ -45,19 +45,22 @@ def build_fused(
     target: str | tvm.target.Target,
     params: Mapping[str, Any] | None = None,
     records: str | Path | Mapping[str, Record] | None = None,
+    device: str | None = None,
     **choices: Any,
 ) -> FusedBuild:
     """Fuse and build `mod` as ``fx.build`` does.
 
     Parameters
     ----------
+    device
+        The device whose records go before those of others; see ``fx.build``.
     **choices
         Of :func:`tvm_fusionx.pipeline.pipeline`; ``fuse=False`` puts every operator in a
         block of its own: same lowering, same templates, no fusion.
     """
     resolved = resolve_target(target)
     fused = pipeline(resolved, **choices)(bind_parameters(mod, params))
-    with lowering(resolved, records) as log:
+    with lowering(resolved, records, device) as log:
         library = relay.build(fused, target=resolved)
     return FusedBuild(relay.transform.InferType()(fused), library, log)
 

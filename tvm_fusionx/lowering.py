@@ -304,7 +304,7 @@ def lowering(
         File of tuned records, a folder of such files (``*.jsonl``), or what
         ``tvm_fusionx.records.load_records`` returned. How much of the model they cover is logged.
     device
-        Fingerprint of the device that will run the model: its records go before those of others.
+        As for ``tvm_fusionx.records.load_records``: the device whose records go before others.
     activation_images
         For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
 
@@ -341,8 +341,9 @@ def lowering(
         yield session.log
     session.log.buffers = session.images.plan.refusals
     if records is not None and session.log.entries:
-        keys = [entry.key for entry in session.log.entries]
-        said = logging.INFO if any(key in chosen for key in keys) else logging.WARNING
+        keys = [entry.key or "" for entry in session.log.entries]
+        devices = {chosen[key].device for key in keys if key in chosen}
+        said = logging.INFO if len(devices) == 1 else logging.WARNING
         session.log.coverage = coverage_text(keys, chosen)
         logger.log(said, "tuning records: %s", session.log.coverage)
 

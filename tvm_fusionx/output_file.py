@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tvm_fusionx.errors import OutputFileError
@@ -54,18 +54,27 @@ def new_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_folder(path: str | Path) -> Iterator[Path]:
+def new_folder(path: str | Path, names: Collection[str] | None = None) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that takes its place when the scope ends well.
 
-    An older folder at `path` is replaced.
+    Parameters
+    ----------
+    path
+        An older folder there is replaced.
+    names
+        All that an older folder may hold, for a path that a user chose; anything by default, for
+        folders that nobody else writes to.
 
     Raises
     ------
     OutputFileError
-        The parent folder does not exist or cannot be written, or the disk is full.
+        The parent folder does not exist or cannot be written, the disk is full, or at `path` is
+        something else than an older folder.
     """
     final = Path(path)
     with _reported(final), _scratch_folder(final) as folder:
+        if names is not None:
+            _check_replaceable(final, names)
         scratch = folder / "new"
         scratch.mkdir()
         yield scratch
@@ -73,6 +82,32 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         if final.exists():
             os.replace(final, folder / "old")
         os.replace(scratch, final)
+
+
+def make_folder(path: str | Path) -> None:
+    """Make the folder `path`, and those that it lies in, where they are missing.
+
+    Raises
+    ------
+    OutputFileError
+        A file is in the way, or the folder cannot be made.
+    """
+    with _reported(Path(path)):
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def _check_replaceable(final: Path, names: Collection[str]) -> None:
+    if not final.exists():
+        return
+    held = sorted(each.name for each in final.iterdir()) if final.is_dir() else None
+    foreign = [name for name in held or () if name not in names]
+    if held is None or foreign:
+        raise OutputFileError(
+            f"output {final}",
+            expected=f"a new folder, or an older one that holds only {', '.join(names)}",
+            found="a file" if held is None else f"a folder that holds {', '.join(foreign[:3])}",
+            next_step="Give the path of a new folder.",
+        )
 
 
 @contextlib.contextmanager

@@ -143,6 +143,7 @@ def build(
     params: Mapping[str, Any] | None = None,
     records: str | Path | None = None,
     activation_images: bool = False,
+    device: str | None = None,
     **choices: Any,
 ) -> Any:
     """Compile a module to a graph-executor library.
@@ -160,6 +161,9 @@ def build(
         cover, and what share of the time, is logged in one line.
     activation_images
         For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
+    device
+        What `records` name the device that will run the model by: its records count before those of
+        others. This machine by default, where it is of the target's kind.
     **choices
         ``rules`` and ``float16`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow``
         and ``deny`` of :func:`planner_options`.
@@ -176,7 +180,7 @@ def build(
     """
     bound = bind_parameters(mod, params)
     blocks = pipeline(target, **choices)(bound)
-    with lowering(target, records, activation_images=activation_images) as log:
+    with lowering(target, records, device, activation_images) as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     return library

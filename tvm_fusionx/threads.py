@@ -39,6 +39,11 @@ def threads_in_use() -> int:
     return int(tvm.runtime.num_threads()) if _is_set else threads()
 
 
+def expected_threads() -> int:
+    """Return what :func:`threads_in_use` would, and set nothing."""
+    return int(tvm.runtime.num_threads()) if _is_set else len(usable_cores())
+
+
 def threads(n: int | None = None) -> int:
     """Set the number of threads of TVM's pool.
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -9,7 +10,12 @@ from onnx import TensorProto, helper
 
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
+from tvm_fusionx.frontend import from_onnx
+from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.library import load_library
+from tvm_fusionx.records import Record, write_records
+from tvm_fusionx.records.device import this_device
+from tvm_fusionx.schedules import resolve_target, target_key
 
 
 @pytest.fixture
@@ -32,6 +38,35 @@ def test_a_model_becomes_one_file_that_describes_itself(
     assert all(note.template for note in library.kernels)
     assert "def @main" in (tmp_path / "lib.tar.relay").read_text()
     assert "define" in (tmp_path / "lib.tar.ll").read_text()
+
+
+def test_the_devices_own_records_count(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model = save(perceptron(), tmp_path)
+    mod, params = from_onnx(model)
+    build = build_fused(mod, "llvm -mcpu=native", params)
+    key = target_key(resolve_target("llvm -mcpu=native"))
+    here = this_device(resolve_target("llvm -mcpu=native")) or ""
+    records = [
+        Record(key, str(entry.key), entry.template, entry.knobs, device=here, trials=1)
+        for entry in build.log.entries
+    ]
+    newer = [replace(each, device="another", measured_at=2.0, trials=0) for each in records]
+    write_records(tmp_path / "records", [*records, *newer])
+    for options in ([], ["--device", "local"]):
+        ran = run(
+            "compile",
+            model,
+            "-o",
+            tmp_path / "l.tar",
+            *options,
+            "--tuning-records",
+            tmp_path / "records",
+        )
+        assert ran.code == 0, ran.err
+        assert f"{len(records)} of {len(records)} blocks tuned\n" in ran.out
+    write_records(tmp_path / "records", [records[0], *newer[1:]])
+    ran = run("compile", model, "-o", tmp_path / "l.tar", "--tuning-records", tmp_path / "records")
+    assert "records of 2 devices" in ran.out
 
 
 def test_a_dynamic_shape_is_refused_until_it_is_given(

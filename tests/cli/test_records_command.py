@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run_cli import Ran, runner
+from tvm_fusionx.errors import EXIT_ENVIRONMENT
 from tvm_fusionx.measuring.places import versions
 from tvm_fusionx.records import Record, read_records, write_records
 from tvm_fusionx.schedules import resolve_target, target_key
@@ -56,6 +57,16 @@ def test_others_are_merged(run: Callable[..., Ran], folder: Path, tmp_path: Path
     assert read_records(folder) == [newer, TIMED]
 
 
+def test_merging_into_a_file_of_another_kind(
+    run: Callable[..., Ran], folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other.json").write_text("[]")
+    for into in (tmp_path / "other.json", Path("/proc/nothing/x.jsonl")):
+        ran = run("records", "merge", folder, "--tuning-records", into)
+        assert ran.code == EXIT_ENVIRONMENT
+        assert str(into if into.exists() else into.parent) in ran.problem
+
+
 def test_differences(run: Callable[..., Ran], folder: Path, tmp_path: Path) -> None:
     write_records(tmp_path / "others", [replace(TUNED, knobs={"tile_rows": 2}), TIMED])
     ran = run("records", "diff", folder, tmp_path / "others")
@@ -84,3 +95,15 @@ def test_records_that_are_not_there(run: Callable[..., Ran], tmp_path: Path) -> 
     ran = run("records", "show", tmp_path / "none.jsonl")
     assert ran.code == 2
     assert "none.jsonl" in ran.problem
+
+
+def test_an_export_leaves_the_files_of_others(
+    run: Callable[..., Ran], folder: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("x")
+    ran = run("records", "export", folder, "-o", mine, "--format", "metaschedule")
+    assert ran.code == EXIT_ENVIRONMENT
+    assert "thesis.txt" in ran.problem
+    assert [path.name for path in mine.iterdir()] == ["thesis.txt"]

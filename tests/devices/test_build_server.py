@@ -8,7 +8,7 @@ import pytest
 
 from tvm_fusionx.devices import build_server as module
 from tvm_fusionx.devices.build_server import build_server
-from tvm_fusionx.errors import DeviceError, MissingDependencyError
+from tvm_fusionx.errors import DeviceError, MissingDependencyError, OutputFileError
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +48,13 @@ def test_a_missing_compiler_says_what_to_install(
 
 
 @needs_compiler
+def test_a_folder_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputFileError, match=r"notes\.txt"):
+        build_server("host", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_android_gets_a_runtime_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, tuple[str, ...], bool]] = []
 

@@ -10,10 +10,10 @@ from tvm_fusionx.measuring.places import (
     costs_path,
     data_folder,
     database_path,
-    device_name,
     setting_of,
     versions,
 )
+from tvm_fusionx.records.device import processor_name
 from tvm_fusionx.schedules import resolve_target, target_key
 
 TARGET = "llvm -mcpu=native"
@@ -33,7 +33,7 @@ def test_a_setting_tells_target_threads_device_and_versions() -> None:
     setting = setting_of(TARGET)
     assert setting.target == target_key(resolve_target(TARGET))
     assert setting.threads == tvm.runtime.num_threads()
-    assert setting.device == device_name() != ""
+    assert setting.device == processor_name() != ""
     assert setting.versions == versions()
     assert tvm.__version__ in setting.versions
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.relay_modules import TARGET
 from tvm_fusionx.errors import OutputFileError, RecordError
+from tvm_fusionx.records.device import this_device
 from tvm_fusionx.records.record import Record
 from tvm_fusionx.records.store import (
     SECONDS_A_DAY,
@@ -42,6 +43,27 @@ def test_the_newest_record_of_a_block_counts_and_the_devices_own_first(tmp_path:
     assert load_records(tmp_path, RESOLVED)["1"] == OTHER_DEVICE
     assert load_records(tmp_path, RESOLVED, "a")["1"] == NEW
     assert load_records(None, RESOLVED) == {}
+
+
+def test_this_machines_records_count_unless_another_device_is_named(tmp_path: Path) -> None:
+    here = replace(OLD, device=this_device(RESOLVED) or "")
+    write_records(tmp_path, [here, OTHER_DEVICE, replace(OTHER_DEVICE, hash="2")])
+    assert load_records(tmp_path, RESOLVED) == {"1": here, "2": replace(OTHER_DEVICE, hash="2")}
+    assert load_records(tmp_path, RESOLVED, "b")["1"] == OTHER_DEVICE
+
+
+@pytest.mark.parametrize("second", [OTHER_DEVICE, replace(OTHER_DEVICE, hash="2")])
+def test_records_of_several_devices_are_warned_of_where_none_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, second: Record
+) -> None:
+    phone = resolve_target("llvm -mtriple=aarch64-linux-gnu")
+    records = [replace(each, target=target_key(phone)) for each in (OLD, second)]
+    write_records(tmp_path, records)
+    assert load_records(tmp_path, phone, "a")["1"] == records[0]
+    assert not caplog.records
+    assert load_records(tmp_path, phone)[second.hash] == records[1]
+    said = [each.levelname for each in caplog.records if "the newest count" in each.message]
+    assert said == (["WARNING"] if second.hash == "1" else [])
 
 
 def test_schedules_of_another_tvm_are_refused(tmp_path: Path) -> None:
@@ -102,3 +124,10 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").mkdir()
     with pytest.raises(OutputFileError):
         write_records(tmp_path, [OLD])
+
+
+def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(OutputFileError, match=r"other\.json: .*File exists"):
+        write_records(tmp_path / "other.json", [OLD])
+    assert (tmp_path / "other.json").read_text() == "[]"

@@ -84,8 +84,16 @@ def test_a_block_name_from_a_model_file_is_not_code(tmp_path: Path) -> None:
 
 def test_an_older_reproduction_is_replaced_and_a_failure_leaves_it(tmp_path: Path) -> None:
     folder = _write(tmp_path / "made", [OPERANDS[0], OPERANDS[1]])
-    (folder / "notes.txt").write_text("old")
+    (folder / "reproduce.py").write_text("old")
     _write(folder, [OPERANDS[0], OPERANDS[1]])
-    assert not (folder / "notes.txt").exists()
+    assert (folder / "reproduce.py").read_text() != "old"
     with pytest.raises(OutputFileError):
         _write(tmp_path / "missing" / "made", [OPERANDS[0], OPERANDS[1]])
+
+
+def test_a_folder_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = _write(tmp_path / "made", [OPERANDS[0], OPERANDS[1]])
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(OutputFileError, match=r"notes\.txt"):
+        _write(folder, [OPERANDS[0], OPERANDS[1]])
+    assert (folder / "notes.txt").read_text() == "mine"

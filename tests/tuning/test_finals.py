@@ -12,7 +12,7 @@ from tests.tuning.small_tasks import ChoiceBuilder, PretendedBench, made_up_task
 from tvm_fusionx.errors import DeviceLostError
 from tvm_fusionx.tuning import finals
 from tvm_fusionx.tuning.allocation import Progress
-from tvm_fusionx.tuning.finals import decide_block, decide_model
+from tvm_fusionx.tuning.finals import FOUND_EARLIER, decide_block, decide_model
 from tvm_fusionx.tuning.settings import Settings
 
 TASK = made_up_task()
@@ -39,6 +39,19 @@ def test_the_best_of_the_finalists_wins(monkeypatch: pytest.MonkeyPatch) -> None
     assert result.is_better
     assert result.choice == BETTER
     assert result.seconds == pytest.approx(1e-3)
+
+
+def test_what_an_earlier_session_found_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = TASK.space.choice(1)
+    for times, winner in (((2e-3, 1e-3, 1.5e-3), earlier), ((2e-3, 1.5e-3, 1e-3), BETTER)):
+        _times(monkeypatch, *times)
+        result = decide_block(_session([BETTER]), TASK, earlier)
+        assert result.choice == winner
+        assert result.reason == (FOUND_EARLIER if winner == earlier else "")
+    # Also where this one tried nothing, or found the same.
+    _times(monkeypatch, 2e-3, 1e-3)
+    assert decide_block(_session([], trials=0), TASK, earlier).choice == earlier
+    assert decide_block(_session([earlier]), TASK, earlier).choice == earlier
 
 
 def test_the_default_stays_where_it_is_as_fast_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,11 @@ def test_the_text_names_the_heaviest_first_and_every_reason() -> None:
     assert "and 2 more blocks" in REPORT.text(most=1)
 
 
+def test_the_text_tells_what_an_earlier_session_found() -> None:
+    again = replace(WINNER, reason="found by an earlier session")
+    assert "2.00x (spread 0.00), found by an earlier" in replace(REPORT, tasks=(again,)).text()
+
+
 def test_json_has_no_infinities() -> None:
     row = json.loads(json.dumps(REPORT.to_json(), allow_nan=False))
     assert [block["is_better"] for block in row["blocks"]] == [False, True, False]

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of
 from tests.tuning.small_tasks import RESOLVED, small_model
-from tvm_fusionx.devices import Device
-from tvm_fusionx.errors import DeviceLostError, RecordError, TuningError
+from tvm_fusionx.errors import DeviceError, DeviceLostError, RecordError, TuningError
 from tvm_fusionx.fused_build import build_fused
-from tvm_fusionx.records import own_file, read_records
+from tvm_fusionx.measuring.places import versions
+from tvm_fusionx.records import Record, own_file, read_records, write_records
+from tvm_fusionx.records.device import this_device
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import target_key
 from tvm_fusionx.tuning import finals
+from tvm_fusionx.tuning.finals import FOUND_EARLIER
 from tvm_fusionx.tuning.session import Session
-from tvm_fusionx.tuning.task import TRACE
-from tvm_fusionx.tuning.tune import device_fingerprint, journal_path, tune
+from tvm_fusionx.tuning.task import TRACE, collect_tasks
+from tvm_fusionx.tuning.tune import journal_path, tune
 
 BRIEF: dict[str, Any] = {"workers": 0, "batch": 4, "rounds": 3, "finalists": 1, "trials": 6}
 
@@ -57,6 +59,11 @@ def test_a_model_is_tuned_and_its_records_build_it(tmp_path: Path, tuner: str) -
     assert_close(run_once(built.library, inputs), run_once(untuned.library, inputs), REASSOCIATING)
 
 
+def _pretend_trials(session: Session) -> None:
+    for progress in session.progresses.values():
+        progress.trials = 1
+
+
 SLOWER, FASTER = [(1.0,) * 3, (1.5,) * 3], [(1.5,) * 3, (1.0,) * 3]
 
 
@@ -79,11 +86,7 @@ def test_winners_that_do_not_help_the_whole_model_are_not_kept(
     )
     monkeypatch.setattr(finals, "compare_models", lambda *_: (next(asked), outputs))
 
-    def pretend(self: Session) -> None:
-        for progress in self.progresses.values():
-            progress.trials = 1
-
-    monkeypatch.setattr(Session, "search", pretend)
+    monkeypatch.setattr(Session, "search", _pretend_trials)
     monkeypatch.setattr(Session, "best_choices", lambda self, task: [task.space.choice(0)])
     report = tune(small_model(), "local", records=tmp_path, tuner="autotvm", **BRIEF)
     assert report.is_accepted is (winners > 0)
@@ -92,6 +95,89 @@ def test_winners_that_do_not_help_the_whole_model_are_not_kept(
     records = read_records(own_file(tmp_path))
     assert sum(record.knobs != defaults[record.hash] for record in records) == winners
     assert next(asked, None) is None
+
+
+def _found_earlier(root: Path, tasks: list[Any]) -> list[Record]:
+    """Write what an earlier session on this machine found for `tasks`: each one's first choice."""
+    found = [
+        Record(
+            target_key(RESOLVED),
+            task.key,
+            task.template,
+            task.space.choice(0),
+            device=this_device(RESOLVED) or "",
+            trials=4,
+            versions=versions(),
+        )
+        for task in tasks
+    ]
+    write_records(root, found)
+    return found
+
+
+@pytest.mark.slow
+def test_a_later_session_undoes_an_earlier_one_only_by_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mod = small_model()
+    tasks = collect_tasks(build_fused(mod, RESOLVED), RESOLVED)
+    found = _found_earlier(tmp_path, tasks)
+    outputs = [[np.ones(3, "float32")]] * 2
+    monkeypatch.setattr(sys.modules[tune.__module__], "measure_peak", lambda *_: None)
+    monkeypatch.setattr(Session, "search", lambda self: None)
+
+    def session(block: Any, whole: Any) -> tuple[Any, list[Any]]:
+        monkeypatch.setattr(finals, "compare_kernels", block)
+        monkeypatch.setattr(finals, "compare_models", whole)
+        report = tune(mod, "local", records=tmp_path, tuner="autotvm", **BRIEF)
+        records = read_records(own_file(tmp_path))
+        return report, [(each.hash, each.knobs, each.trials) for each in records]
+
+    def lost(bench: Any, task: Any = None, *_: Any) -> Any:
+        if getattr(task, "key", None) == tasks[0].key:
+            return [(2.0,) * 3, (1.0,) * 3]
+        raise DeviceError("local", expected="an answer", found="none", next_step="x.")
+
+    before = [(each.hash, each.knobs, 4) for each in found]
+    # The first block's kernels are compared and the model with them is not; the second's are not.
+    assert session(lost, lost)[1] == before
+    # Nothing is tried, and what was found is still faster.
+    report, kept = session(lambda *_: [(2.0,) * 3, (1.0,) * 3], lambda *_: (FASTER, outputs))
+    assert (report.is_accepted, kept) == (True, before)
+    assert {each.reason for each in report.tasks} == {FOUND_EARLIER}
+    # As fast as the defaults now.
+    _, undone = session(lambda *_: [(1.0,) * 3] * 2, lost)
+    assert undone == [(task.key, task.space.default, 4) for task in tasks]
+
+
+@pytest.mark.slow
+def test_what_this_session_found_spoils_no_earlier_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the whole model is slower with all winners, the earlier ones are tried alone."""
+    mod = small_model()
+    first, second = collect_tasks(build_fused(mod, RESOLVED), RESOLVED)
+    (found,) = _found_earlier(tmp_path, [second])
+    answers = iter([SLOWER, FASTER])
+    outputs = [[np.ones(3, "float32")]] * 2
+    monkeypatch.setattr(sys.modules[tune.__module__], "measure_peak", lambda *_: None)
+    # What saves more is new.
+    monkeypatch.setattr(
+        finals,
+        "compare_kernels",
+        lambda *_: [(9.0 if _[1].key == first.key else 2.0,) * 3, (1.0,) * 3],
+    )
+    monkeypatch.setattr(finals, "compare_models", lambda *_: (next(answers), outputs))
+    monkeypatch.setattr(Session, "search", _pretend_trials)
+    monkeypatch.setattr(
+        Session,
+        "best_choices",
+        lambda self, task: [task.space.choice(0)] * (task.key == first.key),
+    )
+    report = tune(mod, "local", records=tmp_path, tuner="autotvm", **BRIEF)
+    assert [each.is_better for each in report.tasks] == [False, True]
+    chosen = {each.hash: each.knobs for each in read_records(own_file(tmp_path))}
+    assert chosen == {first.key: first.space.default, second.key: found.knobs}
 
 
 @pytest.mark.slow
@@ -187,11 +273,5 @@ def test_records_must_be_a_folder(tmp_path: Path) -> None:
         tune(small_model(), "local", records=tmp_path / "r.jsonl")
 
 
-def test_devices_are_told_apart() -> None:
-    phone = Device("phone", "llvm", tracker="127.0.0.1:1", key="k")
-    assert device_fingerprint(phone, {}) == "phone, key k"
-    facts = {"cpu": "", "arch": "aarch64", "cores": 8}
-    assert device_fingerprint(phone, facts) == "aarch64, 8 threads"
-    local = Device("local", "llvm")
-    assert device_fingerprint(local, facts).endswith(f"{tvm.runtime.num_threads()} threads")
+def test_devices_have_journals_of_their_own() -> None:
     assert journal_path(Path(), RESOLVED, "a") != journal_path(Path(), RESOLVED, "b")

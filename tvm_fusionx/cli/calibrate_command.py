@@ -27,7 +27,7 @@ def command(target: str, threads: int | None, json_path: Path | None) -> None:
 
     require_relay()
     from tvm_fusionx.measuring import calibrate, costs_path, setting_of
-    from tvm_fusionx.output_file import check_writable, new_file
+    from tvm_fusionx.output_file import check_writable, make_folder, new_file
     from tvm_fusionx.threads import threads as use_threads
 
     if json_path is not None:
@@ -38,7 +38,7 @@ def command(target: str, threads: int | None, json_path: Path | None) -> None:
         stage("measuring")
         costs = calibrate(target)
     path = costs_path(setting)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     costs.save(path)
     if json_path is not None:
         with new_file(json_path) as scratch:

@@ -80,11 +80,13 @@ def command(
 ) -> None:
     """Compile the ONNX file MODEL into one library file.
 
-    With --device: for its target, which takes the place of --target, and linked by its linker.
+    With --device: for its target, which takes the place of --target, linked by its linker, and by
+    its own tuning records before those of others of its kind.
     """
     from tvm_fusionx.relay_presence import require_relay
 
     require_relay()
+    from tvm_fusionx.devices.own_records import records_for
     from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.fused_build import build_fused, kernel_notes
     from tvm_fusionx.inputs import inputs_of
@@ -107,7 +109,7 @@ def command(
             mod,
             resolved,
             params=params,
-            records=records,
+            records=records_for(chosen, records) if chosen is not None else records,
             float16=float16,
             **choices,
         )

@@ -100,6 +100,7 @@ def add(
     require_relay()
     from tvm_fusionx.devices import find_device
     from tvm_fusionx.devices.description import SUFFIX, devices_folder
+    from tvm_fusionx.output_file import make_folder
 
     if compiler and linker is None:
         linker = "gnu"
@@ -119,7 +120,7 @@ def add(
     resolved = device.tvm_target()
     if output is None:
         output = devices_folder() / f"{name}{SUFFIX}"
-        output.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(output.parent)
     device.save(output)
     click.echo(f"{output}: {name}, {resolved}")
 
@@ -138,7 +139,7 @@ def add(
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("fusionx-server"),
     show_default=True,
-    help="Folder to fill; an older one is replaced.",
+    help="Folder to fill; an older server in it is replaced.",
 )
 @click.option(
     "--from-sources", is_flag=True, help="Compile TVM's runtime too; takes minutes, no network."

@@ -119,13 +119,17 @@ def prune(records: Path, days: float | None, other_versions: bool, target: str |
 @_format
 @debug_option
 def export(records: Path, output: Path, target: str, form: str) -> None:
-    """Write RECORDS as a log of TVM's own: a file for AutoTVM, a folder for MetaSchedule."""
+    """Write RECORDS as a log of TVM's own: a file for AutoTVM, a folder for MetaSchedule.
+
+    Only those that such a log can carry: of the target, with knobs and a time.
+    """
     module = _room()
     from tvm_fusionx.records.tvm_logs import export_records
     from tvm_fusionx.schedules import resolve_target
 
-    count = export_records(module.read_records(records), output, resolve_target(target), form)
-    click.echo(f"{output}: {count} records as {form} writes them")
+    found = module.read_records(records)
+    count = export_records(found, output, resolve_target(target), form)
+    click.echo(f"{output}: {count} of {len(found)} records as {form} writes them")
 
 
 @command.command("import")

@@ -17,7 +17,7 @@ from tvm_fusionx.devices.run_linker import run_linker
 from tvm_fusionx.devices.runtime_sources import build_runtime, include_options, tvm_folder
 from tvm_fusionx.devices.runtime_wheel import RUNTIME, runtime_from_wheel
 from tvm_fusionx.errors import DeviceError, MissingDependencyError
-from tvm_fusionx.output_file import new_folder
+from tvm_fusionx.output_file import make_folder, new_folder
 
 SOURCE = Path(__file__).resolve().parent / "server" / "server.cc"
 PROGRAM = "fusionx_rpc_server"
@@ -97,7 +97,7 @@ def build_server(
     LinkError
         The compiler fails.
     OutputFileError
-        The folder cannot be written.
+        The folder cannot be written, or holds other files.
     """
     row = ARCHITECTURES.get(arch)
     if row is None:
@@ -112,8 +112,8 @@ def build_server(
         opencl = arch == "aarch64-android"
     from_sources = from_sources or opencl
     folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with new_folder(folder) as scratch:
+    make_folder(folder.parent)
+    with new_folder(folder, (PROGRAM, RUNTIME)) as scratch:
         runtime = scratch / RUNTIME
         if arch == "host" and not from_sources:
             shutil.copy(tvm_folder() / RUNTIME, runtime)

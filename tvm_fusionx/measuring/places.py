@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import platformdirs
 import tvm
 
 from tvm_fusionx.fusion.profile_database import Setting
+from tvm_fusionx.records.device import processor_name
 from tvm_fusionx.schedules import resolve_target, target_key
 from tvm_fusionx.threads import threads_in_use
 
@@ -47,7 +47,7 @@ def setting_of(target: str | tvm.target.Target) -> Setting:
     return Setting(
         target=target_key(resolve_target(target)),
         threads=threads_in_use(),
-        device=device_name(),
+        device=processor_name(),
         versions=versions(),
     )
 
@@ -62,13 +62,3 @@ def versions() -> str:
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(file.read_bytes())
     return f"tvm {tvm.__version__}, kernels {digest.hexdigest()[:DIGITS]}"
-
-
-def device_name() -> str:
-    """Return the processor's name."""
-    described = Path("/proc/cpuinfo")
-    if described.is_file():
-        for line in described.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -10,7 +10,8 @@ from pathlib import Path
 import tvm
 
 from tvm_fusionx.errors import RecordError
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import make_folder, new_file
+from tvm_fusionx.records.device import this_device
 from tvm_fusionx.records.record import Record, parse_record
 from tvm_fusionx.schedules import target_key
 from tvm_fusionx.schedules.traced import why_not_readable
@@ -74,12 +75,13 @@ def load_records(
     """Return the records for `target` under `path`, by structural hash of their block.
 
     Of several records of one block, one of `device` is chosen before others, then the newest, then
-    the last.
+    the last. Where the device is not known and a block has records of several, a warning says so.
 
     Parameters
     ----------
     device
-        Fingerprint of the device that will run the model; None where it does not matter.
+        Fingerprint of the device that will run the model; this machine's by default where it is of
+        the target's kind.
 
     Raises
     ------
@@ -108,12 +110,18 @@ def load_records(
                 found=problem,
                 next_step="Tune again with this TVM, or drop it: `fusionx records prune`.",
             )
-    devices = {record.device for record in ours}
-    if device is None and len(devices) > 1:
-        logger.info("tuning records %s are of %d devices: the newest count", path, len(devices))
+    wanted = device if device is not None else this_device(target)
     found: dict[str, Record] = {}
-    for record in sorted(ours, key=lambda each: (each.device == device, each.measured_at)):
+    devices: dict[str, set[str]] = {}
+    for record in sorted(ours, key=lambda each: (each.device == wanted, each.measured_at)):
         found[record.hash] = record
+        devices.setdefault(record.hash, set()).add(record.device)
+    if wanted is None and any(len(each) > 1 for each in devices.values()):
+        logger.warning(
+            "tuning records %s are of several devices, and the newest count: give device= or "
+            "--device",
+            path,
+        )
     return found
 
 
@@ -126,7 +134,7 @@ def write_records(path: str | Path, records: Iterable[Record]) -> Path:
         The file cannot be written.
     """
     file = own_file(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     with new_file(file) as scratch:
         text = "".join(record.line() + "\n" for record in records)
         scratch.write_text(text, encoding="utf-8")

@@ -1,15 +1,15 @@
 """TVM's own tuning logs: our records written as them, and read from them.
 
 They carry a block as a name, ``fusionx.<template>``, and its structural hash; the knobs are
-AutoTVM's configuration, or annotations in MetaSchedule's trace. Entries of TVM's own templates say
-nothing about ours and are left out.
+AutoTVM's configuration, or annotations in MetaSchedule's trace. Device, trials and date are beside
+the hash: arguments of AutoTVM's task, attributes of MetaSchedule's stand-in function. Entries of
+TVM's own templates say nothing about ours and are left out.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,10 @@ FORMATS = (AUTOTVM, METASCHEDULE)
 PREFIX = "fusionx."
 HASH_ATTRIBUTE = "fusionx.hash"
 TEMPLATE_ATTRIBUTE = "fusionx.template"
+DEVICE_ATTRIBUTE = "fusionx.device"
+TRIALS_ATTRIBUTE = "fusionx.trials"
+# As text, which keeps every digit.
+MEASURED_AT_ATTRIBUTE = "fusionx.measured_at"
 # The names that MetaSchedule gives its two files.
 WORKLOADS = "database_workload.json"
 TUNING_RECORDS = "database_tuning_record.json"
@@ -41,30 +45,36 @@ def export_records(
 ) -> int:
     """Write the records of `target` as a log of TVM's; return their number.
 
-    Those that hold a schedule of TVM's own in place of knobs are left out.
+    Those that hold a schedule of TVM's own in place of knobs are left out, and those without a
+    time: TVM's logs know none.
 
     Parameters
     ----------
     path
-        A file for ``"autotvm"``, a folder for ``"metaschedule"``.
+        A file for ``"autotvm"``, a folder for ``"metaschedule"``; an older log is replaced.
     form
         One of :data:`FORMATS`.
 
     Raises
     ------
     RecordError
-        None of the records is of the target.
+        None of the records is of the target and timed.
     OutputFileError
-        The path cannot be written.
+        The path cannot be written, or is that of a folder with other files.
     """
     everything = list(records)
     key = target_key(target)
-    ours = [record for record in everything if record.target == key and not record.trace]
+    ours = [
+        record
+        for record in everything
+        if record.target == key and math.isfinite(record.seconds) and not record.trace
+    ]
     if not ours:
         raise RecordError(
             "tuning records to export",
-            expected=f"records for target {key!r}",
-            found=f"only records for {sorted({record.target for record in everything})}",
+            expected=f"timed records of knobs for target {key!r}",
+            found=f"none among {len(everything)} "
+            f"for {sorted({record.target for record in everything})}",
             next_step="Give the target that the records are for.",
         )
     if form == AUTOTVM:
@@ -72,7 +82,7 @@ def export_records(
             lines = [_autotvm_line(record, target) + "\n" for record in ours]
             scratch.write_text("".join(lines), encoding="utf-8")
     else:
-        with new_folder(path) as folder:
+        with new_folder(path, (WORKLOADS, TUNING_RECORDS)) as folder:
             _write_metaschedule(ours, folder, target)
     return len(ours)
 
@@ -103,20 +113,16 @@ def import_records(path: str | Path, form: str) -> list[Record]:
     return list(best.values())
 
 
-def _seconds(record: Record) -> float:
-    # TVM's logs know no missing time.
-    return record.seconds if math.isfinite(record.seconds) else 1.0
-
-
 def _autotvm_line(record: Record, target: tvm.target.Target) -> str:
     from tvm import autotvm
     from tvm.autotvm.measure import MeasureInput, MeasureResult
     from tvm.autotvm.task.space import ConfigEntity
 
-    task = autotvm.task.Task(PREFIX + record.template, (record.hash, record.device))
+    about = (record.hash, record.device, record.trials)
+    task = autotvm.task.Task(PREFIX + record.template, about)
     entity = [[name, "ot", value] for name, value in record.knobs.items()]
     config = ConfigEntity.from_json_dict({"index": 0, "code_hash": None, "entity": entity})
-    result = MeasureResult((_seconds(record),), 0, 0.0, record.measured_at)
+    result = MeasureResult((record.seconds,), 0, 0.0, record.measured_at)
     return str(autotvm.record.encode(MeasureInput(target, task, config), result))
 
 
@@ -132,16 +138,16 @@ def _read_autotvm(path: Path) -> list[Record]:
         if not given.task.name.startswith(PREFIX) or result.error_no != 0:
             continue
         entity = given.config.to_json_dict()["entity"]
-        digest, device = (*given.task.args, "")[:2]
+        about = dict(zip(("hash", "device", "trials"), given.task.args, strict=False))
         records.append(
             Record(
                 target=target_key(given.target),
-                hash=str(digest),
+                hash=str(about["hash"]),
                 template=given.task.name[len(PREFIX) :],
                 knobs={str(name): int(value) for name, kind, value in entity if kind == "ot"},
-                device=str(device),
+                device=str(about.get("device", "")),
                 seconds=float(sum(result.costs) / len(result.costs)),
-                trials=1,
+                trials=int(about.get("trials", 0)),
                 tuner=AUTOTVM,
                 measured_at=float(result.timestamp),
             )
@@ -163,7 +169,7 @@ def _write_metaschedule(records: Iterable[Record], folder: Path, target: tvm.tar
             chosen = sch.sample_categorical([value, value], [0.5, 0.5], decision=0)
             sch.annotate(root, PREFIX + name, chosen)
         database.commit_tuning_record(
-            TuningRecord(sch.trace, workload, [_seconds(record)], target, None)
+            TuningRecord(sch.trace, workload, [record.seconds], target, None)
         )
 
 
@@ -171,7 +177,13 @@ def _stand_in(record: Record) -> tvm.IRModule:
     """Return a module that does nothing and is named after a block."""
     block = tir.Block([], [], [], "root", tir.Evaluate(0))
     func = tir.PrimFunc([], tir.BlockRealize([], True, block))
-    attributes = {HASH_ATTRIBUTE: record.hash, TEMPLATE_ATTRIBUTE: record.template}
+    attributes = {
+        HASH_ATTRIBUTE: record.hash,
+        TEMPLATE_ATTRIBUTE: record.template,
+        DEVICE_ATTRIBUTE: record.device,
+        TRIALS_ATTRIBUTE: record.trials,
+        MEASURED_AT_ATTRIBUTE: repr(record.measured_at),
+    }
     return tvm.IRModule({"main": func.with_attr(attributes)})
 
 
@@ -202,9 +214,10 @@ def _read_metaschedule(folder: Path) -> list[Record]:
                     if str(name).startswith(PREFIX)
                 },
                 seconds=sum(runs) / len(runs) if runs else math.inf,
-                trials=1,
+                device=str(attributes.get(DEVICE_ATTRIBUTE, "")),
+                trials=int(attributes.get(TRIALS_ATTRIBUTE, 0)),
                 tuner=METASCHEDULE,
-                measured_at=time.time(),
+                measured_at=float(attributes.get(MEASURED_AT_ATTRIBUTE, 0.0)),
             )
         )
     return records

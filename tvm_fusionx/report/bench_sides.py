@@ -16,6 +16,7 @@ from tvm import relay
 from tvm_fusionx.block_calls import post_order
 from tvm_fusionx.fused_build import FusedBuild, build_fused
 from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.records import Record
 from tvm_fusionx.report.bench_result import OURS
 from tvm_fusionx.report.footprint import planned_bytes
 from tvm_fusionx.report.kept_build import kept_plain
@@ -86,7 +87,7 @@ def build_sides(
     params: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],
     vs: Collection[str],
-    records: str | Path | None = None,
+    records: str | Path | Mapping[str, Record] | None = None,
     *,
     tuned: Mapping[str, TunedBuild] | None = None,
     own_definitions: bool = False,

@@ -20,6 +20,7 @@ import tvm
 from tvm.contrib import graph_executor
 
 from tvm_fusionx.devices import Device, DeviceSession, export_kernel, open_session
+from tvm_fusionx.devices.own_records import records_for
 from tvm_fusionx.errors import DeviceError, InputError
 from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
@@ -120,7 +121,14 @@ def bench_on_device(
     specs = inputs_of(mod, params)
     arrays = check_inputs(inputs, specs) if inputs is not None else random_inputs(specs)
     sides = build_sides(
-        mod, target, params, arrays, vs, records, own_definitions=True, on_stage=on_stage
+        mod,
+        target,
+        params,
+        arrays,
+        vs,
+        records_for(device, records),
+        own_definitions=True,
+        on_stage=on_stage,
     )
     with tempfile.TemporaryDirectory(prefix="fusionx-bench-") as folder:
         on_stage("linking")

@@ -90,7 +90,7 @@ def write_reproduction(
     Parameters
     ----------
     folder
-        Replaced as a whole if it exists; it appears complete or not at all.
+        An older reproduction there is replaced; it appears complete or not at all.
     operands
         One array for each operand of the block's kernel that is not a constant inside it.
     expected
@@ -99,12 +99,12 @@ def write_reproduction(
     Raises
     ------
     OutputFileError
-        The folder cannot be written.
+        The folder cannot be written, or holds other files.
     """
     module = _module_of(block)
     names = [f"operand{position}" for position in range(len(block.function.params))]
     arrays = dict(zip(names, operands, strict=True))
-    with new_folder(folder) as scratch:
+    with new_folder(folder, (SCRIPT, MODULE, TEXT, OPERANDS, EXPECTED)) as scratch:
         (scratch / MODULE).write_text(tvm.ir.save_json(module), encoding="utf-8")
         (scratch / TEXT).write_text(module.astext(show_meta_data=False), encoding="utf-8")
         np.savez(scratch / OPERANDS, allow_pickle=False, **arrays)

@@ -17,16 +17,21 @@ from tvm_fusionx.tuning.build_candidates import last_line
 from tvm_fusionx.tuning.comparison import Comparison, compare_kernels, compare_models
 from tvm_fusionx.tuning.report import TaskResult
 from tvm_fusionx.tuning.session import Session
-from tvm_fusionx.tuning.task import Task
+from tvm_fusionx.tuning.task import Choice, Task
 
 logger = logging.getLogger(__name__)
 
 # The whole model decides whether anything is kept: it is measured for this many times as long.
 MODEL_ROUNDS = 3
 
+FOUND_EARLIER = "found by an earlier session"
 
-def decide_block(session: Session, task: Task) -> TaskResult:
-    """Return the result of one block: its best candidates measured in turns with its default."""
+
+def decide_block(session: Session, task: Task, earlier: Choice | None = None) -> TaskResult:
+    """Return the result of one block: its best candidates measured in turns with its default.
+
+    `earlier` is what a session before this one found: it is one of them.
+    """
     progress = session.progresses[task.key]
     default = task.space.default
 
@@ -38,11 +43,12 @@ def decide_block(session: Session, task: Task) -> TaskResult:
 
     if not math.isfinite(progress.default_seconds):
         return kept("the default cannot be measured")
-    if not task.is_tunable:
+    if earlier is None and not task.is_tunable:
         return kept("nothing to choose")
-    if not progress.trials:
+    if earlier is None and not progress.trials:
         return kept("not tried")
-    finalists = session.best_choices(task)
+    found = [choice for choice in session.best_choices(task) if choice != earlier]
+    finalists = found if earlier is None else [earlier, *found]
     if not finalists:
         return kept("no candidate was faster than the default")
     candidates = session.builder.build(task, [default, *finalists])
@@ -69,7 +75,9 @@ def decide_block(session: Session, task: Task) -> TaskResult:
     if not comparison.is_better:
         return kept(f"{comparison.verdict} in turns with the default", comparison)
     measured = float(np.median(comparison.default))
-    return TaskResult(task, measured, progress.trials, built[best + 1].choice, comparison)
+    choice = built[best + 1].choice
+    reason = FOUND_EARLIER if choice == earlier else ""
+    return TaskResult(task, measured, progress.trials, choice, comparison, reason)
 
 
 def decide_model(

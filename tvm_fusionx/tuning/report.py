@@ -38,7 +38,7 @@ class TaskResult:
     """The best candidate in turns with the default; None where none came near it."""
 
     reason: str = ""
-    """Why the default stays, where it does."""
+    """Why the default stays, where it does; or where the choice comes from, if not from here."""
 
     @property
     def is_better(self) -> bool:
@@ -187,6 +187,7 @@ class TuningReport:
         if result.is_better and result.comparison is not None:
             said = f"{result.comparison.ratio:.2f}x (spread {result.comparison.spread:.2f})"
             said += ", by TVM's own schedule" if TRACE in result.choice else ""
+            said += f", {result.reason}" if result.reason else ""
         else:
             said = result.reason
         return (

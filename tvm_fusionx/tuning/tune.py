@@ -6,7 +6,7 @@ import hashlib
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import tvm
 
 from tvm_fusionx.devices import Device, find_device
+from tvm_fusionx.devices.own_records import device_fingerprint
 from tvm_fusionx.errors import RecordError, TuningError
 from tvm_fusionx.fused_build import FusedBuild, build_fused
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
@@ -26,6 +27,7 @@ from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.threads import threads_in_use
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
+from tvm_fusionx.tuning.earlier import Earlier
 from tvm_fusionx.tuning.finals import decide_block, decide_model
 from tvm_fusionx.tuning.journal import Journal
 from tvm_fusionx.tuning.peak import measure_peak
@@ -139,6 +141,7 @@ def tune(
         journal = stack.enter_context(
             Journal(journal_path(root, target, fingerprint), target_key(target), fingerprint)
         )
+        earlier = Earlier() if dry_run else Earlier.read(root, target, fingerprint)
         description = _description(model, tasks, chosen)
         if not resume or journal.resume_session(description) is None:
             if resume:
@@ -153,7 +156,7 @@ def tune(
             watch("searching", session)
             session.search()
         return _finish(
-            session, build, mod, params, inputs, folder, root, fingerprint, dry_run, watch
+            session, build, mod, params, inputs, folder, root, fingerprint, earlier, dry_run, watch
         )
 
 
@@ -176,13 +179,15 @@ def _finish(
     folder: Path,
     root: Path,
     fingerprint: str,
+    earlier: Earlier,
     dry_run: bool,
     watch: Watch,
 ) -> TuningReport:
     target = session.builder.device.tvm_target()
     watch("comparing the best candidates with the defaults", session)
     results = tuple(
-        decide_block(session, progress.task) for progress in session.progresses.values()
+        decide_block(session, progress.task, earlier.choice(progress.task))
+        for progress in session.progresses.values()
     )
     report = TuningReport(
         target_key(target),
@@ -200,7 +205,8 @@ def _finish(
     comparison, reason = None, report.reason
     specs = inputs_of(mod, params)
     arrays = random_inputs(specs) if inputs is None else check_inputs(inputs, specs)
-    while winners:
+    attempts = _attempts(winners, earlier)
+    while winners := next(attempts, []):
         watch("comparing the whole model", session)
         for bench in session.benches:
             # Building takes longer than an idle session may last.
@@ -215,14 +221,17 @@ def _finish(
         comparison, reason = decide_model(session, [build.library, tuned.library], arrays, folder)
         if not reason:
             break
-        # One of many may spoil it: those that save most are tried without the others.
-        winners = winners[: len(winners) // 2]
     is_accepted = bool(winners)
     kept = [each if each in winners else _without_winner(each) for each in results]
     at = time.time()
-    file = add_records(
-        own_file(root), [_record(result, session, fingerprint, at) for result in kept]
-    )
+    uncompared = {
+        each.task.key
+        for each in results
+        if earlier.choice(each.task) is not None
+        and (each.comparison is None or (each.is_better and comparison is None))
+    }
+    records = [_record(result, session, fingerprint, at) for result in kept]
+    file = add_records(own_file(root), earlier.joined_by(records, uncompared))
     session.journal.end_session()
     return replace(
         report,
@@ -233,6 +242,19 @@ def _finish(
         records=file,
         seconds=session.spent_seconds,
     )
+
+
+def _attempts(winners: list[TaskResult], earlier: Earlier) -> Iterator[list[TaskResult]]:
+    """Yield the winners to try in the model, fewer each time: one of many may spoil it.
+
+    After all of them what earlier sessions found, then the half of all that saves most, and so on.
+    """
+    yield winners
+    known = [each for each in winners if each.choice == earlier.choice(each.task)]
+    if 0 < len(known) < len(winners):
+        yield known
+    while winners := winners[: len(winners) // 2]:
+        yield winners
 
 
 def _saved(result: TaskResult) -> float:
@@ -283,14 +305,6 @@ def _device(target_or_device: str | tvm.target.Target | Device) -> Device:
         resolve_target(target_or_device)
         return find_device(LOCAL, target=text)
     return find_device(text)
-
-
-def device_fingerprint(device: Device, facts: Mapping[str, Any]) -> str:
-    """Return what tells a device from others of its kind: its processor and cores in use."""
-    if not facts:
-        return f"{device.name}, key {device.key}"
-    cores = threads_in_use() if device.is_local else facts.get("cores", 1)
-    return f"{facts.get('cpu') or facts.get('arch')}, {cores} threads"
 
 
 def journal_path(root: Path, target: tvm.target.Target, fingerprint: str) -> Path:
