@@ -15,7 +15,7 @@ from tvm_fusionx.devices import Device
 from tvm_fusionx.errors import DeviceLostError
 from tvm_fusionx.tuning.bench import RUN_FAILED, WRONG, Bench, Timing
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
-from tvm_fusionx.tuning.journal import DEVICE_LOST, TIMEOUT
+from tvm_fusionx.tuning.outcome import DEVICE_LOST, TIMEOUT
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from tvm_fusionx.devices import Device, DeviceSession, open_session
 from tvm_fusionx.errors import DeviceError, DeviceLostError
 from tvm_fusionx.tuning.arguments import arguments_of, why_wrong
 from tvm_fusionx.tuning.build_candidates import last_line
-from tvm_fusionx.tuning.journal import DEVICE_LOST, TIMEOUT, Outcome
+from tvm_fusionx.tuning.outcome import DEVICE_LOST, TIMEOUT, Outcome
 from tvm_fusionx.tuning.task import Task
 
 logger = logging.getLogger(__name__)

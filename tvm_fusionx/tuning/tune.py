@@ -27,7 +27,7 @@ from tvm_fusionx.threads import threads_in_use
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
 from tvm_fusionx.tuning.finals import decide_block, decide_model
-from tvm_fusionx.tuning.journal import Journal
+from tvm_fusionx.tuning.journal import DRY_RUN, Journal
 from tvm_fusionx.tuning.peak import measure_peak
 from tvm_fusionx.tuning.report import TaskResult, TuningReport, record_of
 from tvm_fusionx.tuning.search import FUSIONX
@@ -137,13 +137,18 @@ def tune(
         stack.callback(builder.close)
         peak = measure_peak(benches[0], folder)
         journal = stack.enter_context(
-            Journal(journal_path(root, target, fingerprint), target_key(target), fingerprint)
+            Journal(
+                journal_path(root, target, fingerprint),
+                target_key(target),
+                fingerprint,
+                is_local=device.is_local,
+            )
         )
         description = _description(model, tasks, chosen)
         if not resume or journal.resume_session(description) is None:
             if resume:
                 logger.warning("no unfinished session of this model: a new one begins")
-            journal.begin_session(description)
+            journal.begin_session(description | {DRY_RUN: dry_run})
         session = Session(
             tasks, benches, builder, journal, chosen, peak, lambda each: watch("", each)
         )
