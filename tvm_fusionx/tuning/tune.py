@@ -133,6 +133,8 @@ def tune(
         benches = [stack.enter_context(Bench(device)) for _ in range(max(1, parallel))]
         watch("reaching the device", None)
         fingerprint = device_fingerprint(device, benches[0].session().facts())
+        for bench in benches:
+            bench.processor = benches[0].processor
         builder = CandidateBuilder(device, folder, workers)
         stack.callback(builder.close)
         peak = measure_peak(benches[0], folder)
