@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 
 from tvm_fusionx.devices import Device, find_device
-from tvm_fusionx.errors import RecordError, TuningError
+from tvm_fusionx.errors import DeviceError, RecordError, TuningError
 from tvm_fusionx.fused_build import FusedBuild, build_fused
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
 from tvm_fusionx.measuring.places import data_folder, versions
@@ -24,6 +24,7 @@ from tvm_fusionx.records import Record, add_records, own_file
 from tvm_fusionx.schedules import resolve_target, target_key
 from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.threads import threads_in_use
+from tvm_fusionx.tuning.allocation import next_task
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
 from tvm_fusionx.tuning.finals import decide_block, decide_model
@@ -103,7 +104,8 @@ def tune(
     Raises
     ------
     DeviceError, DeviceLostError
-        The device cannot be reached, or went away for good; all trials so far are kept.
+        The device cannot be reached, went away for good, or another kind is in its place (all
+        trials so far are kept); or several at a time are this machine.
     TuningError
         No candidate could be measured, or TVM's space was asked for on a target that is no CPU.
     RecordError, OutputFileError
@@ -114,6 +116,7 @@ def tune(
     target = device.tvm_target()
     _check_space(chosen, target)
     if device.is_local:
+        _check_parallel(device, parallel)
         threads_in_use()
     root = Path(records) if records is not None else data_folder() / RECORDS
     if root.suffix == ".jsonl":
@@ -171,6 +174,16 @@ def _check_space(settings: Settings, target: tvm.target.Target) -> None:
             expected="a CPU target: TVM's traces for others bind threads that our build lays out",
             found=str(target.kind.name),
             next_step=f"Search the space {FUSIONX!r}.",
+        )
+
+
+def _check_parallel(device: Device, parallel: int) -> None:
+    if parallel > 1:
+        raise DeviceError(
+            f"device {device.name}, {parallel} at a time",
+            expected="1 at a time: kernels that are timed together share this machine's cores",
+            found=str(parallel),
+            next_step="Leave out parallel (--parallel), or name devices behind a tracker.",
         )
 
 
@@ -254,8 +267,10 @@ def _why_nothing(session: Session, dry_run: bool) -> str:
         return "a dry run: nothing was tried"
     if not any(progress.task.is_tunable for progress in session.progresses.values()):
         return "no block leaves anything to choose"
-    if not session.trials:
+    if not session.trials and next_task(session.progresses.values()) is not None:
         return "the budget was spent before a candidate was measured: give more"
+    if not session.trials:
+        return "no candidate was left to try: the journal knows all that may be"
     return "no block became faster"
 
 
