@@ -232,7 +232,7 @@ class Journal:
         }
         for key, trial in self._state.interrupted.items():
             if self.boot and trial.boot not in ("", self.boot):
-                detail = "the machine was started anew while it ran"
+                detail = "it was cut short, and the machine was started anew since"
                 found.setdefault(key, Outcome(failure=DEVICE_LOST, detail=detail))
             elif trial.interruptions >= MOST_INTERRUPTIONS:
                 detail = f"it was cut short {trial.interruptions} times"
