@@ -17,7 +17,7 @@ from tvm_fusionx.devices import Device
 from tvm_fusionx.schedules import Knob, resolve_target
 from tvm_fusionx.schedules.block_work import Work
 from tvm_fusionx.tuning.build_candidates import Candidate
-from tvm_fusionx.tuning.journal import Outcome
+from tvm_fusionx.tuning.outcome import Outcome
 from tvm_fusionx.tuning.task import Choice, Space, Task, make_task
 
 RESOLVED = resolve_target(TARGET)

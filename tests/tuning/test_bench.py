@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from tests.tuning.small_tasks import LOCAL, dense_task
 from tests.tuning.terrible_kernels import build_c_kernel
 from tvm_fusionx.devices import Device
 from tvm_fusionx.errors import DeviceLostError
-from tvm_fusionx.tuning.bench import RUN_FAILED, WRONG, Bench, Timing
+from tvm_fusionx.tuning import bench as bench_module
+from tvm_fusionx.tuning.bench import MOST_COOL_DOWNS, RUN_FAILED, WRONG, Bench, Timing
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
-from tvm_fusionx.tuning.journal import DEVICE_LOST, TIMEOUT
+from tvm_fusionx.tuning.outcome import DEVICE_LOST, TIMEOUT
 
 pytestmark = pytest.mark.slow
 
@@ -90,18 +93,104 @@ def test_a_device_that_stays_away_is_an_error_after_longer_and_longer_waits() ->
     assert waits == [1.0, 4.0]
 
 
-def test_a_hot_device_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    degrees = iter([90.0, 80.0, 60.0])
+class _Phone:
+    """Stands for sessions on a phone: each says the next of what it is asked."""
 
-    class Hot:
-        def temperature(self) -> float:
-            return next(degrees)
+    def __init__(
+        self,
+        degrees: Sequence[float | None] = (None,),
+        names: Sequence[str] = ("one",),
+        losses: int = 0,
+    ) -> None:
+        self.degrees, self.names = list(degrees), list(names)
+        self.losses = losses
+        self.lasted: list[float] = []
+        self.is_open = False
 
-    waits: list[float] = []
-    bench = Bench(LOCAL, sleep=waits.append)
-    bench._cool_down(Hot())  # type: ignore[arg-type]
-    assert len(waits) == 2
+    @contextmanager
+    def open(self, device: Device) -> Iterator[_Phone]:
+        assert not self.is_open, "a phone has one session at a time"
+        self.lasted.append(device.session_timeout_seconds)
+        self.is_open = True
+        yield self
+        self.is_open = False
+
+    def is_alive(self) -> bool:
+        return self.is_open
+
+    def keep_threads_apart(self) -> bool:
+        self.losses -= 1
+        if self.losses >= 0:
+            raise DeviceLostError("phone", expected="an answer", found="none", next_step="x.")
+        return False
+
+    def temperature(self) -> float | None:
+        return self.degrees.pop(0) if len(self.degrees) > 1 else self.degrees[0]
+
+    def facts(self) -> dict[str, Any]:
+        name = self.names.pop(0) if len(self.names) > 1 else self.names[0]
+        return {"cpu": name, "cores": 8} if name else {}
+
+
+def _bench_of(phone: _Phone, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Bench:
+    monkeypatch.setattr(bench_module, "open_session", phone.open)
+    return Bench(LOCAL, **{"sleep": lambda _: None, **options})
+
+
+def test_a_hot_device_is_waited_for_without_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = _Phone(degrees=[90.0, 80.0, 60.0])
+    waits: list[bool] = []
+    bench = _bench_of(phone, monkeypatch, sleep=lambda _: waits.append(phone.is_open))
+    bench.session()
+    assert waits == [False, False]
+    assert len(phone.lasted) == 3
     assert bench.temperature == 60.0
+    assert phone.is_open
+
+
+def test_a_device_that_stays_hot_is_used_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = _Phone(degrees=[90.0])
+    with _bench_of(phone, monkeypatch) as bench:
+        assert bench.session() is phone
+    assert len(phone.lasted) == 1 + MOST_COOL_DOWNS
+
+
+def test_a_device_lost_while_its_session_begins_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    phone = _Phone(losses=2)
+    with _bench_of(phone, monkeypatch) as bench:
+        assert bench.session() is phone
+    assert len(phone.lasted) == 3
+
+
+@pytest.mark.parametrize("other", ["another", ""])
+def test_another_kind_of_device_under_the_same_key_is_refused(
+    monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    phone = _Phone(names=["one", "one", other])
+    bench = _bench_of(phone, monkeypatch)
+    for _ in range(2):
+        bench.session()
+        bench.drop()
+    with pytest.raises(DeviceLostError, match=r"one, 8 cores; found .*a key of its own"):
+        bench.session()
+    assert not phone.is_open
+
+
+def test_a_device_must_be_what_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = _bench_of(_Phone(), monkeypatch, processor="another, 8 cores")
+    with pytest.raises(DeviceLostError, match="another, 8 cores; found one, 8 cores"):
+        bench.session()
+
+
+def test_a_session_lasts_as_long_as_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = _Phone()
+    with _bench_of(phone, monkeypatch) as bench:
+        for lasting in (None, None, 600.0, 600.0, None):
+            bench.session(lasting)
+    own = LOCAL.session_timeout_seconds
+    assert phone.lasted == [own, 600.0, own]
 
 
 def test_outputs_are_marked_before_each_candidate(library: Path) -> None:

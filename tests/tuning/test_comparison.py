@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.tuning.small_tasks import LOCAL, RESOLVED, dense_task, small_model
+from tvm_fusionx.devices import Device, open_session
 from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.inputs import inputs_of, random_inputs
+from tvm_fusionx.tuning import bench as bench_module
 from tvm_fusionx.tuning.bench import Bench, Timing
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
-from tvm_fusionx.tuning.comparison import Comparison, compare_kernels, compare_models, in_turns
+from tvm_fusionx.tuning.comparison import (
+    COMPARISON_SECONDS,
+    Comparison,
+    compare_kernels,
+    compare_models,
+    in_turns,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +68,25 @@ def test_kernels_are_measured_on_the_device(tmp_path: Path) -> None:
         times = compare_kernels(bench, task, [each.path for each in made], rounds=3)
     assert [len(each) for each in times] == [3, 3]
     assert all(taken > 0 for each in times for taken in each)
+
+
+def test_a_comparison_has_a_session_of_its_own_with_time_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lasted: list[float] = []
+
+    def opened(device: Device) -> Any:
+        lasted.append(device.session_timeout_seconds)
+        return open_session(device)
+
+    monkeypatch.setattr(bench_module, "open_session", opened)
+    task = dense_task()
+    (made,) = CandidateBuilder(LOCAL, tmp_path, workers=0).build(task, [task.space.default])
+    with Bench(LOCAL, timing=BRIEF) as bench:
+        bench.session()
+        compare_kernels(bench, task, [made.path], rounds=1)
+        compare_kernels(bench, task, [made.path], rounds=1)
+    assert lasted == [LOCAL.session_timeout_seconds, COMPARISON_SECONDS]
 
 
 def test_whole_models_are_measured_on_the_device(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.tuning.small_tasks import ChoiceBuilder, PretendedBench, made_up_task, relu_task
 from tvm_fusionx.errors import DeviceLostError
@@ -71,14 +72,43 @@ def test_the_least_time_of_a_default_is_told(
     assert decide_block(_session([BETTER]), TASK).seconds == pytest.approx(kept)
 
 
-def test_a_comparison_that_fails_leaves_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(*_: Any) -> Any:
-        raise DeviceLostError("phone", expected="an answer", found="none", next_step="x.")
+LOST = DeviceLostError("phone", expected="an answer", found="none", next_step="x.")
 
-    monkeypatch.setattr(finals, "compare_kernels", lose)
+
+def _raising(error: Exception) -> Any:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("error", [tvm.TVMError("out of memory"), OSError("no room")])
+def test_a_comparison_that_fails_leaves_the_default(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(finals, "compare_kernels", _raising(error))
     result = decide_block(_session([BETTER]), TASK)
     assert result.choice == TASK.space.default
-    assert "the comparison failed" in result.reason
+    assert f"the comparison failed: {error}" in result.reason
+
+
+# TVM's own error of a connection that broke tells nothing: whether the device is there does.
+@pytest.mark.parametrize("error", [LOST, tvm.TVMError("the connection broke")])
+@pytest.mark.parametrize(
+    ("compared", "decide"),
+    [
+        ("compare_kernels", lambda session: decide_block(session, TASK)),
+        ("compare_models", lambda session: decide_model(session, [], {}, Path())),
+    ],
+)
+def test_a_device_that_is_gone_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, compared: str, decide: Any
+) -> None:
+    monkeypatch.setattr(finals, compared, _raising(error))
+    session = _session([BETTER])
+    session.benches[0].session = _raising(LOST)
+    with pytest.raises(DeviceLostError):
+        decide(session)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +149,7 @@ def test_the_whole_model_decides(
 
 
 def test_a_model_that_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(*_: Any) -> Any:
-        raise DeviceLostError("phone", expected="an answer", found="none", next_step="x.")
-
-    monkeypatch.setattr(finals, "compare_models", lose)
+    monkeypatch.setattr(finals, "compare_models", _raising(tvm.TVMError("out of memory")))
     comparison, said = decide_model(_session([]), [], {}, Path())
     assert comparison is None
     assert "the default stays" in said

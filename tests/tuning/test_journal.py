@@ -10,13 +10,8 @@ from typing import Any
 import pytest
 
 from tvm_fusionx.errors import OutputFileError, RecordError
-from tvm_fusionx.tuning.journal import (
-    DEVICE_LOST,
-    INTERRUPTED,
-    TIMEOUT,
-    Journal,
-    Outcome,
-)
+from tvm_fusionx.tuning.journal import DRY_RUN, Journal
+from tvm_fusionx.tuning.outcome import DEVICE_LOST, INTERRUPTED, TIMEOUT, Outcome
 
 SESSION = {"model": "m", "tuner": "grid"}
 GOOD = Outcome(seconds=(2.0, 1.0, 3.0))
@@ -96,6 +91,67 @@ def test_a_trial_during_which_the_machine_went_down_is_never_tried_again(tmp_pat
         known = journal.outcome("task", "dot", CHOICE)
         assert known is not None
         assert "started anew" in known.detail
+
+
+def test_another_boot_of_this_machine_says_nothing_of_a_phones_trial(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with _open(path) as journal:
+        # As journals of phones were written before.
+        journal.boot = "before"
+        journal.begin_session(SESSION)
+        journal.start("task", "dot", CHOICE)
+    with _open(path, is_local=False) as journal:
+        journal.resume_session(SESSION)
+        assert journal.outcome("task", "dot", CHOICE) is None
+        assert journal.cut_short("task") == [("dot", CHOICE)]
+        journal.start("task", "dot", CHOICE)
+    with _open(path, is_local=False) as journal:
+        journal.resume_session(SESSION)
+        known = journal.outcome("task", "dot", CHOICE)
+        assert known is not None
+        assert known.failure == INTERRUPTED
+
+
+def test_a_trial_that_was_abandoned_is_tried_again_however_often(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    for attempt in range(3):
+        with _open(path) as journal:
+            journal.boot = f"boot {attempt}"
+            if journal.resume_session(SESSION) is None:
+                journal.begin_session(SESSION)
+            assert journal.outcome("task", "dot", CHOICE) is None
+            assert journal.cut_short("task") == ([("dot", CHOICE)] if attempt else [])
+            journal.abandon(journal.start("task", "dot", CHOICE))
+    with _open(path) as journal:
+        journal.boot = "boot 2"
+        journal.resume_session(SESSION)
+        journal.start("task", "dot", CHOICE)
+    with _open(path) as journal:
+        journal.boot = "boot 2"
+        journal.resume_session(SESSION)
+        assert journal.cut_short("task") == [("dot", CHOICE)], "cut short for the first time"
+
+
+def test_an_abandoned_trial_keeps_the_interruption_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with _open(path) as journal:
+        journal.begin_session(SESSION)
+        journal.start("task", "dot", CHOICE)
+    with _open(path) as journal:
+        journal.resume_session(SESSION)
+        journal.abandon(journal.start("task", "dot", CHOICE))
+        journal.start("task", "dot", CHOICE)
+    with _open(path) as journal:
+        journal.resume_session(SESSION)
+        assert journal.cut_short("task") == []
+
+
+def test_a_dry_run_does_not_hide_the_session_before_it(tmp_path: Path) -> None:
+    with _open(tmp_path / "j") as journal:
+        first = journal.begin_session(SESSION)
+        journal.begin_session(SESSION | {DRY_RUN: True})
+    with _open(tmp_path / "j") as journal:
+        assert journal.resume_session(SESSION) == first
 
 
 def test_a_cut_anywhere_in_the_last_line_loses_no_trial_before_it(tmp_path: Path) -> None:

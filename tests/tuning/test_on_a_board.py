@@ -16,7 +16,7 @@ from tvm_fusionx.errors import DeviceLostError
 from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.records import read_records
 from tvm_fusionx.tuning.bench import Bench
-from tvm_fusionx.tuning.journal import DEVICE_LOST
+from tvm_fusionx.tuning.outcome import DEVICE_LOST
 from tvm_fusionx.tuning.tune import tune
 
 pytestmark = pytest.mark.slow

@@ -23,8 +23,10 @@ from tests.tuning.small_tasks import (
     slowness,
 )
 from tvm_fusionx.errors import DeviceLostError, TuningError
+from tvm_fusionx.tuning.bench import RUN_FAILED
 from tvm_fusionx.tuning.build_candidates import INVALID
-from tvm_fusionx.tuning.journal import DEVICE_LOST, Journal
+from tvm_fusionx.tuning.journal import Journal
+from tvm_fusionx.tuning.outcome import DEVICE_LOST
 from tvm_fusionx.tuning.peak import Peak
 from tvm_fusionx.tuning.session import Session
 from tvm_fusionx.tuning.settings import Settings
@@ -148,6 +150,13 @@ def test_nothing_measurable_is_an_error_with_the_first_cause(tmp_path: Path) -> 
         _run(session)
 
 
+def test_where_every_candidate_is_refused_the_refusal_is_the_cause(tmp_path: Path) -> None:
+    default = made_up_task().space.default
+    builder = ChoiceBuilder(lambda choice: None if choice == default else INVALID)
+    with pytest.raises(TuningError, match=r"the first: block k_0: invalid"):
+        _run(_session(tmp_path, builder=builder))
+
+
 def test_what_took_the_device_is_not_tried_again_in_another_session(tmp_path: Path) -> None:
     def deadly(choice: Any) -> str | None:
         return DEVICE_LOST if choice["knob_1"] == 2 else None
@@ -241,6 +250,86 @@ def test_a_default_is_timed_however_often_the_tuner_was_ended_meanwhile(tmp_path
     assert bench.ran[0] == task.space.default
     assert math.isfinite(session.progresses[task.key].default_seconds)
     assert session.measured == GRID.most_trials
+
+
+@pytest.mark.parametrize("kind", [DEVICE_LOST, RUN_FAILED])
+@pytest.mark.parametrize("is_resumed", [True, False])
+def test_a_default_that_failed_is_tried_once_in_each_process(
+    tmp_path: Path, kind: str, is_resumed: bool
+) -> None:
+    for attempt in range(2):
+        bench = PretendedBench(failures=lambda choice: kind)
+        with pytest.raises(TuningError, match=f"1 {kind}"):
+            _run(_session(tmp_path, bench))
+        assert len(bench.ran) == 1, f"process {attempt}"
+    session = _session(tmp_path)
+    if not is_resumed:
+        session.journal.begin_session({"model": "again"})
+    _run(session)
+    assert math.isfinite(session.progresses["k"].default_seconds)
+    assert session.measured == GRID.most_trials
+
+
+class _Unplugged(PretendedBench):
+    """Loses its device in a trial; it comes back where it is said to."""
+
+    def __init__(self, trial: int, comes_back: bool) -> None:
+        super().__init__(failures=lambda _: DEVICE_LOST if len(self.ran) == trial else None)
+        self.trial = trial
+        self.comes_back = comes_back
+
+    def session(self) -> Any:
+        if len(self.ran) == self.trial and not self.comes_back:
+            raise DeviceLostError("phone", expected="an answer", found="none", next_step="x.")
+
+
+def test_what_took_a_device_that_comes_back_is_quarantined(tmp_path: Path) -> None:
+    bench = _Unplugged(3, comes_back=True)
+    _run(_session(tmp_path, bench))
+    session = _session(tmp_path)
+    known = session.journal.outcome("k", "dot", bench.ran[2])
+    assert known is not None
+    assert known.failure == DEVICE_LOST
+    session.journal.close()
+
+
+def test_what_ran_when_a_device_went_away_for_good_is_tried_once_more(tmp_path: Path) -> None:
+    suspects = []
+    for _ in range(2):
+        # The default runs twice before.
+        bench = _Unplugged(3, comes_back=False)
+        session = _session(tmp_path, bench)
+        with pytest.raises(DeviceLostError):
+            _run(session)
+        session.journal.close()
+        suspects.append(bench.ran[-1])
+    assert suspects[0] == suspects[1], "tried once more"
+    bench = PretendedBench()
+    session = _run(_session(tmp_path, bench))
+    assert session.measured == GRID.most_trials
+    assert suspects[0] not in bench.ran
+
+
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt, RuntimeError])
+def test_a_trial_in_which_the_tuner_was_stopped_is_tried_again(
+    tmp_path: Path, stopped: type[BaseException]
+) -> None:
+    suspects = []
+    for _ in range(3):
+
+        def stop(choice: Any) -> None:
+            if choice != made_up_task().space.default:
+                suspects.append(choice)
+                raise stopped
+
+        session = _session(tmp_path, PretendedBench(before=stop))
+        with pytest.raises(stopped):
+            _run(session)
+        session.journal.close()
+    assert suspects == [suspects[0]] * 3
+    bench = PretendedBench()
+    _run(_session(tmp_path, bench))
+    assert suspects[0] in bench.ran
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import target_key
 from tvm_fusionx.tuning import finals
 from tvm_fusionx.tuning.finals import FOUND_EARLIER
+from tvm_fusionx.tuning.journal import DRY_RUN
 from tvm_fusionx.tuning.session import Session
 from tvm_fusionx.tuning.task import TRACE, collect_tasks
 from tvm_fusionx.tuning.tune import journal_path, tune
@@ -259,6 +260,8 @@ def test_a_dry_run_times_and_writes_no_records(tmp_path: Path) -> None:
     assert report.trials == 0
     assert all(result.default_seconds > 0 for result in report.tasks)
     assert not own_file(tmp_path).exists()
+    (begun,) = [row for row in _rows(tmp_path) if row.get("event") == "session"]
+    assert begun[DRY_RUN]
 
 
 @pytest.mark.slow
@@ -266,6 +269,50 @@ def test_a_budget_too_small_is_said_to_be(tmp_path: Path) -> None:
     options = BRIEF | {"trials": None, "budget_seconds": 0.001}
     report = tune(small_model(), "local", records=tmp_path, **options)
     assert "the budget was spent" in report.verdict()
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_left_is_not_called_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhaust(self: Session) -> None:
+        for progress in self.progresses.values():
+            progress.is_exhausted = True
+
+    monkeypatch.setattr(Session, "search", exhaust)
+    report = tune(small_model(), "local", records=tmp_path, **BRIEF)
+    assert "no candidate was left to try" in report.verdict()
+
+
+@pytest.mark.slow
+def test_a_device_lost_at_the_end_leaves_a_session_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pretend(self: Session) -> None:
+        for progress in self.progresses.values():
+            progress.trials = 1
+
+    def lose(*_: Any) -> Any:
+        raise DeviceLostError("local", expected="an answer", found="none", next_step="x.")
+
+    monkeypatch.setattr(Session, "search", pretend)
+    monkeypatch.setattr(Session, "best_choices", lambda self, task: [task.space.choice(0)])
+    monkeypatch.setattr(finals, "compare_kernels", lose)
+    options = BRIEF | {"records": tmp_path, "tuner": "autotvm"}
+    with pytest.raises(DeviceLostError):
+        tune(small_model(), "local", **options)
+    assert not own_file(tmp_path).exists()
+    assert not [row for row in _rows(tmp_path) if row.get("event") == "finish"]
+    monkeypatch.setattr(finals, "compare_kernels", lambda *_: [(1.0,) * 3] * len(_[2]))
+    tune(small_model(), "local", resume=True, **options)
+    events = [row.get("event") for row in _rows(tmp_path)]
+    assert events.count("session") == 1
+    assert events[-1] == "finish"
+
+
+def test_this_machine_times_one_kernel_at_a_time(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="1 at a time"):
+        tune(small_model(), "local", records=tmp_path, parallel=2)
 
 
 def test_records_must_be_a_folder(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tvm_fusionx.devices import Device, DeviceSession, open_session
 from tvm_fusionx.errors import DeviceError, DeviceLostError
 from tvm_fusionx.tuning.arguments import arguments_of, why_wrong
 from tvm_fusionx.tuning.build_candidates import last_line
-from tvm_fusionx.tuning.journal import DEVICE_LOST, TIMEOUT, Outcome
+from tvm_fusionx.tuning.outcome import DEVICE_LOST, TIMEOUT, Outcome
 from tvm_fusionx.tuning.task import Task
 
 logger = logging.getLogger(__name__)
@@ -64,17 +64,21 @@ class Bench:
         Waits before each attempt to reach a device that went away.
     sleep
         Waits; for tests.
+    processor
+        What the device says that it is; the first session tells where it is not given.
     """
 
     device: Device
     timing: Timing = field(default_factory=Timing)
     back_off_seconds: Sequence[float] = BACK_OFF_SECONDS
     sleep: Callable[[float], None] = time.sleep
+    processor: str | None = None
 
     def __post_init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._session: DeviceSession | None = None
         self._opened = 0.0
+        self._lasts = 0.0
         self._sent: tuple[tuple[str, dict[int, str]], list[Any]] | None = None
         self.temperature: float | None = None
 
@@ -92,18 +96,39 @@ class Bench:
         with contextlib.suppress(DeviceError, tvm.TVMError, OSError):
             stack.close()
 
-    def session(self) -> DeviceSession:
+    def session(self, lasting: float | None = None) -> DeviceSession:
         """Return an open session with time left, a new one where need be.
+
+        Parameters
+        ----------
+        lasting
+            Seconds that it lasts, where not the device's own.
 
         Raises
         ------
         DeviceLostError
-            The device stays away.
+            The device stays away, or one with another processor is in its place.
         """
-        limit = self.device.session_timeout_seconds * LEAST_TIME_LEFT
-        age = time.monotonic() - self._opened
-        if self._session is not None and age < limit and self._session.is_alive():
+        lasts = lasting or self.device.session_timeout_seconds
+        has_time = (
+            self._lasts == lasts and time.monotonic() - self._opened < lasts * LEAST_TIME_LEFT
+        )
+        if self._session is not None and has_time and self._session.is_alive():
             return self._session
+        session = self._reach(lasts)
+        for _ in range(MOST_COOL_DOWNS):
+            # Devices that do not tell are taken for cool.
+            if self.temperature is None or self.temperature < HOT_CELSIUS:
+                break
+            logger.info("device %s has %.0f degrees: waiting", self.device.name, self.temperature)
+            # Waiting would use up the session's time.
+            self.drop()
+            self.sleep(COOL_DOWN_SECONDS)
+            session = self._reach(lasts)
+        return session
+
+    def _reach(self, lasts: float) -> DeviceSession:
+        """Open a session; where the device does not answer, try again after longer waits."""
         self.drop()
         problem: Exception | None = None
         for wait in self.back_off_seconds:
@@ -111,13 +136,18 @@ class Bench:
                 logger.warning("%s; trying again in %g s", problem, wait)
                 self.sleep(wait)
             try:
-                session = self._stack.enter_context(open_session(self.device))
-            except (DeviceError, OSError) as error:
+                device = replace(self.device, session_timeout_seconds=lasts)
+                session = self._stack.enter_context(open_session(device))
+                self._opened = time.monotonic()
+                session.keep_threads_apart()
+                self.temperature = session.temperature()
+                processor = _processor(session.facts())
+            except (DeviceError, tvm.TVMError, OSError) as error:
+                self.drop()
                 problem = error
                 continue
-            self._session, self._opened = session, time.monotonic()
-            session.keep_threads_apart()
-            self._cool_down(session)
+            self._check_processor(processor)
+            self._session, self._lasts = session, lasts
             return session
         raise DeviceLostError(
             f"device {self.device.name}",
@@ -126,6 +156,20 @@ class Bench:
             next_step="All trials so far are kept. Bring the device back (`fusionx doctor "
             f"--device {self.device.name}`), then tune again with --resume.",
         ) from problem
+
+    def _check_processor(self, found: str) -> None:
+        """Refuse another kind of device under the same key: its times cannot be compared."""
+        if self.processor is None:
+            self.processor = found
+        if self.processor != found:
+            self.drop()
+            raise DeviceLostError(
+                f"device {self.device.name}, key {self.device.key}",
+                expected=f"the processor that was tuned first: {self.processor}",
+                found=found,
+                next_step="Give each kind of device a key of its own, then tune again with "
+                "--resume: all trials so far are kept.",
+            )
 
     def run(
         self,
@@ -204,11 +248,9 @@ class Bench:
             min_repeat_ms=self.timing.milliseconds,
         )
 
-    def _cool_down(self, session: DeviceSession) -> None:
-        """Wait while the device is hot; devices that do not tell are taken for cool."""
-        for _ in range(MOST_COOL_DOWNS):
-            self.temperature = session.temperature()
-            if self.temperature is None or self.temperature < HOT_CELSIUS:
-                return
-            logger.info("device %s has %.0f degrees: waiting", self.device.name, self.temperature)
-            self.sleep(COOL_DOWN_SECONDS)
+
+def _processor(facts: Mapping[str, Any]) -> str:
+    """Return what a device says of its processor."""
+    if not facts:
+        return "a server that does not tell"
+    return f"{facts.get('cpu') or facts.get('arch')}, {facts.get('cores')} cores"

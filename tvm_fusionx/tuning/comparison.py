@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import tvm
 from tvm.contrib import graph_executor
 
-from tvm_fusionx.devices import export_kernel
+from tvm_fusionx.devices import DeviceSession, export_kernel
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.task import Task
 
@@ -24,8 +24,9 @@ LEAST_GAIN = 1.01
 LEAST_WINS = 0.75
 ROUND_MILLISECONDS = 20
 WARM_UP_RUNS = 3
-# Whole models are slow to send, and a phone may take a second for a run.
-MODEL_SESSION_SECONDS = 600.0
+# Several kernels or whole models run in turns: they are slow to send, and a phone may take a second
+# for a run. A session of trials is shorter, and half over where a trial may begin in it.
+COMPARISON_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,10 @@ def in_turns(sides: Sequence[Callable[[], float]], rounds: int) -> list[tuple[fl
     return [tuple(each) for each in taken]
 
 
+def _patient_session(bench: Bench) -> DeviceSession:
+    return bench.session(lasting=max(COMPARISON_SECONDS, bench.device.session_timeout_seconds))
+
+
 def compare_kernels(
     bench: Bench,
     task: Task,
@@ -97,7 +102,7 @@ def compare_kernels(
     DeviceError, DeviceLostError, tvm.TVMError
         The device does not run them.
     """
-    session = bench.session()
+    session = _patient_session(bench)
     modules = [session.load(path) for path in paths]
     taken = images or [{} for _ in paths]
     arrays = [bench.arguments(session, task, each) for each in taken]
@@ -147,22 +152,7 @@ def compare_models(
     DeviceError, DeviceLostError, tvm.TVMError
         The device does not run them.
     """
-    # One device cannot hold two sessions.
-    bench.drop()
-    seconds = max(MODEL_SESSION_SECONDS, bench.device.session_timeout_seconds)
-    patient = replace(bench, device=replace(bench.device, session_timeout_seconds=seconds))
-    with patient:
-        return _models_in_turns(patient, factories, inputs, folder, rounds)
-
-
-def _models_in_turns(
-    bench: Bench,
-    factories: Sequence[Any],
-    inputs: Mapping[str, np.ndarray],
-    folder: Path,
-    rounds: int,
-) -> tuple[list[tuple[float, ...]], list[list[np.ndarray]]]:
-    session = bench.session()
+    session = _patient_session(bench)
     executors = []
     for number, factory in enumerate(factories):
         path = export_kernel(factory.get_lib(), folder / f"model_{number}.so", bench.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,15 +10,14 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvm_fusionx.errors import DeviceError
+from tvm_fusionx.errors import DeviceError, DeviceLostError
 from tvm_fusionx.tuning.arguments import why_wrong
+from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import last_line
 from tvm_fusionx.tuning.comparison import Comparison, compare_kernels, compare_models
 from tvm_fusionx.tuning.report import TaskResult
 from tvm_fusionx.tuning.session import Session
 from tvm_fusionx.tuning.task import Choice, Task
-
-logger = logging.getLogger(__name__)
 
 # The whole model decides whether anything is kept: it is measured for this many times as long.
 MODEL_ROUNDS = 3
@@ -31,6 +29,11 @@ def decide_block(session: Session, task: Task, earlier: Choice | None = None) ->
     """Return the result of one block: its best candidates measured in turns with its default.
 
     `earlier` is what a session before this one found: it is one of them.
+
+    Raises
+    ------
+    DeviceLostError
+        The device stays away.
     """
     progress = session.progresses[task.key]
     default = task.space.default
@@ -63,8 +66,10 @@ def decide_block(session: Session, task: Task, earlier: Choice | None = None) ->
             session.settings.rounds,
             [each.images for each in built],
         )
+    except DeviceLostError:
+        raise
     except (DeviceError, tvm.TVMError, OSError) as error:
-        session.benches[0].drop()
+        _expect_back(session.benches[0])
         return kept(f"the comparison failed: {last_line(error)}")
     finally:
         for each in candidates:
@@ -89,6 +94,11 @@ def decide_model(
     -------
     Comparison or None, str
         The comparison, and why the winners are not kept: empty where they are.
+
+    Raises
+    ------
+    DeviceLostError
+        The device stays away.
     """
     try:
         times, outputs = compare_models(
@@ -98,8 +108,10 @@ def decide_model(
             folder,
             session.settings.rounds * MODEL_ROUNDS,
         )
+    except DeviceLostError:
+        raise
     except (DeviceError, tvm.TVMError, OSError) as error:
-        session.benches[0].drop()
+        _expect_back(session.benches[0])
         return None, f"the whole model cannot be compared ({last_line(error)}): the default stays"
     comparison = Comparison(*times)
     wrong = why_wrong(outputs[1], outputs[0])
@@ -110,3 +122,9 @@ def decide_model(
             "difference than untuned", "difference to untuned"
         )
     return comparison, ""
+
+
+def _expect_back(bench: Bench) -> None:
+    """Raise `DeviceLostError` where a comparison failed because the device is gone."""
+    bench.drop()
+    bench.session()

@@ -2,66 +2,37 @@
 
 One JSON object a line, each on the disk (fsync) before the work goes on. A process that is killed
 leaves a trial that began and never ended: it is tried once more, and never again when that trial is
-cut short too, or when the machine itself was started anew meanwhile. A last line without its end is
-taken off.
+cut short too, or when it ran on this machine, which was started anew meanwhile. One that is left in
+good order has nothing held against it. A last line without its end is taken off.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from tvm_fusionx.errors import OutputFileError, RecordError
+from tvm_fusionx.tuning.outcome import DEVICE_LOST, INTERRUPTED, Outcome
 from tvm_fusionx.tuning.task import Choice, choice_key
 
 FORMAT_VERSION = 1
 HEADER = "fusionx_journal"
+# Names what a session of a dry run says of itself.
+DRY_RUN = "dry_run"
 
 # A trial that was cut short this often is never tried again.
 MOST_INTERRUPTIONS = 2
-
-# Kinds of failure that take the device, or its server, with them.
-DEVICE_LOST = "device lost"
-TIMEOUT = "timeout"
-QUARANTINED_KINDS = (DEVICE_LOST, TIMEOUT)
-# What a trial that was cut short until it may not be tried again is reported as.
-INTERRUPTED = "interrupted"
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 TrialKey = tuple[str, str, tuple[tuple[str, Any], ...]]
 """Block, template and choice."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one trial."""
-
-    seconds: tuple[float, ...] = ()
-    """Time of one run, measured several times; none where it failed."""
-
-    failure: str | None = None
-    """Kind of failure."""
-
-    detail: str = ""
-    """What was said about it."""
-
-    @property
-    def is_quarantined(self) -> bool:
-        """Tell whether it took the device with it, and must never be tried again."""
-        return self.failure in (*QUARANTINED_KINDS, INTERRUPTED)
-
-    @property
-    def least_seconds(self) -> float:
-        """Return the least of its times, since what disturbs adds; infinity where it failed."""
-        return min(self.seconds, default=math.inf)
 
 
 @dataclass
@@ -86,6 +57,18 @@ class _State:
     trials: int = 0
     session: int = 0
 
+    def keep(self, trial: _Trial, interruptions: int) -> None:
+        """Keep a trial that did not end, with so many more interruptions than are known of it."""
+        known = self.interrupted.get(trial.key)
+        before = known.interruptions if known is not None else 0
+        self.interrupted[trial.key] = replace(trial, interruptions=before + interruptions)
+
+    def cut_short(self) -> None:
+        """Count what runs as cut short: the process that ran it has ended."""
+        for trial in self.running.values():
+            self.keep(trial, interruptions=1)
+        self.running.clear()
+
 
 class Journal:
     """The trials on one device for one target; open it in one process at a time.
@@ -98,6 +81,8 @@ class Journal:
         Whose trials these are; a journal of others is refused.
     open_file
         Opens the file for appending; for tests.
+    is_local
+        Whether the device is this machine: another boot then means that a trial may have ended it.
 
     Raises
     ------
@@ -113,10 +98,12 @@ class Journal:
         target: str,
         device: str,
         open_file: Callable[[Path], IO[bytes]] = lambda path: path.open("ab", buffering=0),
+        *,
+        is_local: bool = True,
     ) -> None:
         self.path = Path(path)
         self.header = {HEADER: FORMAT_VERSION, "target": target, "device": device}
-        self.boot = BOOT_ID.read_text().strip() if BOOT_ID.is_file() else ""
+        self.boot = BOOT_ID.read_text().strip() if is_local and BOOT_ID.is_file() else ""
         self._state = _State()
         self._size = 0
         try:
@@ -150,12 +137,15 @@ class Journal:
         return number
 
     def resume_session(self, description: Mapping[str, Any]) -> int | None:
-        """Continue the newest session of that description that did not end; None if none is."""
+        """Continue the newest session of that description that did not end; None if none is.
+
+        Dry runs, which say so, have nothing to go on with.
+        """
         for number in sorted(self._state.sessions, reverse=True):
             known = self._state.sessions[number]
-            if number not in self._state.finished and all(
-                known.get(name) == value for name, value in description.items()
-            ):
+            if number in self._state.finished or known.get(DRY_RUN):
+                continue
+            if all(known.get(name) == value for name, value in description.items()):
                 self._write({"event": "resume", "session": number, "boot": self.boot})
                 return number
         return None
@@ -182,6 +172,10 @@ class Journal:
             }
         )
         return number
+
+    def abandon(self, trial: int) -> None:
+        """Write down that a trial was left: it is tried again, with nothing held against it."""
+        self._write({"event": "abandon", "trial": trial})
 
     def end(self, trial: int, outcome: Outcome, spent_seconds: float = 0.0) -> None:
         """Write down what came of a trial, and the session's time until then."""
@@ -237,8 +231,8 @@ class Journal:
             if outcome.is_quarantined
         }
         for key, trial in self._state.interrupted.items():
-            if trial.boot and trial.boot != self.boot:
-                detail = "the machine was started anew while it ran"
+            if self.boot and trial.boot not in ("", self.boot):
+                detail = "it was cut short, and the machine was started anew since"
                 found.setdefault(key, Outcome(failure=DEVICE_LOST, detail=detail))
             elif trial.interruptions >= MOST_INTERRUPTIONS:
                 detail = f"it was cut short {trial.interruptions} times"
@@ -295,10 +289,7 @@ class Journal:
                     f"line {number}: {line[:60]!r} ({type(error).__name__})"
                 ) from error
         # Whatever still ran when the file was left never ended.
-        for trial in self._state.running.values():
-            known = self._state.interrupted.setdefault(trial.key, trial)
-            known.interruptions += 1
-        self._state.running.clear()
+        self._state.cut_short()
         self._state.session = 0
 
     def _append(self, data: bytes) -> None:
@@ -321,10 +312,7 @@ class Journal:
         event = row.pop("event", HEADER)
         if event in ("session", "resume"):
             # A process that ended left what it ran unfinished.
-            for trial in state.running.values():
-                known = state.interrupted.setdefault(trial.key, trial)
-                known.interruptions += 1
-            state.running.clear()
+            state.cut_short()
             state.session = int(row["session"])
             if event == "session":
                 state.sessions[state.session] = row
@@ -339,6 +327,9 @@ class Journal:
             state.trials = max(state.trials, number)
             key = (str(row["task"]), str(row["template"]), choice_key(row["knobs"]))
             state.running[number] = _Trial(key, state.session, self._boot_of_trials)
+        elif event == "abandon":
+            trial = state.running.pop(int(row["trial"]))
+            state.keep(replace(trial, boot=""), interruptions=0)
         elif event == "end":
             trial = state.running.pop(int(row["trial"]))
             outcome = Outcome(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import queue
 import random
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -17,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from tvm_fusionx.errors import TuningError
+from tvm_fusionx.errors import OutputFileError, TuningError
 from tvm_fusionx.tuning.allocation import Progress, least_seconds, next_task
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import DUPLICATE, INVALID, Candidate, CandidateBuilder
 from tvm_fusionx.tuning.cost_model import CostModel, TaskFeatures
-from tvm_fusionx.tuning.journal import INTERRUPTED, Journal, Outcome
+from tvm_fusionx.tuning.failures import Failures
+from tvm_fusionx.tuning.journal import Journal
+from tvm_fusionx.tuning.outcome import Outcome
 from tvm_fusionx.tuning.peak import Peak
 from tvm_fusionx.tuning.search import TVM, Search, make_search
 from tvm_fusionx.tuning.second_timing import time_again
 from tvm_fusionx.tuning.settings import Settings
 from tvm_fusionx.tuning.task import TRACE, Choice, Task
-
-logger = logging.getLogger(__name__)
 
 # Part of a time budget that the search may use; the rest is for the comparisons at the end.
 SEARCH_SHARE = 0.8
@@ -82,8 +81,7 @@ class Session:
         self.progresses: dict[str, Progress] = {
             task.key: Progress(task, math.inf, least_seconds(task, peak)) for task in tasks
         }
-        self.failures: Counter[str] = Counter()
-        self.first_failure = ""
+        self.failures = Failures()
         self.measured = 0
         self.trials = 0
         self.model = CostModel()
@@ -120,14 +118,13 @@ class Session:
             task = progress.task
             self.journal.add_task(task.key, TaskFeatures.of(task).to_json())
             outcome = self.journal.outcome(task.key, task.template, task.space.default)
-            # The model runs its defaults anyway: that the tuner was ended twice while one was timed
-            # is no reason to leave its block untuned.
-            if outcome is None or outcome.failure == INTERRUPTED:
+            # The model runs its defaults anyway: what kept one from being timed may be mended.
+            if outcome is None or outcome.failure is not None:
                 (candidate,) = self.builder.build(task, [task.space.default])
                 outcome = self._try(candidate)
             progress.default_seconds = outcome.least_seconds
             if outcome.failure is not None:
-                self._count_failure(task, outcome)
+                self.failures.add(task, outcome)
             self.on_trial(self)
         self._raise_peak()
 
@@ -161,11 +158,10 @@ class Session:
                 break
             self._round(progress)
         if not self.measured and self.failures:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in self.failures.most_common())
             raise TuningError(
                 "tuning",
                 expected="candidates that run on the device",
-                found=f"none of {self.trials} ({kinds}); the first: {self.first_failure}",
+                found=f"none, but {self.failures}",
                 next_step="`fusionx doctor` checks the device; the journal "
                 f"{self.journal.path} has every message.",
             )
@@ -241,9 +237,8 @@ class Session:
         search.tell(choices, [outcome.least_seconds for outcome in outcomes])
         features = TaskFeatures.of(progress.task)
         for choice, outcome in zip(choices, outcomes, strict=True):
-            if TRACE in choice:
-                continue
-            self.model.add(features, choice, outcome.least_seconds, progress.default_seconds)
+            if TRACE not in choice:
+                self.model.add(features, choice, outcome.least_seconds, progress.default_seconds)
 
     def _fresh(self, progress: Progress, search: Search) -> list[dict[str, Any]]:
         """Return the next candidates that are not in the journal."""
@@ -326,7 +321,7 @@ class Session:
                 elif candidate.failure is not None:
                     outcome = Outcome(failure=candidate.failure, detail=candidate.detail)
                 else:
-                    outcome, outputs = bench.run(task, candidate.path, reference, candidate.images)
+                    outcome, outputs = self._run(bench, candidate, reference, trial)
                     if is_default and outputs is not None:
                         self._references[task.key] = outputs
         finally:
@@ -341,6 +336,21 @@ class Session:
         if not is_default:
             self.on_trial(self)
         return outcome
+
+    def _run(
+        self, bench: Bench, candidate: Candidate, reference: list[np.ndarray] | None, trial: int
+    ) -> tuple[Outcome, list[np.ndarray] | None]:
+        """Run a built candidate; nothing is held against it where the tuner itself is stopped."""
+        try:
+            ran = bench.run(candidate.task, candidate.path, reference, candidate.images)
+        except BaseException:
+            with self._lock, suppress(OutputFileError):
+                self.journal.abandon(trial)
+            raise
+        if ran[0].is_quarantined:
+            # A device that stays away may have been unplugged: then the trial was cut short.
+            bench.session()
+        return ran
 
     def _reference(self, task: Task, bench: Bench) -> list[np.ndarray] | None:
         """Return the default's outputs on the device, which candidates are compared with."""
@@ -360,15 +370,9 @@ class Session:
         if outcome.failure is None:
             self.measured += 1
         else:
-            self._count_failure(task, outcome)
+            self.failures.add(task, outcome)
         if outcome.failure != INVALID:
             self.trials += 1
-
-    def _count_failure(self, task: Task, outcome: Outcome) -> None:
-        self.failures[str(outcome.failure)] += 1
-        if not self.first_failure and outcome.failure != INVALID:
-            name = task.names[0] if task.names else task.key
-            self.first_failure = f"block {name}: {outcome.failure}: {outcome.detail}"
 
     @contextmanager
     def _bench(self) -> Iterator[Bench]:

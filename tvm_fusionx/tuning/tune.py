@@ -17,7 +17,7 @@ import tvm
 
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.devices.own_records import device_fingerprint
-from tvm_fusionx.errors import RecordError, TuningError
+from tvm_fusionx.errors import DeviceError, RecordError, TuningError
 from tvm_fusionx.fused_build import FusedBuild, build_fused
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
 from tvm_fusionx.measuring.places import data_folder, versions
@@ -25,11 +25,12 @@ from tvm_fusionx.records import Record, add_records, own_file
 from tvm_fusionx.schedules import resolve_target, target_key
 from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.threads import threads_in_use
+from tvm_fusionx.tuning.allocation import next_task
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
 from tvm_fusionx.tuning.earlier import Earlier
 from tvm_fusionx.tuning.finals import decide_block, decide_model
-from tvm_fusionx.tuning.journal import Journal
+from tvm_fusionx.tuning.journal import DRY_RUN, Journal
 from tvm_fusionx.tuning.peak import measure_peak
 from tvm_fusionx.tuning.report import TaskResult, TuningReport, record_of
 from tvm_fusionx.tuning.search import FUSIONX
@@ -105,7 +106,8 @@ def tune(
     Raises
     ------
     DeviceError, DeviceLostError
-        The device cannot be reached, or went away for good; all trials so far are kept.
+        The device cannot be reached, went away for good, or another kind is in its place (all
+        trials so far are kept); or several at a time are this machine.
     TuningError
         No candidate could be measured, or TVM's space was asked for on a target that is no CPU.
     RecordError, OutputFileError
@@ -116,6 +118,7 @@ def tune(
     target = device.tvm_target()
     _check_space(chosen, target)
     if device.is_local:
+        _check_parallel(device, parallel)
         threads_in_use()
     root = Path(records) if records is not None else data_folder() / RECORDS
     if root.suffix == ".jsonl":
@@ -135,18 +138,25 @@ def tune(
         benches = [stack.enter_context(Bench(device)) for _ in range(max(1, parallel))]
         watch("reaching the device", None)
         fingerprint = device_fingerprint(device, benches[0].session().facts())
+        for bench in benches:
+            bench.processor = benches[0].processor
         builder = CandidateBuilder(device, folder, workers)
         stack.callback(builder.close)
         peak = measure_peak(benches[0], folder)
         journal = stack.enter_context(
-            Journal(journal_path(root, target, fingerprint), target_key(target), fingerprint)
+            Journal(
+                journal_path(root, target, fingerprint),
+                target_key(target),
+                fingerprint,
+                is_local=device.is_local,
+            )
         )
         earlier = Earlier() if dry_run else Earlier.read(root, target, fingerprint)
         description = _description(model, tasks, chosen)
         if not resume or journal.resume_session(description) is None:
             if resume:
                 logger.warning("no unfinished session of this model: a new one begins")
-            journal.begin_session(description)
+            journal.begin_session(description | {DRY_RUN: dry_run})
         session = Session(
             tasks, benches, builder, journal, chosen, peak, lambda each: watch("", each)
         )
@@ -167,6 +177,16 @@ def _check_space(settings: Settings, target: tvm.target.Target) -> None:
             expected="a CPU target: TVM's traces for others bind threads that our build lays out",
             found=str(target.kind.name),
             next_step=f"Search the space {FUSIONX!r}.",
+        )
+
+
+def _check_parallel(device: Device, parallel: int) -> None:
+    if parallel > 1:
+        raise DeviceError(
+            f"device {device.name}, {parallel} at a time",
+            expected="1 at a time: kernels that are timed together share this machine's cores",
+            found=str(parallel),
+            next_step="Leave out parallel (--parallel), or name devices behind a tracker.",
         )
 
 
@@ -269,8 +289,10 @@ def _why_nothing(session: Session, dry_run: bool) -> str:
         return "a dry run: nothing was tried"
     if not any(progress.task.is_tunable for progress in session.progresses.values()):
         return "no block leaves anything to choose"
-    if not session.trials:
+    if not session.trials and next_task(session.progresses.values()) is not None:
         return "the budget was spent before a candidate was measured: give more"
+    if not session.trials:
+        return "no candidate was left to try: the journal knows all that may be"
     return "no block became faster"
 
 

@@ -51,6 +51,7 @@ inline std::string Emulator() {
   return name ? name : "";
 }
 
+// Counts all cores, as a hot phone takes some off line: it stays the same device.
 inline std::string Facts() {
   utsname system{};
   uname(&system);
@@ -61,7 +62,7 @@ inline std::string Facts() {
 #endif
   return "{\"system\": " + Quoted(name) + ", \"arch\": " + Quoted(system.machine) +
          ", \"cpu\": " + Quoted(CpuName()) +
-         ", \"cores\": " + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) +
+         ", \"cores\": " + std::to_string(sysconf(_SC_NPROCESSORS_CONF)) +
          ", \"emulator\": " + Quoted(Emulator()) +
          ", \"runtime\": " + Quoted(TVM_VERSION) + "}";
 }
