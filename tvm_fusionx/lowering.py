@@ -44,6 +44,7 @@ from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.integer_dot import emit_dots
 from tvm_fusionx.schedules.integer_expressions import register_integer_products
 from tvm_fusionx.schedules.mathematics import vectorise_mathematics
+from tvm_fusionx.schedules.odd_vectors import split_odd_vectors
 from tvm_fusionx.schedules.sharing import (
     call_shared_kernels,
     share_device_kernels,
@@ -61,6 +62,8 @@ OPT_LEVEL = 3
 ADD_LOWER_PASS = "tir.add_lower_pass"
 LOOP_PARTITION = "tir.LoopPartition"
 
+# Phase of TVM's lowering in which loops are still marked, and flat buffers are there.
+BEFORE_VECTORS = 1
 # Phase of TVM's lowering in which a pass sees vectorised, unrolled, flat loops.
 AFTER_LOWERING = 3
 
@@ -377,8 +380,10 @@ def _pass_context(target: tvm.target.Target) -> Any:
         *ours.get(ADD_LOWER_PASS, []),
     ]
     if is_cpu(target):
+        cpu = describe_cpu(target)
         after += [
-            (AFTER_LOWERING, emit_dots(describe_cpu(target).dot)),
+            (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
+            (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
             (AFTER_LOWERING, keep_small_buffers_on_stack()),
         ]

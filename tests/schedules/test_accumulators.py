@@ -133,6 +133,20 @@ def test_sums_stay_in_registers(name: str, target: str) -> None:
     assert not [line for line in loop if assembly.store.match(line)]
 
 
+# Instructions that put a vector together from elements, or take it apart.
+ELEMENTS = re.compile(r"^\s+v(?:insertps|extractps|pinsr|pextr|shufps|unpck)")
+
+
+def test_sums_of_twelve_channels_are_not_carried_element_by_element() -> None:
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(_pointwise(48, 80, 12)))
+    text = fx.build(mod, HASWELL).get_lib().get_source("asm")
+    assembly = ASSEMBLY[HASWELL]
+    loop = max(_innermost_loops(text, assembly), key=lambda lines: _multiply_adds(lines, assembly))
+    assert _multiply_adds(loop, assembly) > 0
+    assert not [line for line in loop if ELEMENTS.match(line)]
+    assert not [line for line in loop if assembly.stack.search(line)]
+
+
 def test_a_spilled_sum_is_seen() -> None:
     """The patterns themselves: a loop with one sum on the stack, in both assemblies."""
     loops = {
