@@ -22,50 +22,33 @@ from tvm.meta_schedule.utils import derived_object
 from tvm.tir.schedule import Trace
 
 from tvm_fusionx._tvm import (
-    PASSES_THAT_UNDO_BLOCKS,
     TIR_CONVERTER_NAME,
     before_llvm,
     before_opencl,
-    build_config,
     concatenation_as_expression,
     direct_expressions,
     let_cure,
     remembered_library_information,
 )
 from tvm_fusionx._tvm_executors import changed_executors, without_planned_images
+from tvm_fusionx.pass_context import pass_context
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target, schedule
-from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.images import images_for
 from tvm_fusionx.schedules.gpu.textures import is_constant
 from tvm_fusionx.schedules.indices import simplify_indices
-from tvm_fusionx.schedules.integer_dot import emit_dots
 from tvm_fusionx.schedules.integer_expressions import register_integer_products
-from tvm_fusionx.schedules.mathematics import vectorise_mathematics
-from tvm_fusionx.schedules.odd_vectors import split_odd_vectors
 from tvm_fusionx.schedules.sharing import (
     call_shared_kernels,
     share_device_kernels,
     share_kernels,
 )
-from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
 from tvm_fusionx.schedules.traced import schedule_by_trace
 from tvm_fusionx.schedules.winograd_expression import register_winograd
 
 logger = logging.getLogger(__name__)
-
-# FoldConstant cannot evaluate everything below this level, and TVM's own users build at it.
-OPT_LEVEL = 3
-
-ADD_LOWER_PASS = "tir.add_lower_pass"
-LOOP_PARTITION = "tir.LoopPartition"
-
-# Phase of TVM's lowering in which loops are still marked, and flat buffers are there.
-BEFORE_VECTORS = 1
-# Phase of TVM's lowering in which a pass sees vectorised, unrolled, flat loops.
-AFTER_LOWERING = 3
 
 # Reported as the template of blocks with extern operators, which TVM's own schedule serves.
 TOPI_TEMPLATE = "topi"
@@ -338,7 +321,7 @@ def lowering(
         scope.enter_context(before_llvm(session.host_functions))
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(session.images.watching())
-        scope.enter_context(_pass_context(resolved))
+        scope.enter_context(pass_context(resolved))
         _sessions().append(session)
         scope.callback(_sessions().pop)
         yield session.log
@@ -367,37 +350,8 @@ def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:
         Not linked; its function `name` takes the parameters of `func`.
     """
     register_functions()
-    with let_cure(), _pass_context(target):
+    with let_cure(), pass_context(target):
         return tvm.build(func, target=target, name=name)
-
-
-def _pass_context(target: tvm.target.Target) -> Any:
-    outer = tvm.transform.PassContext.current()
-    config = dict(outer.config.items())
-    ours = build_config()
-    after = [
-        *config.get(ADD_LOWER_PASS, []),
-        *ours.get(ADD_LOWER_PASS, []),
-    ]
-    if is_cpu(target):
-        cpu = describe_cpu(target)
-        after += [
-            (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
-            (AFTER_LOWERING, emit_dots(cpu.dot)),
-            (AFTER_LOWERING, vectorise_mathematics()),
-            (AFTER_LOWERING, keep_small_buffers_on_stack()),
-        ]
-        # Peels the iterations that need no bounds check off loops whose extent no tile divides.
-        ours[LOOP_PARTITION] = {"partition_const_loop": True}
-    ours[ADD_LOWER_PASS] = after
-    disabled = [*map(str, outer.disabled_pass), *PASSES_THAT_UNDO_BLOCKS]
-    return tvm.transform.PassContext(
-        opt_level=OPT_LEVEL,
-        required_pass=list(map(str, outer.required_pass)),
-        disabled_pass=list(dict.fromkeys(disabled)),
-        instruments=list(outer.instruments),
-        config={**config, **ours},
-    )
 
 
 __all__ = ["LoweredBlock", "LoweringLog", "compile_kernel", "lowering", "register"]
