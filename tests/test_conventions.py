@@ -30,6 +30,7 @@ ROOMS = (
     "fusion",
     "passes",
     "records",
+    "pass_context",
     "lowering",
     "measuring",
     "devices",

@@ -92,17 +92,6 @@ def test_another_thread_is_not_in_the_scope() -> None:
     assert log.entries == []
 
 
-def test_the_outer_context_is_kept() -> None:
-    config = {"tir.disable_assert": True}
-    with (
-        tvm.transform.PassContext(config=config, disabled_pass=["FastMath"]),
-        lowering(TARGET),
-    ):
-        current = tvm.transform.PassContext.current()
-        assert bool(current.config["tir.disable_assert"])
-        assert "FastMath" in list(map(str, current.disabled_pass))
-
-
 def test_equal_blocks_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     lowering_module = __import__("sys").modules["tvm_fusionx.lowering"]
