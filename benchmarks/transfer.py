@@ -1,48 +1,56 @@
-"""Count the trials that older tuning saves a model.
+"""Count the trials that older tuning saves, from the journals of sessions that were run.
 
-    python benchmarks/transfer.py --records out/tuning --trials 400 mobilenet-v2
+    python benchmarks/transfer.py --records out/tuning [--taught-by out/other-tuning]
 
-The model is tuned twice with the same settings: once with no journal, and once beside the journals
-of `--records`, from which the cost model learns. Blocks that those journals know already are left
-out. For each block: the trials until a candidate, the default not counted, was as fast as the
-best that either session found, within 5 %; and how near the best of the first candidates came.
+Nothing is measured: what the first session of a journal tried is put in another order. For each
+block, how many candidates must be tried until one is as fast as the best of them, within 5 %? Once
+in the order of a cost model that learned from sessions of other models alone, as a new session
+begins with, and once in a random order, of which the mean is known. Only a first session will do:
+what a later one tried, the cost model chose, and the best are those that it was wrong about.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
 import math
-import shutil
+import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from measured_runs import ROOT
-
-import tvm_fusionx as fx
-from tvm_fusionx import zoo
-from tvm_fusionx.output_file import new_file
-from tvm_fusionx.tuning.progress import TuningProgress
+from tvm_fusionx.tuning.cost_model import CostModel, TaskFeatures
+from tvm_fusionx.tuning.task import choice_key
 from tvm_fusionx.tuning.tune import JOURNALS
 
-MODELS = ROOT / "out" / "zoo"
 NEAR = 1.05
-# Blocks that both sessions gave fewer candidates tell nothing.
-FEWEST = 8
-MILESTONES = (1, 2, 4, 8, 16, 32)
+# Of fewer candidates no order matters.
+FEWEST = 16
 
-Times = dict[str, list[float]]
-"""Seconds of each block's candidates in the order of the trials, infinite where one failed; the
-least time of its default first."""
+
+@dataclass
+class Block:
+    """What a session tried of one block: choices and seconds, infinite where one failed."""
+
+    features: TaskFeatures
+    default_seconds: float = math.inf
+    candidates: list[tuple[dict[str, Any], float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """Trials of one block until one is near the best of `candidates`."""
+
+    template: str
+    candidates: int
+    ranked: int
+    """In the order of the cost model."""
+    random: float
+    """In a random order, on average."""
 
 
 def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
@@ -52,134 +60,98 @@ def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def times_of_last_session(rows: Sequence[Mapping[str, Any]]) -> Times:
-    """Return the times of the newest session of a journal's lines."""
-    last = max(place for place, row in enumerate(rows) if row.get("event") == "session")
-    times: Times = {}
-    running: dict[int, tuple[str, str]] = {}
-    defaults: dict[str, str] = {}
-    for row in rows[last:]:
-        if row.get("event") == "start":
-            running[row["trial"]] = str(row["task"]), json.dumps(row["knobs"], sort_keys=True)
-        elif row.get("event") == "end":
-            task, knobs = running.pop(row["trial"])
+@dataclass
+class Session:
+    """A session of a journal: its model, and what it tried of each block, by the block's key."""
+
+    model: str
+    blocks: dict[str, Block] = field(default_factory=dict)
+
+
+def sessions_of(rows: Iterator[Mapping[str, Any]]) -> list[Session]:
+    """Return the sessions of a journal's lines in their order."""
+    features: dict[str, TaskFeatures] = {}
+    found: dict[int, Session] = {}
+    running: dict[int, tuple[str, dict[str, Any]]] = {}
+    session = Session("")
+    for row in rows:
+        event = row.get("event")
+        if event in ("session", "resume"):
+            session = found.setdefault(row["session"], Session(row.get("model", "")))
+        elif event == "task":
+            features[row["task"]] = TaskFeatures.from_json(row)
+        elif event == "start":
+            running[row["trial"]] = row["task"], row["knobs"]
+        elif event == "end":
+            key, choice = running.pop(row["trial"])
+            block = session.blocks.setdefault(key, Block(features[key]))
             seconds = min(row.get("seconds", ()), default=math.inf)
-            # A block's first trial is its default, which is timed twice.
-            if defaults.setdefault(task, knobs) != knobs:
-                times[task].append(seconds)
-            elif task in times:
-                times[task][0] = min(times[task][0], seconds)
+            if choice_key(choice) == choice_key(block.features.default):
+                block.default_seconds = min(block.default_seconds, seconds)
             else:
-                times[task] = [seconds]
-    return times
+                block.candidates.append((choice, seconds))
+    return list(found.values())
 
 
-def trials_until_near(candidates: Sequence[float], best: float) -> int | None:
-    """Return how many candidates it took to be within :data:`NEAR` of `best`; None if it never was.
+def until_near(seconds: Sequence[float]) -> int:
+    """Return how many are tried, in this order, until one is near the least of all."""
+    return next(n for n, each in enumerate(seconds, 1) if each <= min(seconds) * NEAR)
 
-    Both in seconds.
+
+def needed(first: Session, teachers: Sequence[Session]) -> list[Needed]:
+    """Return what each block of a first session needs, by what sessions of other models teach.
+
+    Blocks that one of them had too are left out, as are those of a kind that none had.
     """
-    return next((n for n, each in enumerate(candidates, 1) if each <= best * NEAR), None)
-
-
-@dataclass(frozen=True)
-class Needed:
-    """What one session needed for one block; its default counts as no candidate."""
-
-    candidates: int
-    """All that were tried."""
-
-    until_near: int | None
-    """Candidates until one was near the best of both sessions; None where none was."""
-
-    best_of_first: tuple[float, ...]
-    """Least time of the first 1, 2, 4... of :data:`MILESTONES`, as a part of the default's."""
-
-
-def compare(cold: Times, warm: Times) -> dict[str, dict[str, Needed]]:
-    """Return what both sessions needed for each block that both gave enough candidates."""
-    found = {}
-    for task in sorted(cold.keys() & warm.keys()):
-        both = {"cold": cold[task], "warm": warm[task]}
-        if min(len(times) - 1 for times in both.values()) < FEWEST:
+    others = [each.blocks for each in teachers if each.model != first.model]
+    taught = CostModel()
+    for blocks in others:
+        for block in blocks.values():
+            for choice, taken in block.candidates:
+                taught.add(block.features, choice, taken, block.default_seconds)
+    found = []
+    for key, block in first.blocks.items():
+        choices = [choice for choice, _ in block.candidates]
+        seconds = [each for _, each in block.candidates]
+        is_known = any(key in blocks for blocks in others)
+        if is_known or len(choices) < FEWEST or not taught.knows(block.features):
             continue
-        # Each against the default of its own session: the machine may be slower in one of them.
-        ratios = {side: [each / times[0] for each in times[1:]] for side, times in both.items()}
-        best = min(1.0, *(min(times) for times in ratios.values()))
-        found[task] = {
-            side: Needed(
-                len(times),
-                trials_until_near(times, best),
-                tuple(min(times[:n]) for n in MILESTONES if n <= len(times)),
-            )
-            for side, times in ratios.items()
-        }
+        least = min(seconds)
+        if not math.isfinite(least):
+            continue
+        scores = taught.predict(block.features, choices)
+        order = sorted(range(len(choices)), key=lambda place: -scores[place])
+        good = sum(each <= least * NEAR for each in seconds)
+        ranked = until_near([seconds[place] for place in order])
+        # The mean place of the first of `good` among n in a random order.
+        random = (len(seconds) + 1) / (good + 1)
+        found.append(Needed(block.features.template, len(seconds), ranked, random))
     return found
 
 
-def _print(found: Mapping[str, Mapping[str, Needed]]) -> None:
-    print(f"{len(found)} blocks with at least {FEWEST} candidates in both sessions")
-    for side in ("cold", "warm"):
-        rows = [row[side] for row in found.values()]
-        needed = [row.until_near or row.candidates for row in rows]
-        never = sum(row.until_near is None for row in rows)
-        print(f"{side}: {sum(needed)} trials until near the best, median {np.median(needed):.0f}")
-        print(f"  {never} blocks never came near, and count with all their candidates")
-        for place, first in enumerate(MILESTONES):
-            known = [row.best_of_first[place] for row in rows if len(row.best_of_first) > place]
-            if known:
-                # A median: where all candidates so far failed, the best is infinite.
-                part = float(np.median(known))
-                print(f"  best of {first}: {part:.3f} of the default's time ({len(known)} blocks)")
-
-
 def main() -> None:
-    """Tune twice, and print."""
+    """Print what the sessions of other models would have saved the first one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", help=f"of {', '.join(zoo.names())}")
-    parser.add_argument(
-        "--records", type=Path, required=True, help="the folder that is learnt from"
-    )
-    parser.add_argument("--trials", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="also write what was found to this file")
+    parser.add_argument("--records", type=Path, required=True, help="folder of the first session")
+    parser.add_argument("--taught-by", type=Path, help="folder of the others; the same by default")
     options = parser.parse_args()
-    logging.getLogger("autotvm").setLevel(logging.ERROR)
-    fx.threads()
-    MODELS.mkdir(parents=True, exist_ok=True)
-    model = zoo.export(options.model, MODELS / f"{options.model}.onnx")
-    mod, params = fx.from_onnx(model.path, shape=model.shapes)
-    known = {
-        row["task"] for row in rows_of(options.records / JOURNALS) if row.get("event") == "task"
-    }
-    times = {}
-    with tempfile.TemporaryDirectory(prefix="fusionx-transfer-") as folder:
-        for side in ("cold", "warm"):
-            records = Path(folder) / side
-            if side == "warm":
-                shutil.copytree(options.records / JOURNALS, records / JOURNALS)
-            with TuningProgress(f"tuning {options.model}, {side}", options.trials, None) as watch:
-                fx.tune(
-                    mod,
-                    "local",
-                    params,
-                    records=records,
-                    model=options.model,
-                    trials=options.trials,
-                    seed=options.seed,
-                    watch=watch,
-                )
-            times[side] = times_of_last_session(list(rows_of(records / JOURNALS)))
-    cold = {task: each for task, each in times["cold"].items() if task not in known}
-    found = compare(cold, times["warm"])
-    _print(found)
-    if options.json is not None:
-        with new_file(options.json) as path:
-            rows = {
-                task: {side: asdict(needed) for side, needed in sides.items()}
-                for task, sides in found.items()
-            }
-            path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    first, *later = sessions_of(rows_of(options.records / JOURNALS))
+    if options.taught_by is not None:
+        later = sessions_of(rows_of(options.taught_by / JOURNALS))
+    found = needed(first, later)
+    if not found:
+        sys.exit(f"{first.model}: no block of a kind that sessions of other models teach")
+    ranked, random = sum(each.ranked for each in found), sum(each.random for each in found)
+    print(
+        f"{first.model}: {len(found)} blocks, {sum(each.candidates for each in found)} candidates; "
+        f"until near the best of each, {ranked} trials in the order that other models teach and "
+        f"{random:.0f} in a random one, {random / ranked:.1f} times as many; medians "
+        f"{statistics.median(each.ranked for each in found):.0f} and "
+        f"{statistics.median(each.random for each in found):.1f}"
+    )
+    for each in sorted(found, key=lambda row: -row.random):
+        counts = f"{each.candidates:4} candidates {each.ranked:4} {each.random:7.1f}"
+        print(f"  {each.template:20} {counts}")
 
 
 if __name__ == "__main__":

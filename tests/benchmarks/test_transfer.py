@@ -1,59 +1,85 @@
-"""What two tuning sessions needed, read from their journals."""
+"""What older sessions would have saved a first one, read from their journals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.benchmarks.scripts import script
-from tvm_fusionx.tuning.journal import Journal, Outcome
+from tvm_fusionx.tuning.cost_model import TaskFeatures
+from tvm_fusionx.tuning.journal import Journal
+from tvm_fusionx.tuning.outcome import Outcome
 
 transfer = script("transfer")
 
-KEY = "block"
+SIZES = (1, 2, 4, 8, 16, 32)
 
 
-def _session(journal: Journal, seconds: list[float | None]) -> None:
-    """Time the default, 2 s, twice, and then a candidate for each of `seconds`; None fails."""
-    journal.begin_session({"model": "pretended"})
-    for default in (2.5, 2.0):
-        journal.end(journal.start(KEY, "dot", {"rows": 0}), Outcome(seconds=(default, 9.0)))
-    for place, each in enumerate(seconds, 1):
-        outcome = Outcome(failure="wrong result") if each is None else Outcome(seconds=(each,))
-        journal.end(journal.start(KEY, "dot", {"rows": place}), outcome)
+def _session(
+    journal: Journal, model: str, flops: float, seconds: Callable[[int, int], float | None]
+) -> None:
+    """Try every pair of sizes of one block of `flops`; the default, 1 and 1, twice; None fails."""
+    key = f"{model} block"
+    features = TaskFeatures("dot", {"rows": 1, "columns": 1}, {"rows": 32, "columns": 32}, flops, 1)
+    journal.begin_session({"model": model})
+    journal.add_task(key, features.to_json())
+    for rows, columns in [(1, 1), *((a, b) for a in SIZES for b in SIZES)]:
+        trial = journal.start(key, "dot", {"rows": rows, "columns": columns})
+        taken = seconds(rows, columns)
+        failed = Outcome(failure="wrong result")
+        journal.end(trial, failed if taken is None else Outcome(seconds=(taken, 2 * taken)))
 
 
-def _times(path: Path, *sessions: list[float | None]) -> dict[str, list[float]]:
+def _sessions(path: Path, *trials: tuple[str, float, Callable[[int, int], float | None]]) -> Any:
     with Journal(path / "journal" / "one.jsonl", "llvm", "board") as journal:
-        for seconds in sessions:
-            _session(journal, seconds)
-    times: dict[str, list[float]] = transfer.times_of_last_session(
-        list(transfer.rows_of(path / "journal"))
-    )
-    return times
+        for model, flops, seconds in trials:
+            _session(journal, model, flops, seconds)
+    return transfer.sessions_of(transfer.rows_of(path / "journal"))
 
 
-def test_only_the_last_session_counts_and_the_least_time_of_its_default(tmp_path: Path) -> None:
-    assert _times(tmp_path, [1.0, 1.5], [3.0, None]) == {KEY: [2.0, 3.0, math.inf]}
+def _slowness(rows: int, columns: int) -> float | None:
+    """Best at 16 by 4, and by far; what is too large for the registers fails."""
+    if rows * columns > 256:
+        return None
+    return 1 + abs(math.log2(rows / 16)) + abs(math.log2(columns / 4))
 
 
-def test_trials_are_counted_until_one_is_near_the_best_of_both(tmp_path: Path) -> None:
-    slow: list[float | None] = [4.0, 4.0, None, 3.0, 4.0, 1.9, 1.04, 1.0]
-    warm: list[float | None] = [1.5, 1.02, *[4.0] * 6]
-    found = transfer.compare(_times(tmp_path / "cold", slow), _times(tmp_path / "warm", warm))
-    assert found[KEY]["cold"] == transfer.Needed(8, 7, (2.0, 2.0, 1.5, 0.5))
-    assert found[KEY]["warm"] == transfer.Needed(8, 2, (0.75, 0.51, 0.51, 0.51))
+def test_sessions_are_read_with_their_defaults_and_candidates(tmp_path: Path) -> None:
+    first, second = _sessions(tmp_path, ("a", 1e6, _slowness), ("b", 4e6, _slowness))
+    assert (first.model, second.model) == ("a", "b")
+    (block,) = first.blocks.values()
+    assert block.default_seconds == 7
+    assert len(block.candidates) == len(SIZES) ** 2 - 1
+    assert sum(math.isinf(seconds) for _, seconds in block.candidates) == 3
 
 
-def test_a_default_that_nothing_beats_is_the_best(tmp_path: Path) -> None:
-    cold = _times(tmp_path / "cold", [4.0] * 8)
-    warm = _times(tmp_path / "warm", [2.05, *[4.0] * 7])
-    found = transfer.compare(cold, warm)
-    assert found[KEY]["cold"].until_near is None
-    assert found[KEY]["warm"].until_near == 1
+def test_what_behaves_alike_saves_trials(tmp_path: Path) -> None:
+    first, *later = _sessions(tmp_path, ("a", 1e6, _slowness), ("b", 4e6, _slowness))
+    (found,) = transfer.needed(first, later)
+    assert (found.template, found.candidates) == ("dot", 35)
+    # One of 35 is good.
+    assert found.random == 18
+    assert found.ranked <= 3
 
 
-def test_a_block_with_few_candidates_tells_nothing(tmp_path: Path) -> None:
-    few = _times(tmp_path / "cold", [1.0] * (transfer.FEWEST - 1))
-    many = _times(tmp_path / "warm", [1.0] * transfer.FEWEST)
-    assert transfer.compare(few, many) == {}
+def test_what_behaves_otherwise_saves_none(tmp_path: Path) -> None:
+    def opposite(rows: int, columns: int) -> float:
+        return 20 - (_slowness(rows, columns) or 0)
+
+    first, *later = _sessions(tmp_path, ("a", 1e6, _slowness), ("b", 4e6, opposite))
+    (found,) = transfer.needed(first, later)
+    assert found.ranked > found.random
+
+
+def test_only_other_models_and_other_blocks_teach(tmp_path: Path) -> None:
+    first, *later = _sessions(tmp_path, ("a", 1e6, _slowness), ("a", 1e6, _slowness))
+    assert transfer.needed(first, later) == []
+
+
+@pytest.mark.parametrize(("seconds", "count"), [([4.0, 2.0, 1.04, 1.0], 3), ([1.0, 9.0], 1)])
+def test_near_is_within_a_twentieth_of_the_best(seconds: list[float], count: int) -> None:
+    assert transfer.until_near(seconds) == count
