@@ -46,7 +46,7 @@ check: $(VENV)/all.stamp ## check format, lint, types, then run all tests
 	$(BIN)/mypy
 	$(PYTEST) -n $(JOBS) --dist worksteal
 
-bench: $(VENV)/all.stamp ## measure the zoo's models against TVM and the other engines
+bench: $(VENV)/all.stamp ## measure the zoo's models against TVM and the other engines, ablation, cost growth
 	$(BIN)/python benchmarks/zoo.py
 	$(BIN)/python benchmarks/ablation.py
 	$(BIN)/python benchmarks/cost_growth.py

@@ -117,7 +117,7 @@ def scatter_of_others(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]
             math.log(after[side]["median"] / before[side]["median"]) for side in _shared(old, new)
         ]
         if len(moved) >= FEWEST_OTHERS:
-            # One of n is as far from the mean of the others as n / (n - 1) times from that of all.
+            # Each is part of the mean, and nearer to it than to where the others are.
             larger = math.sqrt(len(moved) / (len(moved) - 1))
             distances += [abs(each - statistics.mean(moved)) * larger for each in moved]
     return DEVIATIONS_A_MEDIAN * statistics.median(distances) if distances else 0.0

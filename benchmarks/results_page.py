@@ -44,8 +44,10 @@ MEBI = 1 << 20
 def best_peer(result: dict[str, Any]) -> tuple[str, float] | None:
     """Return the fastest other runtime and its time over ours; None where none was timed.
 
-    One that computed something else is no rival.
+    One that computed something else is no rival; where ours did, there is no comparison.
     """
+    if not is_right(result, OURS):
+        return None
     latency = result["latency_ms"]
     peers = {
         side: row["median"]
@@ -83,7 +85,7 @@ def summary(run: MeasuredRun) -> str:
     over_tvm = [
         each["latency_ms"]["tvm"]["median"] / each["latency_ms"][OURS]["median"]
         for each in run.results
-        if "tvm" in each["latency_ms"]
+        if "tvm" in each["latency_ms"] and is_right(each, "tvm") and is_right(each, OURS)
     ]
     first = sum(ratio > 1 for _, ratio in best)
     return (

@@ -93,11 +93,20 @@ def test_a_side_that_computed_something_else_is_no_rival(run: Any) -> None:
     result["rel_err"] = {"fusionx": 1e-6, "mnn": 0.3, "ort": 1e-6}
     assert page.best_peer(result) == ("ort", 2.0)
     told = page.markdown(runs.MeasuredRun(run.facts, (result,)))
+    assert "Not first" not in told
     assert "| net | **2.00** (1.80-2.40) | 4.00 (3.60-4.80) | 1.00† (0.90-1.20) | 0.50† " in told
     table = readme.table(runs.MeasuredRun(run.facts, (result,)))
     assert "| 2.0 | 4.0 | 1.0† | 0.5† |" in table
     assert "† marks" in table
     assert "†" not in readme.table(run)
+
+
+def test_where_ours_computed_something_else_it_is_first_nowhere(run: Any) -> None:
+    result = a_result("net", fusionx=1.0, tvm=4.0, ort=4.0)
+    result["rel_err"] = {"fusionx": 0.5, "tvm": 1e-6, "ort": 1e-6}
+    assert page.best_peer(result) is None
+    told = page.summary(runs.MeasuredRun(run.facts, (result,)))
+    assert "fastest on 0 of 0 models" in told
 
 
 def test_every_commit_of_a_run_is_told(run: Any) -> None:

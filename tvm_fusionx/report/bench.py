@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -21,6 +20,7 @@ from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.fused_build import FusedBuild, kernel_notes
 from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of, random_inputs
 from tvm_fusionx.library import build_versions, describe_library
+from tvm_fusionx.records.device import processor_name
 from tvm_fusionx.report.accuracy import relative_errors
 from tvm_fusionx.report.bench_result import OURS, BenchResult
 from tvm_fusionx.report.bench_sides import (
@@ -248,15 +248,8 @@ def describe_device() -> str:
 
     A virtual machine may hide wide vectors of a processor that has them.
     """
-    name = platform.processor() or platform.machine()
-    description = Path("/proc/cpuinfo")
-    if description.exists():
-        for line in description.read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.split(":", 1)[1].strip()
-                break
     lanes = describe_cpu(resolve_target(DEFAULT_TARGET)).lanes
-    return f"{name}, {os.cpu_count()} logical cores, {FLOAT32_BITS * lanes}-bit vectors"
+    return f"{processor_name()}, {os.cpu_count()} logical cores, {FLOAT32_BITS * lanes}-bit vectors"
 
 
 def _check_sides(vs: Sequence[str]) -> None:
