@@ -8,7 +8,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from measured_runs import NONE, OURS, SIDES, MeasuredRun, Row, Section, is_right
+from measured_runs import NONE, OURS, OURS_TUNED, SIDES, MeasuredRun, Row, Section, is_right
 
 GIGA = 1e9
 MICRO = 1e-6
@@ -23,14 +23,14 @@ SHOWN_TEMPLATES = 3
 def faster_sides(result: dict[str, Any]) -> list[tuple[str, float]]:
     """Return the sides whose median is below ours with their milliseconds, the fastest first.
 
-    Those that computed something else are left out.
+    Those that computed something else are left out, and ours when tuned.
     """
     medians = {side: row["median"] for side, row in result["latency_ms"].items()}
     ours = medians.pop(OURS)
     faster = [
         (side, median)
         for side, median in medians.items()
-        if median < ours and is_right(result, side)
+        if median < ours and side != OURS_TUNED and is_right(result, side)
     ]
     return sorted(faster, key=lambda item: item[1])
 

@@ -31,7 +31,8 @@ OURS = "fusionx"
 CONTROL = "unfused"
 
 # The sides that are tuned first: TVM's, and ours.
-TUNED = ("fusionx-tuned", "tvm-metaschedule")
+OURS_TUNED = "fusionx-tuned"
+TUNED = (OURS_TUNED, "tvm-metaschedule")
 # What is not a runtime of somebody else.
 NOT_PEERS = (OURS, CONTROL, "tvm", *TUNED)
 
@@ -151,5 +152,9 @@ def commits_of(run: MeasuredRun) -> list[str]:
 
 
 def measured_sides(run: MeasuredRun) -> list[str]:
-    """Return the sides that any model was timed on, in the order of tables."""
-    return [side for side in SIDES if any(side in each["latency_ms"] for each in run.results)]
+    """Return the sides that any model was timed on, in the order of tables.
+
+    Those that are tuned first have a table of their own.
+    """
+    untuned = [side for side in SIDES if side not in TUNED]
+    return [side for side in untuned if any(side in each["latency_ms"] for each in run.results)]

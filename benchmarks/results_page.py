@@ -100,7 +100,7 @@ def _latency(run: MeasuredRun) -> Section:
     rows = []
     for result in run.results:
         latency = result["latency_ms"]
-        right = {side: row for side, row in latency.items() if is_right(result, side)}
+        right = {side: latency[side] for side in sides if _was_right(result, side)}
         least = min((row["median"] for row in right.values()), default=math.nan)
         cells = [_times_cell(latency.get(side), least, side in right) for side in sides]
         best = best_peer(result)
@@ -113,6 +113,10 @@ def _latency(run: MeasuredRun) -> Section:
     )
     header = ["model", *(SIDES[side] for side in sides), "best other / ours"]
     return "Latency", text, header, rows
+
+
+def _was_right(result: dict[str, Any], side: str) -> bool:
+    return side in result["latency_ms"] and is_right(result, side)
 
 
 def _times_cell(row: dict[str, float] | None, least: float, is_right: bool) -> str:
@@ -325,7 +329,7 @@ def markdown(run: MeasuredRun) -> str:
     lines = [
         "# Measured",
         "",
-        f"Made by `{facts.get('command', '')}` on {facts.get('date', '')} at commit "
+        f"Made by {_commands(facts)} on {facts.get('date', '')} at commit "
         f"{', '.join(commits_of(run))}; `benchmarks/results_page.py` writes it. "
         "The same with plots is [results.html](results.html).",
         "",
@@ -341,6 +345,11 @@ def markdown(run: MeasuredRun) -> str:
         lines.append("|---" + "|---:" * (len(header) - 1) + "|")
         lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _commands(facts: dict[str, Any]) -> str:
+    first, *then = (f"`{each}`" for each in (facts.get("command", ""), *facts.get("then", ())))
+    return f"{first}, then {', '.join(then)}," if then else first
 
 
 def page(run: MeasuredRun) -> str:

@@ -190,9 +190,9 @@ def main() -> int:
     folder = folder_of(facts["device"], date, results)
     folder.mkdir(parents=True, exist_ok=True)
     before = json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
-    if all(before.get(fact) == facts.get(fact) for fact in ("sides", "repeat")):
-        # It goes on: what it was begun with holds. Each model tells its commit.
-        facts |= before
+    if _goes_on(before, facts):
+        # What it was begun with holds. Each model tells its commit.
+        facts = {**facts, **before, "then": [*before.get("then", ()), facts["command"]]}
     told: dict[str, str] = before.get("failed", {})
     # Until it is known to hold every model, no page shows it.
     _write_facts(folder, {**facts, "failed": told, "full": False})
@@ -225,6 +225,12 @@ def main() -> int:
     for page in ("readme_table.py", "results_page.py"):
         subprocess.run([sys.executable, str(ROOT / "benchmarks" / page)], check=True)
     return failed
+
+
+def _goes_on(before: dict[str, Any], facts: dict[str, Any]) -> bool:
+    """Tell whether a run adds to one that was begun: the same sides, or more, as often timed."""
+    is_wider = set(before.get("sides", ())) <= set(facts["sides"])
+    return bool(before) and is_wider and before.get("repeat") == facts["repeat"]
 
 
 def _write_facts(folder: Path, facts: dict[str, Any]) -> None:

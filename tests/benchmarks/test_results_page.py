@@ -114,6 +114,12 @@ def test_every_commit_of_a_run_is_told(run: Any) -> None:
     assert "at commit abc, def;" in page.markdown(runs.MeasuredRun(run.facts, results))
 
 
+def test_a_run_that_went_on_tells_each_command(run: Any) -> None:
+    went_on = runs.MeasuredRun({**run.facts, "then": ["python y"]}, run.results)
+    assert "Made by `python x`, then `python y`, on 2026-01-31" in page.markdown(went_on)
+    assert "Made by `python x` on 2026-01-31" in page.markdown(run)
+
+
 def test_what_is_measured_apart_says_where_it_is_not(run: Any) -> None:
     told = page.markdown(run)
     for title in ("Ablation", "Cost growth"):
@@ -322,8 +328,13 @@ def test_lasting_speed_and_tuned_sides_are_shown_where_they_were_measured(run: A
     assert "| net | 1.00 → 1.50, 1.50 (1.00-1.60) |" in text
     spent = "40 trials, 62 s of 60 s, 3 of 8 kernels"
     assert f"| net | 1.00 | - | 3.00 | 2.00 | - | {spent} |" in text
-    # Neither is another runtime.
+    # Neither is another runtime, nor is tuning what we are behind; both have the one table alone.
     assert page.best_peer(result) is None
+    result["latency_ms"] |= {"fusionx-tuned": {"median": 0.5, "p10": 0.5, "p90": 0.5, "n": 50}}
+    text = page.markdown(runs.MeasuredRun(run.facts, (result,)))
+    assert "Not first" not in text
+    assert "| model | ours | TVM | best other / ours |" in text.split("## Latency")[1]
+    assert "| net | **1.00**" in text
     for title in ("## Sustained", "## Tuned at equal budget"):
         assert title not in page.markdown(run)
 

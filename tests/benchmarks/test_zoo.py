@@ -31,6 +31,9 @@ def test_a_quick_run_is_small_models_and_runtimes_without_conversion(
     assert full.repeat > quick.repeat
 
 
+FACTS = {"device": "a machine", "sides": ["ort"], "repeat": 20, "command": "measure"}
+
+
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Keep the commands of a run in place of starting them, on a machine of no name."""
@@ -47,7 +50,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(zoo, "RESULTS", tmp_path)
     monkeypatch.setattr(zoo, "run_groups", run_groups)
-    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {"device": "a machine"})
+    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: dict(FACTS))
     monkeypatch.setattr(zoo.subprocess, "run", run)
     monkeypatch.setattr("tvm_fusionx.zoo.names", lambda: ("minilm", "gpt2"))
     monkeypatch.setattr("tvm_fusionx.report.bench.SIDES", ("ort",))
@@ -80,7 +83,7 @@ def test_a_run_goes_on_where_a_side_is_missing(
         "1 models are not measured on all sides 20 times, such as gpt2" in capsys.readouterr().out
     )
     facts = json.loads((folder / "run.json").read_text())
-    assert facts == {"device": "a machine", "failed": {}, "full": False}
+    assert facts == {**FACTS, "failed": {}, "full": False}
 
 
 def test_the_pages_are_written_when_there_is_a_word_on_every_model(
@@ -116,16 +119,26 @@ def test_a_failure_is_told_beside_older_numbers_until_the_model_is_measured_agai
 def test_a_run_that_goes_on_keeps_what_it_was_begun_with(
     started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = {"device": "a machine", "sides": ["ort"], "repeat": 20, "commit": "old"}
+    begun = {**FACTS, "command": "begin", "commit": "old"}
     (folder / "run.json").write_text(json.dumps(begun))
     words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31"]
     monkeypatch.setattr(sys, "argv", words)
-    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {**begun, "commit": "new"})
+    told = {"facts": {**FACTS, "commit": "new"}}
+    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: dict(told["facts"]))
     zoo.main()
-    assert json.loads((folder / "run.json").read_text())["commit"] == "old"
-    monkeypatch.setattr(zoo, "facts_of_run", lambda *_: {**begun, "repeat": 1, "commit": "new"})
+    facts = json.loads((folder / "run.json").read_text())
+    assert (facts["commit"], facts["command"], facts["then"]) == ("old", "begin", ["measure"])
+    # More sides for some models are a part of the same run, fewer would be another.
+    told["facts"] |= {"sides": ["ort", "tvm-metaschedule"], "command": "widen"}
     zoo.main()
-    assert json.loads((folder / "run.json").read_text())["commit"] == "new"
+    facts = json.loads((folder / "run.json").read_text())
+    assert (facts["sides"], facts["then"]) == (["ort"], ["measure", "widen"])
+    for other in ({"sides": []}, {"repeat": 1}):
+        (folder / "run.json").write_text(json.dumps(begun))
+        told["facts"] = {**FACTS, **other, "commit": "new"}
+        zoo.main()
+        facts = json.loads((folder / "run.json").read_text())
+        assert (facts["commit"], "then" in facts) == ("new", False)
 
 
 def test_a_run_of_few_sides_or_times_is_not_full(

@@ -61,7 +61,7 @@ BLOCKS = {
     "chunks of one channel": dense(
         6, (15, 17), 16, (7, 7), strides=(2, 2), padding=(3,) * 4, blocks=(1, 8)
     ),
-    "pointwise": dense(24, (6, 6), 40, (1, 1), post=relay.nn.relu),
+    "pointwise, stride 2": dense(24, (6, 6), 40, (1, 1), strides=(2, 2), post=relay.nn.relu),
     "pointwise, one pixel": dense(24, (1, 1), 8, (1, 1), post=relay.sigmoid),
     "one row of a window": dense(16, (1, 20), 32, (1, 3), padding=(0, 1, 0, 1)),
     "chunks of 12 and 6": dense(12, (5, 7), 18, (1, 1), blocks=(12, 6)),
@@ -75,19 +75,26 @@ BLOCKS = {
     "channels cut off and put last": dense(
         8, (5, 7), 48, (1, 1), post=lambda y: relay.transpose(_cut(y, 41), (0, 2, 3, 1))
     ),
-    "pixels rearranged": dense(8, (6, 5), 32, (1, 1), post=_shuffle),
+    "pixels rearranged": dense(8, (6, 5), 32, (3, 3), padding=(1,) * 4, post=_shuffle),
     "resized after": dense(8, (6, 5), 16, (3, 3), padding=(1, 1, 1, 1), post=_resize),
-    "gated": dense(16, (6, 7), 48, (1, 1), pre=_gated, post=relay.nn.relu),
-    "gated batch": dense(16, (6, 7), 24, (1, 1), batch=2, pre=_gated),
+    "gated": dense(16, (1, 7), 48, (1, 1), pre=_gated, post=relay.nn.relu),
+    "gated batch": dense(16, (6, 7), 24, (1, 1), strides=(2, 2), batch=2, pre=_gated),
     "gated and activated before a padded window": dense(
         16, (6, 7), 16, (3, 3), padding=(1,) * 4, pre=lambda x: hard_swish(_gated(x))
     ),
-    "pieces": dense(40, (6, 7), 48, (1, 1), pre=lambda _: _pieces(var("first", 1, 2, 6, 7, 8))),
+    "pieces": dense(
+        40, (6, 7), 48, (1, 1), strides=(1, 2), pre=lambda _: _pieces(var("f", 1, 2, 6, 7, 8))
+    ),
     "pieces before a padded window": dense(
         40, (6, 7), 16, (3, 3), padding=(1,) * 4, pre=lambda _: _pieces(var("f", 1, 2, 6, 7, 8))
     ),
     "an enlarged piece": dense(
-        16, (6, 7), 24, (1, 1), pre=lambda _: _enlarged(var("first", 1, 1, 6, 7, 8))
+        16,
+        (6, 7),
+        24,
+        (3, 3),
+        padding=(1,) * 4,
+        pre=lambda _: _enlarged(var("first", 1, 1, 6, 7, 8)),
     ),
     "frames": dense(
         48, (6, 7), 16, (3, 3), padding=(1,) * 4, batch=3, pre=lambda _: frames_beside(VIDEO, 3)
@@ -107,9 +114,9 @@ def test_work_before_the_convolution_is_gathered() -> None:
     gate = var("g", 1, 2, 1, 1, 8)
     body = relay.nn.contrib_conv2d_nchwc(
         relay.multiply(var("x", 1, 2, 5, 7, 8), gate),
-        var("w", 2, 2, 1, 1, 8, 8),
+        var("w", 2, 2, 3, 3, 8, 8),
         channels=16,
-        kernel_size=(1, 1),
+        kernel_size=(3, 3),
         data_layout="NCHW8c",
         kernel_layout="OIHW8i8o",
         out_layout="NCHW8c",

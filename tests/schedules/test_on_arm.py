@@ -135,8 +135,14 @@ CASES: dict[str, dict[str, Case]] = {
         "odd sizes": Case(
             dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=(4, 4), post=hard_swish)
         ),
-        "chunks of 8, pointwise": Case(dense(16, (5, 7), 24, (1, 1), post=relay.sigmoid)),
+        "chunks of 8, one row": Case(dense(16, (1, 35), 24, (1, 1), post=relay.sigmoid)),
         "groups": Case(dense(16, (6, 7), 16, (3, 3), padding=ONE, groups=2)),
+    },
+    "pointwise": {
+        "odd sizes": Case(dense(12, (7, 13), 20, (1, 1), blocks=(4, 4), post=hard_swish)),
+        "chunks of 8, blocks of channels": Case(
+            dense(1024, (3, 5), 16, (1, 1), post=relay.sigmoid)
+        ),
     },
     "depthwise": {
         "odd sizes": Case(depthwise(12, (7, 13), (3, 3), padding=ONE, block=4, post=hard_swish)),

@@ -29,15 +29,15 @@ class VectorSums:
         self.buffer = ib.allocate(dtype, (number * lanes,), "sums", scope="local")._buffer
         first = tir.const(0, dtype) if initial is None else initial
         for place in range(number):
-            self._set(place, broadcast(first, lanes))
+            self.put(place, broadcast(first, lanes))
 
     def add_product(self, place: int, left: Any, right: Any) -> None:
         """Add the product of two vectors to sum `place`."""
-        self._set(place, self._value(place) + left * right)
+        self.put(place, self.value(place) + left * right)
 
     def combine(self, place: int, combiner: Any, element: Any) -> None:
         """Put sum `place` and a vector together by `combiner`, a class such as ``tir.Max``."""
-        self._set(place, combiner(self._value(place), element))
+        self.put(place, combiner(self.value(place), element))
 
     def store(self, store: Store, at: tuple[Any, ...], place: int) -> None:
         """Store sum `place` with the function `store` at `at`, lane by lane in a vector loop."""
@@ -47,10 +47,12 @@ class VectorSums:
         stmt = store(*indices, lane, value)
         self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
 
-    def _value(self, place: int) -> Any:
+    def value(self, place: int) -> Any:
+        """Return sum `place`."""
         return tir.BufferLoad(self.buffer, [ramp(place * self.lanes, self.lanes)])
 
-    def _set(self, place: int, value: Any) -> None:
+    def put(self, place: int, value: Any) -> None:
+        """Put a vector in the place of sum `place`."""
         at = ramp(place * self.lanes, self.lanes)
         self.ib.emit(tir.BufferStore(self.buffer, value, [at]))
 

@@ -1,0 +1,189 @@
+"""Pointwise convolutions whose pixels are counted across rows: which these are, and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+
+from tests.relay_modules import (
+    REASSOCIATING,
+    TARGET,
+    assert_close,
+    inputs_of,
+    module,
+    run_plain,
+    var,
+)
+from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import (
+    AVX2,
+    as_block,
+    assert_scheduled,
+    dense,
+    describe,
+    hard_swish,
+    unscheduled,
+)
+from tvm_fusionx.lowering import compile_kernel, lowering
+from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.pointwise import POINTWISE
+
+NAME = "pointwise"
+ONE = (1, 1)
+OTHER_TARGETS = (
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76",
+    "llvm -mcpu=haswell",
+    "llvm -mcpu=skylake-avx512",
+)
+
+
+def shuffled(y: relay.Expr) -> relay.Expr:
+    """Put channels in the place of pixels."""
+    apart = relay.reshape(y, (1, 2, 2, 1, 6, 5, 8))
+    placed = relay.transpose(apart, (0, 3, 4, 1, 5, 2, 6))
+    return relay.nn.relu(relay.reshape(placed, (1, 1, 12, 10, 8)))
+
+
+def gated(x: relay.Expr) -> relay.Expr:
+    return x * var("gate", 1, 2, 1, 1, 8)
+
+
+def joined(_: relay.Expr) -> relay.Expr:
+    return relay.concatenate([var("first", 1, 2, 6, 7, 8), var("second", 1, 3, 6, 7, 8)], 1)
+
+
+def enlarged(x: relay.Expr) -> relay.Expr:
+    small = relay.repeat(var("small", 1, 1, 3, 7, 8), 2, 2)
+    return relay.concatenate([small, var("first", 1, 1, 6, 7, 8)], 1)
+
+
+IMAGE = var("image", 1, 2, 6, 7, 8)
+BLOCKS = {
+    "whole tiles": dense(24, (6, 6), 40, ONE, post=relay.nn.relu),
+    "seven by seven": dense(48, (7, 7), 80, ONE, post=hard_swish),
+    "prime sizes": dense(16, (5, 13), 56, ONE),
+    "many input channels": dense(1024, (3, 5), 24, ONE),
+    "one column": dense(16, (5, 1), 8, ONE),
+    "two pixels": dense(8, (2, 1), 8, ONE),
+    "two images": dense(16, (6, 7), 24, ONE, batch=2),
+    "chunks of 16": dense(32, (6, 7), 48, ONE, blocks=(16, 16)),
+    "chunks differ": dense(32, (6, 7), 24, ONE, blocks=(16, 8)),
+    "from chunks of 12": dense(12, (5, 7), 24, ONE, blocks=(12, 8)),
+    "chunks of 1": dense(3, (5, 7), 16, ONE, blocks=(1, 8)),
+    "leaves the layout": dense(
+        8, (5, 7), 16, ONE, post=lambda y: relay.layout_transform(y, "NCHW8c", "NCHW")
+    ),
+    "pixels rearranged": dense(8, (6, 5), 32, ONE, post=shuffled),
+    "residual": dense(16, (6, 7), 16, ONE, post=lambda y: y + var("r", 1, 2, 6, 7, 8)),
+    "its own input added": dense(
+        16, (6, 7), 16, ONE, pre=lambda _: IMAGE, post=lambda y: relay.nn.relu(y + IMAGE)
+    ),
+    "gated": dense(16, (6, 7), 48, ONE, pre=gated, post=relay.nn.relu),
+    "gated batch": dense(16, (6, 7), 24, ONE, batch=2, pre=gated),
+    "joined": dense(40, (6, 7), 48, ONE, pre=joined),
+    "an enlarged piece": dense(16, (6, 7), 24, ONE, pre=enlarged),
+}
+
+
+@pytest.mark.parametrize("case", few_fast(BLOCKS, 1))
+def test_a_block_around_it_is_one_right_kernel(case: str) -> None:
+    assert_scheduled(BLOCKS[case], NAME, REASSOCIATING)
+
+
+# Tiles that divide nothing, blocks of channels whose sums are kept, parts that lie over each other.
+KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
+    "one block": (
+        dense(32, (5, 7), 48, ONE),
+        {"tile_chunks": 3, "tile_pixels": 4, "pixel_tasks": 3, "channel_tasks": 2},
+    ),
+    "two blocks": (
+        dense(32, (5, 7), 48, ONE),
+        {"tile_chunks": 2, "tile_pixels": 3, "pixel_tasks": 2, "block_chunks": 2},
+    ),
+    "four blocks": (
+        dense(32, (5, 7), 48, ONE, post=hard_swish),
+        {"tile_chunks": 2, "tile_pixels": 6, "channel_tasks": 3, "block_chunks": 1},
+    ),
+    "four blocks of a gated image": (
+        dense(32, (5, 7), 48, ONE, pre=lambda x: x * var("gate", 1, 4, 1, 1, 8)),
+        {"tile_chunks": 2, "tile_pixels": 6, "pixel_tasks": 4, "block_chunks": 1},
+    ),
+    "parts of fewer pixels than a tile": (
+        dense(16, (3, 3), 16, ONE, batch=2),
+        {"tile_chunks": 1, "tile_pixels": 6, "pixel_tasks": 4},
+    ),
+    "parts of another number of tiles": (
+        dense(16, (5, 7), 48, ONE),
+        {"tile_chunks": 3, "channel_tasks": 6},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KNOBS)
+def test_no_value_of_a_knob_changes_numbers(case: str) -> None:
+    body, knobs = KNOBS[case]
+    target = resolve_target(TARGET)
+    made = schedule(unscheduled(body, target), target, knobs, NAME)
+    assert made.template == NAME, made.fallback_reason
+    assert {name: made.knobs[name] for name in knobs} == knobs
+    mod = module(body)
+    inputs = inputs_of(mod)
+    expected = run_plain(mod, inputs)
+    library = compile_kernel(made.func, target, "kernel")
+    # What is not written shows.
+    found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
+    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
+    assert_close([array.numpy() for array in found], expected, REASSOCIATING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", OTHER_TARGETS)
+def test_other_cpus_get_a_kernel(target: str) -> None:
+    resolved = resolve_target(target)
+    body = dense(64, (7, 9), 48, ONE, blocks=(16, 16), pre=lambda x: relay.nn.relu(x))
+    with lowering(resolved) as log:
+        relay.build(as_block(body), resolved)
+    assert [(each.template, each.fallback_reason) for each in log.entries] == [(NAME, None)]
+
+
+def test_every_knob_offers_its_default() -> None:
+    for size in ((7, 7), (14, 14), (28, 28)):
+        info = describe(dense(96, size, 160, ONE))
+        for name, knob in POINTWISE.knobs(info, AVX2).items():
+            assert knob.default in knob.choices, name
+
+
+CUT = dense(
+    8,
+    (5, 7),
+    32,
+    ONE,
+    post=lambda y: relay.strided_slice(
+        relay.layout_transform(y, "NCHW8c", "NCHW"), [0], [29], axes=[1]
+    ),
+)
+REFUSED = {
+    "its window is not one pixel of all channels": (
+        dense(16, (5, 7), 16, (3, 3), padding=(1,) * 4),
+        dense(16, (6, 6), 16, ONE, strides=(2, 2)),
+        relay.nn.global_avg_pool2d(var("x", 1, 2, 6, 6, 8), layout="NCHW8c"),
+    ),
+    "its pixels do not read those in the same place": (dense(32, (5, 7), 32, ONE, groups=2),),
+    "its pixels are one row": (dense(16, (1, 9), 16, ONE),),
+    "its chunks are no whole vectors": (
+        dense(12, (5, 7), 24, ONE, blocks=(12, 12)),
+        dense(12, (5, 7), 18, ONE, blocks=(12, 6)),
+    ),
+    "its result is not written pixel by pixel": (CUT,),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
+    for body in REFUSED[reason]:
+        found = POINTWISE.why_not(describe(body))
+        assert found in (reason, "its reduction is not a sum of products of floats"), found

@@ -1,0 +1,188 @@
+"""The loops of a pointwise convolution, laid out by hand.
+
+One parallel loop over tasks: some pixels of one image, counted across rows, and a part of the
+output channels. A task gathers its input where something precedes the convolution; then, for each
+tile of output channels and each block of input channels, it multiplies the pixels, tile by tile.
+The weights of a block stay in the first-level cache meanwhile, and the sums of a tile in registers;
+between two blocks they are kept in a buffer.
+
+    data    [N, C / c, H, W, c]     wide [C / c][pixel][c]     kept [tile][sum][o]
+    weights [O / o, C / c, 1, 1, c, o]
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.conv_structure import Window
+from tvm_fusionx.schedules.pointwise_tiling import PointwiseTiling, in_chunks
+from tvm_fusionx.schedules.stage_replacement import Store
+from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
+
+# Elements between the chunks of `wide` besides the pixels' own: chunks a power of two apart share
+# few sets of the first-level cache.
+CHUNK_GAP = 16
+
+
+def build_kernel(
+    window: Window,
+    weights: Any,
+    tiling: PointwiseTiling,
+    gather: Any | None,
+    write: Store,
+    *,
+    parallel: bool,
+) -> Any:
+    """Return the statement that computes a pointwise convolution.
+
+    Parameters
+    ----------
+    window
+        The convolution; its kernel is one pixel, its stride one.
+    weights
+        Buffer of the weights.
+    tiling
+        How it is divided.
+    gather
+        Takes the function that stores into the buffer, and returns the one that is called with each
+        place of the input: image, chunk, row, column, lane and None. None where the convolution
+        reads a parameter.
+    write
+        Called with each sum: image, chunk, row, column, lane and the value.
+    parallel
+        Whether tasks run on several threads.
+    """
+    kernel = _Kernel(window, weights, tiling, gather, write)
+    return kernel.build("parallel" if parallel else "serial")
+
+
+class _Kernel:
+    def __init__(
+        self, window: Window, weights: Any, tiling: PointwiseTiling, gather: Any, write: Store
+    ) -> None:
+        self.window, self.weights, self.tiling = window, weights, tiling
+        self.gather, self.write = gather, write
+        self.ib = tir.ir_builder.create()
+        self.dtype = window.data.dtype
+        self.pixels = tiling.pixels(window)
+        self.columns = min(tiling.tile.columns, self.pixels)
+        self.tiles = math.ceil(self.pixels / self.columns)
+        self.groups = tiling.groups(window)
+        self.blocks = in_chunks(window) // tiling.block_chunks
+        self.inner, self.lanes = window.in_block, window.lanes
+        self.places = [
+            (pixel, chunk) for pixel in range(self.columns) for chunk in range(tiling.tile.chunks)
+        ]
+        self.chunk_stride = self.pixels * self.inner + CHUNK_GAP
+
+    def build(self, kind: str) -> Any:
+        ib, tiling, window = self.ib, self.tiling, self.window
+        parts, pieces = tiling.channel_tasks, tiling.pixel_tasks
+        total = window.rows * window.columns
+        with ib.for_range(0, window.batch * pieces * parts, "task", kind=kind) as task:
+            image = tir.floordiv(task, pieces * parts)
+            number = tir.floormod(tir.floordiv(task, parts), pieces)
+            first = number * self.pixels
+            if pieces * self.pixels != total:
+                first = tir.min(first, total - self.pixels)
+            wide = self._gathered(image, first) if self.gather is not None else None
+            with ib.for_range(0, self.groups, "group") as step:
+                group = tir.floormod(task, parts) * self.groups + step
+                self._group(wide, image, first, group)
+        return ib.get()
+
+    def _gathered(self, image: Any, first: Any) -> Any:
+        """Compute the input of a task into a buffer, and return it."""
+        ib, lanes = self.ib, self.inner
+        size = in_chunks(self.window) * self.chunk_stride
+        wide = ib.allocate(self.dtype, (size,), "wide", scope="global")._buffer
+        with (
+            ib.for_range(0, in_chunks(self.window), "chunk") as chunk,
+            ib.for_range(0, self.pixels, "pixel") as pixel,
+        ):
+
+            def keep(*place: Any) -> Any:
+                *_, lane, value = place
+                return tir.BufferStore(
+                    wide, value, [chunk * self.chunk_stride + pixel * lanes + lane]
+                )
+
+            lane = tir.Var("lane", "int32")
+            stmt = self.gather(keep)(image, chunk, *self._place(first + pixel), lane, None)
+            ib.emit(tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt))
+        return wide
+
+    def _group(self, wide: Any, image: Any, first: Any, group: Any) -> None:
+        """Compute one tile of output channels for all pixels of a task."""
+        ib, last = self.ib, self.blocks - 1
+        kept = None
+        if last:
+            size = self.tiles * len(self.places) * self.lanes
+            kept = ib.allocate(self.dtype, (size,), "kept", scope="global")._buffer
+            self._block(wide, image, first, group, 0, kept, begins=True)
+            if last > 1:
+                with ib.for_range(0, last - 1, "block") as block:
+                    self._block(wide, image, first, group, block + 1, kept)
+        self._block(wide, image, first, group, last, kept, begins=not last, ends=True)
+
+    def _block(
+        self,
+        wide: Any,
+        image: Any,
+        first: Any,
+        group: Any,
+        block: Any,
+        kept: Any,
+        *,
+        begins: bool = False,
+        ends: bool = False,
+    ) -> None:
+        """Add the products of one block of input channels to the sums of all tiles of a task."""
+        ib, count = self.ib, len(self.places)
+        with ib.for_range(0, self.tiles, "tile") as tile:
+            start = tile * self.columns
+            if self.pixels % self.columns:
+                start = tir.min(start, self.pixels - self.columns)
+            sums = VectorSums(ib, count, self.lanes, self.dtype)
+            slots = [ramp((tile * count + n) * self.lanes, self.lanes) for n in range(count)]
+            if not begins:
+                for place, slot in enumerate(slots):
+                    sums.put(place, tir.BufferLoad(kept, [slot]))
+            self._multiply(sums, wide, image, first, start, group, block)
+            for place, (pixel, chunk) in enumerate(self.places):
+                if not ends:
+                    ib.emit(tir.BufferStore(kept, sums.value(place), [slots[place]]))
+                    continue
+                out_chunk = group * self.tiling.tile.chunks + chunk
+                at = (image, out_chunk, *self._place(first + start + pixel))
+                sums.store(self.write, at, place)
+
+    def _multiply(
+        self, sums: Any, wide: Any, image: Any, first: Any, start: Any, group: Any, block: Any
+    ) -> None:
+        ib, tile = self.ib, self.tiling.tile
+        with (
+            ib.for_range(0, self.tiling.block_chunks, "in_chunk") as step,
+            ib.for_range(0, self.inner, "channel") as channel,
+        ):
+            in_chunk = block * self.tiling.block_chunks + step
+            for place, (pixel, chunk) in enumerate(self.places):
+                if wide is not None:
+                    at = in_chunk * self.chunk_stride + (start + pixel) * self.inner + channel
+                    element = tir.BufferLoad(wide, [at])
+                else:
+                    where = self._place(first + start + pixel)
+                    element = tir.BufferLoad(self.window.data, [image, in_chunk, *where, channel])
+                weight = tir.BufferLoad(
+                    self.weights,
+                    [group * tile.chunks + chunk, in_chunk, 0, 0, channel, ramp(0, self.lanes)],
+                )
+                sums.add_product(place, broadcast(element, self.lanes), weight)
+
+    def _place(self, pixel: Any) -> tuple[Any, Any]:
+        """Return row and column of a pixel."""
+        columns = self.window.columns
+        return tir.floordiv(pixel, columns), tir.floormod(pixel, columns)
