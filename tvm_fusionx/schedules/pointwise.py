@@ -109,14 +109,16 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         and region.buffer.data not in {each.buffer.data for each in reduce.writes}
     )
 
+    gathering = None if stages.gather is None else blocks[stages.gather]
+
     def gather(keep: Store) -> Store:
-        return storing(blocks[stages.gather], (), keep)
+        return storing(gathering, (), keep)
 
     kernel = build_kernel(
         window,
         weights,
         tiling,
-        None if stages.gather is None else gather,
+        None if gathering is None else gather,
         storing(write, {region.buffer.data for region in reduce.writes}),
         parallel=should_parallelise(info.stages.values(), info.cpu.cores),
     )
