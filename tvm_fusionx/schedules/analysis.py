@@ -81,6 +81,18 @@ class Stage:
         return isinstance(value, tir.Add) and (is_dot_call(value.a) or is_dot_call(value.b))
 
     @cached_property
+    def is_plain_dot(self) -> bool:
+        """Tell whether the stage sums products of two elements, neither cast nor computed."""
+        if not self.is_dot or self.sums_integers:
+            return False
+        own = self.writes[0]
+        value = self.block.body.value
+        product = value.b if _is_load_of(value.a, own) else value.a
+        if not isinstance(product, tir.Mul):
+            return False
+        return all(_is_load_as(side, str(own.dtype)) for side in (product.a, product.b))
+
+    @cached_property
     def is_dot(self) -> bool:
         """Tell whether the stage sums products of elements of two different tensors."""
         if not self.is_reduction or not isinstance(self.block.body, tir.BufferStore):
@@ -103,6 +115,10 @@ class Stage:
         # Two parts of one tensor, such as queries and keys; but not the square of a deviation.
         are_plain = all(isinstance(side, tir.BufferLoad) for side in (product.a, product.b))
         return are_plain and not tvm.ir.structural_equal(product.a, product.b)
+
+
+def _is_load_as(expr: Any, dtype: str) -> bool:
+    return isinstance(expr, tir.BufferLoad) and str(expr.dtype) == dtype
 
 
 def _strip_cast(expr: Any) -> Any:

@@ -46,10 +46,8 @@ def find_pair(info: BlockInfo) -> Pair | str:
         if isinstance(window, str):
             return window
     first, second = (window for window in windows if isinstance(window, Window))
-    if not (first.stage.is_dot and second.stage.is_dot):
-        return "its reductions are not both sums of products"
-    if any(window.stage.sums_integers for window in (first, second)):
-        return "it sums integers"
+    if not (first.stage.is_plain_dot and second.stage.is_plain_dot):
+        return "its reductions are not both sums of products of elements as they are"
     if first.sums_channels or not second.sums_channels:
         return "it is no depthwise and then a dense window"
     if second.kernel != (1, 1) or second.stride != (1, 1):

@@ -35,14 +35,15 @@ from tvm_fusionx.schedules.stage_replacement import (
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 
 KERNEL = "pointwise"
+NO_PRODUCTS = "its reduction is not a sum of products of elements as they are"
 
 
 def _pointwise_window(info: BlockInfo) -> Window | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
-    if not window.stage.is_dot or window.stage.sums_integers:
-        return "its reduction is not a sum of products of floats"
+    if not window.stage.is_plain_dot:
+        return NO_PRODUCTS
     if not window.sums_channels or window.kernel != (1, 1) or window.stride != (1, 1):
         return "its window is not one pixel of all channels"
     chunks, height, width, inner = (int(extent) for extent in window.data.shape[1:])
