@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.register_tile import waiting_cost
 
 # Lanes of the multiply-adds that cycles are counted in; a chunk of 16 channels counts as two.
 MAX_LANES = 8
@@ -20,12 +21,6 @@ SPARE_REGISTERS = 2
 
 # Independent sums that hide a fused multiply-add's latency: 4 cycles on 2 ports (Zen, Skylake).
 SUMS_TO_HIDE_LATENCY = 8
-
-# Below so many sums, multiply-adds still wait for each other now and then: what each one that is
-# lacking costs. Pointwise layers of 14x14 pixels took 122 us in tiles of 12 sums, 130 in ones of 8.
-# Of chunks narrower than a vector, more columns cost more: their lanes are stored one by one.
-SUMS_TO_WAIT_NEVER = 12
-LACKING_SUM_COST = 0.02
 
 # More output channel chunks than this in a tile leave too few columns in 32 registers.
 MAX_TILE_CHUNKS = 6
@@ -104,8 +99,9 @@ def tile_cost(tile: RegisterTile, window: Window) -> float:
     covered = math.ceil(window.columns / tile.columns) * tile.columns
     waste = covered / window.columns
     latency = max(1.0, SUMS_TO_HIDE_LATENCY / tile.sums)
+    # Of chunks narrower than a vector the lanes are stored one by one: more columns cost more.
     if window.lanes >= MAX_LANES:
-        latency *= 1 + LACKING_SUM_COST * max(0, SUMS_TO_WAIT_NEVER - tile.sums)
+        latency *= waiting_cost(tile.sums)
     # Two loads go with two multiply-adds in a cycle, so loads below one a sum cost only a little.
     loads = max(1.0, tile.loads_a_sum) + tile.loads_a_sum / SUMS_TO_HIDE_LATENCY
     return waste * latency * loads

@@ -11,7 +11,7 @@ from tvm import tir
 from tvm_fusionx.schedules.access import DotAxes, dot_axes
 from tvm_fusionx.schedules.analysis import Stage
 from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.register_tile import panel_vectors, tile_rows
+from tvm_fusionx.schedules.register_tile import FEW_ROWS, panel_vectors, tile_rows
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
 
 # Multiply-adds below which a dot product stays on one thread: about 5 us of work, what it costs to
@@ -104,7 +104,7 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     if packed is not None and packed % lanes == 0 and packed // lanes <= MAX_VECTORS:
         vectors = packed // lanes
     else:
-        vectors = min(panel_vectors(n, cpu), max(1, n // lanes))
+        vectors = min(panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m))), max(1, n // lanes))
     rows = tile_rows(size(axes.m), vectors, cpu)
     if values is not None:
         rows, vectors = values[ROWS_KNOB], values[VECTORS_KNOB]
