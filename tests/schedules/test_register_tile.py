@@ -6,7 +6,13 @@ import pytest
 
 from tests.schedules.blocked_blocks import AVX2, AVX512
 from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.register_tile import max_rows, panel_width, tile_for, tile_rows
+from tvm_fusionx.schedules.register_tile import (
+    RegisterTile,
+    max_rows,
+    panel_width,
+    tile_for,
+    tile_rows,
+)
 
 NEON = Cpu(lanes=4, registers=32, cores=4)
 
@@ -46,7 +52,21 @@ def test_few_rows_take_panels_of_several_sums(columns: int, rows: int, width: in
     assert panel_width(columns, rows, AVX2) == width
 
 
-@pytest.mark.parametrize(("columns", "width"), [(384, 24), (64, 16), (1000, 24), (16, 16)])
-def test_panels_pad_as_little_as_possible(columns: int, width: int) -> None:
+@pytest.mark.parametrize(("columns", "width"), [(384, 24), (64, 16), (16, 16)])
+def test_panels_pad_little(columns: int, width: int) -> None:
     found = panel_width(columns, 128, AVX2)
     assert -columns % found <= -columns % width
+
+
+# Padding alone would make panels of one vector, or of two in tiles of four rows: eight sums.
+@pytest.mark.parametrize(
+    ("columns", "rows", "width"),
+    [(50257, 128, 24), (6625, 40, 24), (512, 128, 24), (2048, 128, 24), (128, 128, 16)],
+)
+def test_a_little_padding_is_less_than_waiting(columns: int, rows: int, width: int) -> None:
+    assert panel_width(columns, rows, AVX2) == width
+
+
+def test_rows_without_a_divisor_fill_the_registers() -> None:
+    assert tile_for(197, 3072, AVX2) == RegisterTile(4, 3)
+    assert tile_rows(197, 2, AVX2) == 6

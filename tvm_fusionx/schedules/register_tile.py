@@ -27,6 +27,10 @@ MAX_ROWS = 8
 SUMS_TO_WAIT_NEVER = 12
 LACKING_SUM_COST = 0.02
 
+# Costs that differ by less are not told apart: the better of the measured ones is taken. At 197
+# rows, three vectors waste 1 % more than two, and take 0.98 of the time before a GELU.
+ABOUT_LEAST = 1.015
+
 # A row count that divides the matrix is preferred while it keeps this share of the tallest tile.
 MIN_ROWS_SHARE = 0.6
 
@@ -60,16 +64,16 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS) -> int:
     def cost(vectors: int) -> float:
         padded = columns + -columns % (vectors * cpu.lanes)
         if rows >= FEW_ROWS:
-            return padded * _tile_cost(rows, vectors, cpu)
+            return padded * _tile_cost(rows, tile_rows(rows, vectors, cpu), vectors)
         passes = math.ceil(rows / max_rows(vectors, cpu))
         return padded * passes * max(1.0, SUMS_TO_STREAM / (rows * vectors))
 
-    return min(choices, key=lambda vectors: (cost(vectors), choices.index(vectors)))
+    costs = {vectors: cost(vectors) for vectors in choices}
+    return next(each for each in choices if costs[each] <= ABOUT_LEAST * min(costs.values()))
 
 
-def _tile_cost(rows: int, vectors: int, cpu: Cpu) -> float:
-    """Return what a multiply-add takes in tiles of so many vectors, in units of the ideal."""
-    height = tile_rows(rows, vectors, cpu)
+def _tile_cost(rows: int, height: int, vectors: int) -> float:
+    """Return what a multiply-add of `rows` rows takes in such tiles, in units of the ideal."""
     sums = height * vectors
     waste = math.ceil(rows / height) * height / rows
     return waste * max(1.0, (height + vectors) / sums) * waiting_cost(sums)
@@ -99,14 +103,12 @@ def tile_rows(rows: int, vectors: int, cpu: Cpu) -> int:
     divisors = [height for height in range(most, 0, -1) if rows % height == 0]
     if divisors[0] >= MIN_ROWS_SHARE * most:
         return divisors[0]
-    # No divisor: the tile that wastes least in the last, partial one, then the tallest.
-    return min(
-        range(most, math.ceil(MIN_ROWS_SHARE * most) - 1, -1),
-        key=lambda height: (math.ceil(rows / height) * height - rows) / height,
-    )
+    # No divisor: part of the last tile is wasted.
+    heights = range(most, math.ceil(MIN_ROWS_SHARE * most) - 1, -1)
+    return min(heights, key=lambda height: _tile_cost(rows, height, vectors))
 
 
 def tile_for(rows: int, columns: int, cpu: Cpu) -> RegisterTile:
     """Return the register tile for a matrix of `rows` x `columns`."""
-    vectors = panel_vectors(columns, cpu)
+    vectors = panel_vectors(columns, cpu, max(rows, FEW_ROWS))
     return RegisterTile(tile_rows(rows, vectors, cpu), vectors)
