@@ -142,6 +142,13 @@ def lacks(folder: Path, model: str, sides: Sequence[str], runs: int = 0) -> bool
     return not {OURS, *sides} <= told or fewest < runs
 
 
+def commands_of(run: MeasuredRun) -> str:
+    """Return the commands that made a run and went on with it, in Markdown."""
+    told = (run.facts.get("command", ""), *run.facts.get("then", ()))
+    first, *then = (f"`{each}`" for each in told)
+    return f"{first}, then {', '.join(then)}," if then else first
+
+
 def commits_of(run: MeasuredRun) -> list[str]:
     """Return the commits that the models were measured on, oldest measurement first.
 

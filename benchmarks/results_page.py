@@ -27,6 +27,7 @@ from measured_runs import (
     WRONG,
     MeasuredRun,
     Section,
+    commands_of,
     commits_of,
     is_right,
     measured_sides,
@@ -100,8 +101,8 @@ def _latency(run: MeasuredRun) -> Section:
     rows = []
     for result in run.results:
         latency = result["latency_ms"]
-        right = {side: latency[side] for side in sides if _was_right(result, side)}
-        least = min((row["median"] for row in right.values()), default=math.nan)
+        right = [side for side in sides if side in latency and is_right(result, side)]
+        least = min((latency[side]["median"] for side in right), default=math.nan)
         cells = [_times_cell(latency.get(side), least, side in right) for side in sides]
         best = best_peer(result)
         rows.append(
@@ -113,10 +114,6 @@ def _latency(run: MeasuredRun) -> Section:
     )
     header = ["model", *(SIDES[side] for side in sides), "best other / ours"]
     return "Latency", text, header, rows
-
-
-def _was_right(result: dict[str, Any], side: str) -> bool:
-    return side in result["latency_ms"] and is_right(result, side)
 
 
 def _times_cell(row: dict[str, float] | None, least: float, is_right: bool) -> str:
@@ -329,7 +326,7 @@ def markdown(run: MeasuredRun) -> str:
     lines = [
         "# Measured",
         "",
-        f"Made by {_commands(facts)} on {facts.get('date', '')} at commit "
+        f"Made by {commands_of(run)} on {facts.get('date', '')} at commit "
         f"{', '.join(commits_of(run))}; `benchmarks/results_page.py` writes it. "
         "The same with plots is [results.html](results.html).",
         "",
@@ -345,11 +342,6 @@ def markdown(run: MeasuredRun) -> str:
         lines.append("|---" + "|---:" * (len(header) - 1) + "|")
         lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
-
-
-def _commands(facts: dict[str, Any]) -> str:
-    first, *then = (f"`{each}`" for each in (facts.get("command", ""), *facts.get("then", ())))
-    return f"{first}, then {', '.join(then)}," if then else first
 
 
 def page(run: MeasuredRun) -> str:

@@ -1,0 +1,70 @@
+"""The hand-laid loops: every division of the work computes the same pointwise convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.relay_modules import (
+    REASSOCIATING,
+    TARGET,
+    assert_close,
+    inputs_of,
+    module,
+    run_plain,
+    var,
+)
+from tests.schedules.blocked_blocks import dense, hard_swish, unscheduled
+from tvm_fusionx.lowering import compile_kernel
+from tvm_fusionx.schedules import resolve_target, schedule
+
+NAME = "pointwise"
+ONE = (1, 1)
+
+# Tiles that divide nothing, blocks of channels whose sums are kept, parts that lie over each other.
+KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
+    "one block": (
+        dense(32, (5, 7), 48, ONE),
+        {"tile_chunks": 3, "tile_pixels": 4, "pixel_tasks": 3, "channel_tasks": 2},
+    ),
+    "two blocks": (
+        dense(32, (5, 7), 48, ONE),
+        {"tile_chunks": 2, "tile_pixels": 3, "pixel_tasks": 2, "block_chunks": 2},
+    ),
+    "four blocks": (
+        dense(32, (5, 7), 48, ONE, post=hard_swish),
+        {"tile_chunks": 2, "tile_pixels": 6, "channel_tasks": 3, "block_chunks": 1},
+    ),
+    "four blocks of a gated image": (
+        dense(32, (5, 7), 48, ONE, pre=lambda x: x * var("gate", 1, 4, 1, 1, 8)),
+        {"tile_chunks": 2, "tile_pixels": 6, "pixel_tasks": 4, "block_chunks": 1},
+    ),
+    "parts of fewer pixels than a tile": (
+        dense(16, (3, 3), 16, ONE, batch=2),
+        {"tile_chunks": 1, "tile_pixels": 6, "pixel_tasks": 4},
+    ),
+    "parts of another number of tiles": (
+        dense(16, (5, 7), 48, ONE),
+        {"tile_chunks": 3, "channel_tasks": 6},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KNOBS)
+def test_no_value_of_a_knob_changes_numbers(case: str) -> None:
+    body, knobs = KNOBS[case]
+    target = resolve_target(TARGET)
+    made = schedule(unscheduled(body, target), target, knobs, NAME)
+    assert made.template == NAME, made.fallback_reason
+    assert {name: made.knobs[name] for name in knobs} == knobs
+    mod = module(body)
+    inputs = inputs_of(mod)
+    expected = run_plain(mod, inputs)
+    library = compile_kernel(made.func, target, "kernel")
+    # What is not written shows.
+    found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
+    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
+    assert_close([array.numpy() for array in found], expected, REASSOCIATING)
