@@ -165,6 +165,34 @@ def test_a_record_sets_the_knobs(tmp_path: Path) -> None:
         assert log.entries[0].knobs["tile_rows"] == 2
 
 
+def test_a_default_that_was_kept_is_the_default_of_today(tmp_path: Path) -> None:
+    body = relay.nn.matmul(var("x", 8, 6), var("w", 6, 32))
+    (template, knobs), *rest = (
+        _template_and_knobs(body, tmp_path, seconds, row)
+        for seconds, row in [
+            (1.0, {"tile_rows": 2}),
+            (1.0, {"tile_rows": 2, "template": "rows"}),
+            (0.5, {"tile_rows": 2}),
+        ]
+    )
+    assert (template, knobs["tile_rows"] != 2) == ("dot", True)
+    assert rest[0] == (template, knobs)
+    assert rest[1][1]["tile_rows"] == 2
+
+
+def _template_and_knobs(
+    body: relay.Expr, folder: Path, seconds: float, row: dict[str, Any]
+) -> tuple[str, dict[str, int]]:
+    """Build by a record of a choice that takes `seconds`, where the default took one."""
+    knobs = {name: value for name, value in row.items() if name != "template"}
+    timed = {"seconds": seconds, "default_seconds": 1.0, "template": row.get("template", "dot")}
+    path = _write(folder / "tuned.jsonl", _record(body, **knobs) | timed)
+    with lowering(TARGET, path) as log:
+        relay.build(as_block(body), RESOLVED)
+    (entry,) = log.entries
+    return entry.template, dict(entry.knobs)
+
+
 def test_a_record_may_hold_a_schedule_of_tvms_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -138,6 +138,9 @@ class _Session:
         return record is not None and record.trials > 0
 
     def _by_record(self, func: Any, record: Record) -> Scheduled:
+        if record.keeps_default:
+            # Templates may have become better since; what it names is the default of its time.
+            return schedule(func, self.target)
         if not record.trace:
             return schedule(func, self.target, record.knobs, record.template)
         try:

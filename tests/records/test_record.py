@@ -33,6 +33,8 @@ def test_a_line_holds_the_whole_record() -> None:
     assert parse_record(FILE, 1, RECORD.line()) == RECORD
     assert RECORD.gain == pytest.approx(1.5)
     assert RECORD.is_tuned
+    assert not RECORD.keeps_default
+    assert replace(RECORD, default_seconds=RECORD.seconds).keeps_default
 
 
 def test_a_schedule_of_tvms_own_needs_a_reader_that_knows_of_them() -> None:
@@ -48,6 +50,7 @@ def test_unknown_times_stay_unknown() -> None:
     read = parse_record(FILE, 1, Record("llvm", "1", "rows", {}).line())
     assert math.isinf(read.seconds)
     assert read.gain == 1.0
+    assert not read.keeps_default
     assert not read.is_tuned
 
 

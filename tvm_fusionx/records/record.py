@@ -89,6 +89,11 @@ class Record:
         return self.trials > 0
 
     @property
+    def keeps_default(self) -> bool:
+        """Tell whether nothing faster than the default was found: then today's default counts."""
+        return math.isfinite(self.seconds) and self.seconds == self.default_seconds
+
+    @property
     def gain(self) -> float:
         """Return how many times faster than the default it is; 1 where that is unknown."""
         ratio = self.default_seconds / self.seconds if self.seconds else math.inf
