@@ -13,8 +13,9 @@ from tvm_fusionx.report.explanation import Summary
 
 TARGET = "llvm -mcpu=native"
 FLOAT_BYTES = 4
-# Too large for the planner to take two products for one chain of tiny ones.
-ROWS, WIDTH = 128, 256
+# Too large for the planner to take two products for one chain of tiny ones; whole panels of weights
+# of any register count, for what is left of a panel is cut off by an operator more.
+ROWS, WIDTH = 128, 384
 
 
 def two_products() -> tvm.IRModule:
