@@ -128,11 +128,12 @@ def test_a_run_that_goes_on_keeps_what_it_was_begun_with(
     zoo.main()
     facts = json.loads((folder / "run.json").read_text())
     assert (facts["commit"], facts["command"], facts["then"]) == ("old", "begin", ["measure"])
-    # More sides for some models are a part of the same run, fewer would be another.
-    told["facts"] |= {"sides": ["ort", "tvm-metaschedule"], "command": "widen"}
+    # More sides or runs for some models are a part of the same run, fewer would be another.
+    told["facts"] |= {"sides": ["ort", "tvm-metaschedule"], "repeat": 100, "command": "widen"}
     zoo.main()
     facts = json.loads((folder / "run.json").read_text())
     assert (facts["sides"], facts["then"]) == (["ort"], ["measure", "widen"])
+    assert facts["repeat"] == 20
     for other in ({"sides": []}, {"repeat": 1}):
         (folder / "run.json").write_text(json.dumps(begun))
         told["facts"] = {**FACTS, **other, "commit": "new"}
