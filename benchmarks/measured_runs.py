@@ -19,6 +19,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 RUN = "run.json"
+# What a run itself writes, or what tells of it: no part of what is measured.
+NOT_MEASURED = (":!benchmarks/results", ":!docs", ":!*.md")
 # What benchmarks/cost_growth.py puts beside it, and benchmarks/ablation.py where it is told to.
 GROWTH = "cost_growth.json"
 ABLATION = "ablation.json"
@@ -95,10 +97,15 @@ def is_right(result: Mapping[str, Any], side: str) -> bool:
     return not errors or errors.get(side, math.inf) <= MOST_ERROR
 
 
-def commit_here() -> str:
-    """Return the commit that is measured, and whether files differ from it."""
-    described = ["git", "describe", "--always", "--dirty"]
-    found = subprocess.run(described, cwd=ROOT, capture_output=True, text=True, check=False)
+def commit_here(root: Path = ROOT) -> str:
+    """Return the commit that is measured, with "-dirty" where files besides text differ from it."""
+    commit = _git(root, "describe", "--always")
+    changed = _git(root, "diff", "HEAD", "--name-only", "--", ".", *NOT_MEASURED)
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(root: Path, *words: str) -> str:
+    found = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
     return found.stdout.strip()
 
 

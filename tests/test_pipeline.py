@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
-from tvm_fusionx.errors import TargetError
+from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.device_costs import DeviceCosts
 from tvm_fusionx.kernels import KernelGraph
@@ -283,3 +285,10 @@ def test_a_plan_may_be_optimal_or_measured(tmp_path: Path, monkeypatch: pytest.M
 def test_only_this_machine_is_measured() -> None:
     with pytest.raises(TargetError, match="this machine"):
         planner_options("llvm -mtriple=aarch64-linux-gnu", measure=True)
+
+
+@pytest.mark.parametrize("entry", [fx.build, fx.explain])
+@pytest.mark.parametrize("mod", ["model.onnx", (tvm.IRModule(), {})])
+def test_what_is_no_module_is_refused_by_name(entry: Callable[..., Any], mod: Any) -> None:
+    with pytest.raises(ModelError, match=f"Relay module; found {type(mod).__name__}.*from_onnx"):
+        entry(mod, TARGET)

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm import relay
 
-from tvm_fusionx.errors import TargetError
+from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
@@ -175,8 +175,8 @@ def build(
 
     Raises
     ------
-    TargetError, RecordError
-        The target is unknown, or the records are not for it.
+    ModelError, TargetError, RecordError
+        `mod` is no Relay module; the target is unknown; the records are not for it.
     """
     bound = bind_parameters(mod, params)
     blocks = pipeline(target, **choices)(bound)
@@ -186,8 +186,20 @@ def build(
     return library
 
 
+def check_module(mod: Any) -> None:
+    """Raise ModelError where `mod` is no Relay module: a path, say, or what an importer returns."""
+    if not isinstance(mod, tvm.IRModule):
+        raise ModelError(
+            "mod",
+            expected="a Relay module",
+            found=type(mod).__name__,
+            next_step="Import the model first: mod, params = tvm_fusionx.from_onnx(model).",
+        )
+
+
 def bind_parameters(mod: Any, params: Mapping[str, Any] | None) -> Any:
     """Return the module with `params` as constants of ``main``."""
+    check_module(mod)
     if not params:
         return mod
     out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)

@@ -15,7 +15,7 @@ from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
-from tvm_fusionx.pipeline import pipeline, planner_options
+from tvm_fusionx.pipeline import check_module, pipeline, planner_options
 from tvm_fusionx.report.explanation import BlockEntry, EdgeEntry, Finding, Report, Summary
 from tvm_fusionx.report.linters import find_oddities, lint_plan
 from tvm_fusionx.schedules import resolve_target
@@ -46,9 +46,10 @@ def explain(
 
     Raises
     ------
-    TargetError
-        TVM does not know the target.
+    ModelError, TargetError
+        `mod` is no Relay module; TVM does not know the target.
     """
+    check_module(mod)
     resolved = resolve_target(target)
     chosen = planner_options(resolved, **choices)
     options = FuseByMapping(resolved, options=chosen).planner_options()
