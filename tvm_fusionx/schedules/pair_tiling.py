@@ -21,8 +21,8 @@ from tvm_fusionx.schedules.conv_tiling import (
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.pair_structure import Pair
 
-# Share of the second level cache for the depthwise result; data and weights pass through the rest.
-BUFFER_SHARE = 2
+# Share of the first-level cache for the weights of a register tile; pixels pass through the rest.
+WEIGHTS_SHARE = 2
 
 # Bytes a cycle that a core streams from its second-level cache.
 NEAR_BYTES_A_CYCLE = 32
@@ -55,8 +55,12 @@ class PairTiling:
 
 
 def buffer_bytes(cpu: Cpu) -> int:
-    """Return the bytes of the depthwise result that a core of `cpu` keeps near."""
-    return cpu.l2_bytes // BUFFER_SHARE
+    """Return the bytes of the depthwise result that a core of `cpu` keeps near.
+
+    What `cpu` tells of its second-level cache is a share of it already: data and weights pass
+    through the rest.
+    """
+    return cpu.l2_bytes
 
 
 def row_choices(pair: Pair, cpu: Cpu) -> list[int]:
@@ -120,7 +124,7 @@ def _flat(pair: Pair, rows: int, cpu: Cpu) -> Window:
 def _pixel_tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
     """Return the cost of a tile, its weights' way from the second-level cache included."""
     slice_bytes = tile.chunks * window.lanes * window.in_channels * FLOAT_BYTES
-    is_streamed = slice_bytes > cpu.l1_bytes // BUFFER_SHARE
+    is_streamed = slice_bytes > cpu.l1_bytes // WEIGHTS_SHARE
     return tile_cost(tile, window) * max(1.0, FEWEST_PIXELS / tile.columns if is_streamed else 1.0)
 
 
