@@ -142,6 +142,13 @@ def describe(body: relay.Expr, cpu: Cpu = AVX2) -> BlockInfo:
     return describe_block(unscheduled(body), cpu)
 
 
+def cut_to(channels: int, y: relay.Expr) -> relay.Expr:
+    """Leave the layout of eight channels a chunk, and all but the first `channels` behind."""
+    return relay.strided_slice(
+        relay.layout_transform(y, "NCHW8c", "NCHW"), [0], [channels], axes=[1]
+    )
+
+
 def assert_scheduled(body: relay.Expr, template: str, tolerance: float, seed: int = 0) -> None:
     """Build a block that computes `body`: check the template used and the numbers."""
     mod = as_block(body)

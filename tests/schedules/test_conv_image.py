@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from tvm import relay
 
@@ -11,6 +13,7 @@ from tests.schedules.blocked_blocks import (
     AVX2,
     AVX512,
     assert_scheduled,
+    cut_to,
     dense,
     depthwise,
     describe,
@@ -40,6 +43,9 @@ IMAGES = {
     "one column": dense(3, (9, 1), 8, (3, 3), padding=PAD, **ONE),
     "chunks of 16": dense(3, (8, 9), 32, (3, 3), padding=PAD, blocks=(1, 16)),
     "patches": dense(3, (8, 20), 16, (4, 4), strides=(4, 4), **ONE),
+    "channels cut off": dense(
+        3, (7, 9), 16, (3, 3), padding=PAD, post=functools.partial(cut_to, 13), **ONE
+    ),
     "a residual": dense(
         3, (6, 7), 8, (3, 3), padding=PAD, post=lambda y: y + var("r", 1, 1, 6, 7, 8), **ONE
     ),

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from tests.relay_modules import REASSOCIATING
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import assert_scheduled, dense, depthwise, describe, hard_swish
+from tests.schedules.blocked_blocks import (
+    assert_scheduled,
+    cut_to,
+    dense,
+    depthwise,
+    describe,
+    hard_swish,
+)
 from tvm_fusionx.schedules.depthwise import DEPTHWISE
 
 BLOCKS = {
@@ -16,6 +25,9 @@ BLOCKS = {
         8, (11, 9), (3, 3), strides=(2, 1), padding=(2, 2, 1, 3), dilation=(2, 2)
     ),
     "chunks of 6": depthwise(12, (5, 4), (3, 3), padding=(1, 1, 1, 1), block=6),
+    "channels cut off": depthwise(
+        16, (7, 13), (3, 3), padding=(1, 1, 1, 1), post=functools.partial(cut_to, 13)
+    ),
     "window of 9": depthwise(8, (9, 12), (1, 9), padding=(0, 4, 0, 4)),
 }
 

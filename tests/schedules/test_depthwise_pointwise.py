@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from tvm import relay
 
 from tests.depthwise_pairs import blocked_image, depthwise, hard_swish, pair, pointwise, relu6
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, describe
+from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, cut_to, describe
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.depthwise_pointwise import DEPTHWISE_POINTWISE
@@ -44,6 +46,7 @@ PAIRS = {
         16, (7, 6), 24, after=lambda y: relu6(y + var("r", 1, 3, 7, 6, 8)), stride=1
     ),
     "a gate between": pair(16, (6, 7), 16, between=lambda y: y * var("g", 1, 2, 1, 1, 8)),
+    "channels cut off": pair(16, (6, 7), 16, after=functools.partial(cut_to, 13)),
     "put back in order": pair(
         16, (6, 7), 16, after=lambda y: relay.layout_transform(y, "NCHW8c", "NCHW")
     ),

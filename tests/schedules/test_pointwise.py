@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from tvm import relay
 
@@ -11,6 +13,7 @@ from tests.schedules.blocked_blocks import (
     AVX2,
     as_block,
     assert_scheduled,
+    cut_to,
     dense,
     describe,
     hard_swish,
@@ -48,6 +51,10 @@ def enlarged(x: relay.Expr) -> relay.Expr:
     return relay.concatenate([small, var("first", 1, 1, 6, 7, 8)], 1)
 
 
+def pixels_last(y: relay.Expr) -> relay.Expr:
+    return relay.transpose(cut_to(29, y), (0, 2, 3, 1))
+
+
 IMAGE = var("image", 1, 2, 6, 7, 8)
 BLOCKS = {
     "whole tiles": dense(24, (6, 6), 40, ONE, post=relay.nn.relu),
@@ -64,6 +71,8 @@ BLOCKS = {
     "leaves the layout": dense(
         8, (5, 7), 16, ONE, post=lambda y: relay.layout_transform(y, "NCHW8c", "NCHW")
     ),
+    "without its padding": dense(8, (5, 7), 32, ONE, post=functools.partial(cut_to, 29)),
+    "channels last": dense(8, (5, 7), 32, ONE, post=pixels_last),
     "pixels rearranged": dense(8, (6, 5), 32, ONE, post=shuffled),
     "residual": dense(16, (6, 7), 16, ONE, post=lambda y: y + var("r", 1, 2, 6, 7, 8)),
     "its own input added": dense(
@@ -98,15 +107,6 @@ def test_every_knob_offers_its_default() -> None:
             assert knob.default in knob.choices, name
 
 
-CUT = dense(
-    8,
-    (5, 7),
-    32,
-    ONE,
-    post=lambda y: relay.strided_slice(
-        relay.layout_transform(y, "NCHW8c", "NCHW"), [0], [29], axes=[1]
-    ),
-)
 HALVES_SUMMED_AS_FLOATS = relay.nn.contrib_conv2d_nchwc(
     relay.var("x", shape=(1, 2, 5, 7, 8), dtype="float16"),
     relay.var("w", shape=(2, 2, 1, 1, 8, 8), dtype="float16"),
@@ -132,7 +132,10 @@ REFUSED = {
         dense(12, (5, 7), 24, ONE, blocks=(12, 12)),
         dense(12, (5, 7), 18, ONE, blocks=(12, 6)),
     ),
-    "its result is not written pixel by pixel": (CUT,),
+    "its result is not written pixel by pixel": (
+        dense(8, (5, 7), 32, ONE, post=functools.partial(cut_to, 24)),
+        dense(8, (5, 7), 32, ONE, post=lambda y: relay.strided_slice(y, [0], [5], axes=[3])),
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from tvm import relay, te, tir
 
 from tests.relay_modules import EXACT, assert_close, var
 from tests.schedules.blocked_blocks import describe, hard_swish
+from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.stage_replacement import (
     gather_what_follows,
     replace_stages,
@@ -36,6 +37,18 @@ def test_what_has_no_place_in_the_axes_stays() -> None:
     sch = tir.Schedule(tvm.IRModule({"main": info.func}))
     write = gather_what_follows(sch, info, window.name, info.outputs[0])
     assert {window.name, write, info.outputs[0]} <= stage_nests(sch.mod["main"]).keys()
+
+
+def test_places_that_a_nest_leaves_out_are_tested() -> None:
+    x = te.placeholder((SIZE,), name="x")
+    doubled = te.compute((SIZE,), lambda i: x[i] * 2.0, name="doubled")
+    cut = te.compute((SIZE - 2,), lambda i: doubled[i] + 1.0, name="cut")
+    sch = tir.Schedule(te.create_prim_func([x, cut]))
+    assert inline_into_producer(sch, "cut")
+    (block,) = stage_nests(sch.mod["main"]).values()
+    assert isinstance(block.body, tir.IfThenElse)
+    (at,) = block.iter_vars
+    tvm.ir.assert_structural_equal(block.body.condition, at.var < SIZE - 2)
 
 
 def _doubled_and_moved() -> Any:

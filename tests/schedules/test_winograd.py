@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tvm import relay
 
 from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import AVX2, as_block, describe, hard_swish
+from tests.schedules.blocked_blocks import AVX2, as_block, cut_to, describe, hard_swish
 from tests.schedules.winograd_convolution import (
     WINOGRAD_TOLERANCE,
     Shape,
@@ -72,7 +73,9 @@ def _enlarged(y: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", few_fast([_residual, _unblocked, _enlarged], 1))
+@pytest.mark.parametrize(
+    "after", few_fast([_residual, _unblocked, _enlarged, functools.partial(cut_to, 13)], 1)
+)
 def test_what_follows_is_applied(after: Any) -> None:
     case = ((1, 8, 8, 6), 16, (1, 1, 1, 1))
     _check(after(filtered(*case)), after(direct(*case)))

@@ -68,7 +68,11 @@ def _why_not(info: BlockInfo) -> str | None:
     if not written <= {window.data.data}:
         return "its weights are computed"
     (result,) = info.stages[info.outputs[0]].writes
-    if math.prod(int(extent) for extent in result.shape) != math.prod(window.out_shape):
+    channels, rest = divmod(
+        math.prod(int(extent) for extent in result.shape),
+        window.batch * window.rows * window.columns,
+    )
+    if rest or math.ceil(channels / window.lanes) != window.chunks:
         return "its result is not written pixel by pixel"
     return None
 

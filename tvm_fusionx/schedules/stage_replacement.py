@@ -44,12 +44,17 @@ def gather_what_follows(sch: Any, info: BlockInfo, name: str, last: str) -> str:
 
 
 def stage_nests(func: Any) -> dict[str, Any]:
-    """Return the block at the heart of each loop nest of an unscheduled function, by name."""
+    """Return the block at the heart of each loop nest of an unscheduled function, by name.
+
+    Where a nest leaves places out, as one of padded channels that are cut off does, the body of its
+    block tests for them.
+    """
     body = func.body.block.body
     while isinstance(body, tir.AllocateConst):
         body = body.body
     nests = body.seq if isinstance(body, tir.SeqStmt) else [body]
-    return {_innermost(nest).name_hint: _innermost(nest) for nest in nests}
+    blocks = [_testing(_innermost(nest)) for nest in nests]
+    return {block.name_hint: block for block in blocks}
 
 
 def storing(copy: Any, internal: Collection[Any], redirect: Store | None = None) -> Store:
@@ -107,10 +112,10 @@ def replace_stages(
     while isinstance(body, tir.AllocateConst):
         constants.append(body)
         body = body.body
-    nests = {_innermost(nest).name_hint: nest for nest in body.seq}
-    replaced = [_innermost(nests[stage]) for stage in stages]
+    nests = {_innermost(nest).block.name_hint: nest for nest in body.seq}
+    replaced = [_innermost(nests[stage]).block for stage in stages]
     internal = {region.buffer.data for block in replaced for region in block.writes}
-    copy = _innermost(nests[write])
+    copy = _innermost(nests[write]).block
     read = {
         region.buffer.data: region.buffer
         for block in (*replaced, copy)
@@ -151,7 +156,17 @@ def schedule_around(func: Any, kernel: str, cpu: Cpu) -> Any:
 def _innermost(nest: Any) -> Any:
     while isinstance(nest, tir.For):
         nest = nest.body
-    return nest.block
+    return nest
+
+
+def _testing(realize: Any) -> Any:
+    """Return the block of `realize`, its predicate as a test of its own axes in its body."""
+    block, test = realize.block, realize.predicate
+    if isinstance(test, tir.IntImm):
+        return block
+    axes = {at: it.var for it, at in zip(block.iter_vars, realize.iter_values, strict=True)}
+    body = tir.IfThenElse(tir.stmt_functor.substitute(test, axes), block.body, None)
+    return tir.Block(block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init)
 
 
 def _whole(buffer: Any) -> list[Any]:

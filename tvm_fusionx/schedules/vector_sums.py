@@ -40,12 +40,17 @@ class VectorSums:
         self.put(place, combiner(self.value(place), element))
 
     def store(self, store: Store, at: tuple[Any, ...], place: int) -> None:
-        """Store sum `place` with the function `store` at `at`, lane by lane in a vector loop."""
+        """Store sum `place` with the function `store` at `at`: as a vector, or lane by lane.
+
+        Lanes that are tested are written out, so that the sums stay in registers.
+        """
         lane = tir.Var("lane", "int32")
         value = tir.BufferLoad(self.buffer, [place * self.lanes + lane])
         indices = (tir.const(each, "int32") if isinstance(each, int) else each for each in at)
         stmt = store(*indices, lane, value)
-        self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
+        is_tested = isinstance(stmt, tir.IfThenElse)
+        kind = tir.ForKind.UNROLLED if is_tested else tir.ForKind.VECTORIZED
+        self.ib.emit(tir.For(lane, 0, self.lanes, kind, stmt))
 
     def value(self, place: int) -> Any:
         """Return sum `place`."""
