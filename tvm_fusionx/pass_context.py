@@ -9,9 +9,9 @@ import tvm
 from tvm_fusionx._tvm import PASSES_THAT_UNDO_BLOCKS, build_config
 from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.schedules.integer_dot import emit_dots
-from tvm_fusionx.schedules.mathematics import vectorise_mathematics
 from tvm_fusionx.schedules.odd_vectors import split_odd_vectors
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
+from tvm_fusionx.schedules.vectorise_mathematics import vectorise_mathematics
 
 # FoldConstant cannot evaluate everything below this level, and TVM's own users build at it.
 OPT_LEVEL = 3

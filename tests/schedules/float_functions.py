@@ -16,7 +16,7 @@ SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 88.7, 88.73, -87.3
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] = {
     "exp": (relay.exp, np.exp, 1),
     "log": (relay.log, np.log, 1),
-    "erf": (relay.erf, special.erf, 1),
+    "erf": (relay.erf, special.erf, 2),
     "sigmoid": (relay.sigmoid, special.expit, 3),
     "tanh": (relay.tanh, np.tanh, 5),
     "sqrt": (relay.sqrt, np.sqrt, 1),

@@ -22,7 +22,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.attention_panels import DTYPE, PanelCopies
 from tvm_fusionx.schedules.attention_structure import Softmax
-from tvm_fusionx.schedules.mathematics import exp_below_zero
+from tvm_fusionx.schedules.mathematics import weight_of_score
 from tvm_fusionx.schedules.stage_replacement import Store
 from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
 
@@ -244,7 +244,7 @@ class _Kernel:
             at = tile * self.rows
             before = _load(self.largest, at, self.rows)
             self._set(now, 0, tir.Max(before, _load(now, 0, self.rows)), self.rows)
-            scale = exp_below_zero(before - _load(now, 0, self.rows), self._hold)
+            scale = weight_of_score(before - _load(now, 0, self.rows), self._hold)
             self._set(self.scale, at, scale, self.rows)
             self._set(self.largest, at, _load(now, 0, self.rows), self.rows)
         totals = self._allocate("totals", self.rows * lanes, "local")
@@ -257,7 +257,7 @@ class _Kernel:
         with ib.for_range(0, vectors, "vector") as vector:
             for row in rows:
                 below = self._score(tile, row, vector) - broadcast(_load(now, row, 1), lanes)
-                weight = self._hold(exp_below_zero(below, self._hold))
+                weight = self._hold(weight_of_score(below, self._hold))
                 at = (tile * self.rows + row) * self.stride + vector * lanes
                 self._set(self.scores, at, weight, lanes)
                 self._set(totals, row * lanes, _load(totals, row * lanes, lanes) + weight, lanes)

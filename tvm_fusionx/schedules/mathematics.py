@@ -1,13 +1,11 @@
 """Vectorised polynomials in place of libm calls for float32 functions.
 
 TVM turns ``exp`` of a vector into one call of ``expf`` for each lane, which costs as much as the
-matrix products around it. After lowering, each such statement becomes straight-line arithmetic on
-whole vectors. Intermediate values go through one-element buffers, which LLVM keeps in registers:
-a TIR ``Let`` would do the same, but LLVM 22 rejects it, and repeating the expression would grow it
-exponentially.
+matrix products around it. Here are the expressions that take their place;
+:mod:`tvm_fusionx.schedules.vectorise_mathematics` puts them there.
 
 Largest errors against float64, over all exponents of float32, in units in the last place: exp 1,
-log 1, erf 1, sigmoid 3, tanh 5 (`tests/schedules/test_mathematics.py`). Of tanh's four roundings
+log 1, erf 2, sigmoid 3, tanh 5 (`tests/schedules/test_mathematics.py`). Of tanh's four roundings
 (numerator, denominator, product, quotient) each may be a unit where the result is just below one:
 4.3 were seen. NaN, infinities and zeros give what libm gives. `sqrt` (1) and `rsqrt` (2) are
 instructions. `sin`, `cos` and powers that are no small integers stay libm's (1): sines of huge
@@ -22,8 +20,6 @@ from typing import Any
 
 import tvm
 from tvm import tir
-
-from tvm_fusionx.schedules.stack import ON_STACK
 
 # exp: Cephes expf (S. Moshier), with the exponent built in two halves so that it underflows to
 # denormals and overflows to infinity as libm's does.
@@ -41,6 +37,8 @@ EXP_COEFFICIENTS = (
 EXP_HIGHEST, EXP_LOWEST = 89.0, -104.0
 # e**EXP_LOWEST times two to this is a normal number.
 LIFT = 64
+# Its exponential's power of two is the first that has the bits of zero.
+WEIGHT_LOWEST = -88.1
 # Adding 1.5 * 2**23 rounds a small float32 to an integer, held in the low bits of the sum.
 ROUNDING_MAGIC = 12582912.0
 ROUNDING_MAGIC_BITS = 0x4B400000
@@ -65,7 +63,8 @@ MANTISSA_MASK = 0x007FFFFF
 SMALLEST_NORMAL = 1.17549435e-38
 TWO_TO_23 = 8388608.0
 
-# erf: two branches (N. Juffa, "Fast and accurate erff", 2018): x + x*p(x^2), and 1 - exp(q(|x|)).
+# erf: two branches (N. Juffa, "Fast and accurate erff", 2018): x + x*p(x^2), and 1 - 2**(x*q(x)),
+# his exponent times log2(e). What is subtracted is below a fifth: a polynomial of 9e-8 will do.
 ERF_BOUNDARY = 0.927734375
 ERF_NEAR = (
     -5.96761703e-4,
@@ -76,15 +75,24 @@ ERF_NEAR = (
     1.28379166e-1,
 )
 ERF_FAR = (
-    -1.72853470e-5,
-    3.83197126e-4,
-    -3.88396438e-3,
-    2.42546219e-2,
-    -1.06777877e-1,
-    -6.34846687e-1,
-    -1.28717512e-1,
+    -2.49374843e-5,
+    5.52836573e-4,
+    -5.60337631e-3,
+    3.49920243e-2,
+    -1.54047906e-1,
+    -9.15890157e-1,
+    -1.6283952,
 )
 ERF_SATURATION = 4.0
+EXP2_COEFFICIENTS = (
+    1.32695551e-3,
+    9.6712932e-3,
+    5.55071086e-2,
+    2.40222469e-1,
+    6.93147004e-1,
+    1.0,
+)
+SIGN_MASK = -(1 << 31)
 
 # tanh: the rational approximation of Eigen (generic_fast_tanh_float), its coefficients fitted anew,
 # as float32 holds them: 0.06 units in the last place off, where Eigen's are 1.6 off near zero.
@@ -208,15 +216,27 @@ def log(x: Any, hold: Hold) -> Any:
 
 
 def erf(x: Any, hold: Hold) -> Any:
-    """Error function."""
+    """Error function; of a NaN, for which no comparison holds, what the first branch makes."""
     x = hold(x)
-    t = hold(tir.Min(tir.Max(x, -x), _constant(ERF_SATURATION, x)))
-    q = hold(_polynomial(ERF_FAR, t, hold) * t - t)
-    far = hold(_constant(1.0, x) - exp(q, hold))
-    signed = tir.Select(x < _constant(0.0, x), -far, far)
+    bits = hold(_bits(x))
+    sign = bits & tir.const(SIGN_MASK, bits.dtype)
+    t = hold(tir.reinterpret(x.dtype, bits & tir.const(~SIGN_MASK, bits.dtype)))
+    clamped = hold(tir.Min(t, _constant(ERF_SATURATION, x)))
+    exponent = hold(_polynomial(ERF_FAR, clamped, hold) * clamped)
+    far = hold(_constant(1.0, x) - _exp2_of_few(exponent, hold))
+    signed = tir.reinterpret(x.dtype, _bits(far) | sign)
     s = hold(x * x)
     near = hold(_polynomial(ERF_NEAR, s, hold) * x + x)
-    return _or_nan(x, hold(tir.Select(t > _constant(ERF_BOUNDARY, x), signed, near)))
+    return tir.Select(t > _constant(ERF_BOUNDARY, x), hold(signed), near)
+
+
+def _exp2_of_few(x: Any, hold: Hold) -> Any:
+    """2**x where that is a normal number, with an error of two units in the last place."""
+    shifted = hold(x + _constant(ROUNDING_MAGIC, x))
+    p = hold(_polynomial(EXP2_COEFFICIENTS, x - (shifted - _constant(ROUNDING_MAGIC, x)), hold))
+    # The magic number's own bits fall off the end.
+    shift = tir.const(EXPONENT_SHIFT, _integer_type(x.dtype))
+    return tir.reinterpret(x.dtype, _bits(p) + (_bits(shifted) << shift))
 
 
 def tanh(x: Any, hold: Hold) -> Any:
@@ -255,6 +275,21 @@ def exp_below_zero(x: Any, hold: Hold) -> Any:
     return p * lifted * _constant(0.5**LIFT, x)
 
 
+def weight_of_score(x: Any, hold: Hold) -> Any:
+    """e**x for x of at most zero, as softmax needs it: half of `exp`'s instructions.
+
+    Below WEIGHT_LOWEST it is zero. The error is 2.5e-7 of the result, and 8e-8 more for each unit
+    of x: at most 2.5e-7 of the largest weight. A NaN is kept.
+    """
+    x = hold(tir.Max(_constant(WEIGHT_LOWEST, x), x))
+    magic = _constant(ROUNDING_MAGIC + EXPONENT_BIAS, x)
+    shifted = hold(x * _constant(LOG2_E, x) + magic)
+    n = hold(shifted - magic)
+    p = _polynomial(EXP2_COEFFICIENTS, hold(x * _constant(LOG2_E, x) - n), hold)
+    shift = tir.const(EXPONENT_SHIFT, _integer_type(x.dtype))
+    return p * tir.reinterpret(x.dtype, _bits(shifted) << shift)
+
+
 def _power(x: Any, n: int, hold: Hold) -> Any:
     x = hold(x)
     square = hold(x * x)
@@ -289,88 +324,3 @@ def _small_integer(expr: Any) -> int | None:
         return None
     number = float(value.value)
     return int(number) if number in range(2, MAX_PRODUCT_POWER + 1) else None
-
-
-def vectorise_mathematics() -> Any:
-    """Return the TIR pass that replaces libm calls by polynomials, after lowering."""
-
-    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.VectoriseMathematics")
-    def run(func: Any, mod: Any, ctx: Any) -> Any:
-        if not _calls_of(func.body):
-            return func
-        return func.with_body(
-            tir.stmt_functor.ir_transform(func.body, None, _rewrite_store, ["tir.BufferStore"])
-        )
-
-    return run
-
-
-def _calls_of(stmt: Any) -> list[Any]:
-    """Return the calls in `stmt` that have a replacement."""
-    found: list[Any] = []
-
-    def visit(call: Any) -> None:
-        name = getattr(call.op, "name", "")
-        if name in FUNCTIONS or name == "tir.pow":
-            found.append(call)
-
-    tir.stmt_functor.ir_transform(stmt, visit, None, ["tir.Call"])
-    return found
-
-
-class _StraightLine:
-    """Statements that compute intermediate values, in order, before a store."""
-
-    def __init__(self) -> None:
-        self.statements: list[Any] = []
-        self.buffers: list[Any] = []
-
-    def hold(self, expr: Any) -> Any:
-        """Compute `expr` into a buffer of one element; return its load."""
-        if isinstance(expr, (tir.FloatImm, tir.IntImm)):
-            return expr
-        data = tir.Var("held", tvm.ir.PointerType(tvm.ir.PrimType(expr.dtype), "local"))
-        buffer = tir.decl_buffer((1,), expr.dtype, "held", data=data, scope="local")
-        self.buffers.append(buffer)
-        self.statements.append(tir.BufferStore(buffer, expr, [0]))
-        return tir.BufferLoad(buffer, [0])
-
-    def wrap(self, last: Any) -> Any:
-        """Return the statements followed by `last`, with their buffers allocated around."""
-        if not self.statements:
-            return last  # a sequence of one statement is an error in TVM
-        body: Any = tir.SeqStmt([*self.statements, last])
-        annotations = {ON_STACK: tir.const(True, "bool")}
-        for buffer in self.buffers:
-            body = tir.Allocate(
-                buffer.data, buffer.dtype, [1], tir.const(True, "bool"), body, annotations
-            )
-        return body
-
-
-def _rewrite_store(store: Any) -> Any:
-    statement = tir.Evaluate(store.value)
-    if not _calls_of(statement):
-        return None
-    if _has_guard(statement):
-        # A value computed early could read what the guard protects.
-        return None
-    line = _StraightLine()
-
-    def rewrite(call: Any) -> Any:
-        return replacement(call, line.hold)
-
-    changed = tir.stmt_functor.ir_transform(statement, None, rewrite, ["tir.Call"])
-    return line.wrap(tir.BufferStore(store.buffer, changed.value, store.indices))
-
-
-def _has_guard(statement: Any) -> bool:
-    found = False
-
-    def visit(call: Any) -> None:
-        nonlocal found
-        if getattr(call.op, "name", "") == "tir.if_then_else" and _calls_of(tir.Evaluate(call)):
-            found = True
-
-    tir.stmt_functor.ir_transform(statement, visit, None, ["tir.Call"])
-    return found
