@@ -68,12 +68,12 @@ BLOCKS = {
     "leaves the layout": dense(
         8, (5, 7), 16, (3, 3), post=lambda y: relay.layout_transform(y, "NCHW8c", "NCHW")
     ),
-    "channels cut off": dense(8, (5, 7), 32, (1, 1), post=lambda y: _cut(y, 29)),
+    "channels cut off": dense(8, (5, 7), 32, (3, 3), post=lambda y: _cut(y, 29)),
     "channels cut off, leaving many": dense(
         8, (3, 13), 48, (3, 3), padding=(1,) * 4, post=lambda y: relay.sigmoid(_cut(y, 33))
     ),
     "channels cut off and put last": dense(
-        8, (5, 7), 48, (1, 1), post=lambda y: relay.transpose(_cut(y, 41), (0, 2, 3, 1))
+        8, (5, 7), 48, (3, 3), post=lambda y: relay.transpose(_cut(y, 41), (0, 2, 3, 1))
     ),
     "pixels rearranged": dense(8, (6, 5), 32, (3, 3), padding=(1,) * 4, post=_shuffle),
     "resized after": dense(8, (6, 5), 16, (3, 3), padding=(1, 1, 1, 1), post=_resize),
