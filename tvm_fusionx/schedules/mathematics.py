@@ -84,6 +84,8 @@ ERF_FAR = (
     -1.6283952,
 )
 ERF_SATURATION = 4.0
+# 2**r for r of at most a half, fitted for the least relative error with a last coefficient of one:
+# 9.3e-8 as float32 holds them.
 EXP2_COEFFICIENTS = (
     1.32695551e-3,
     9.6712932e-3,
@@ -276,7 +278,7 @@ def exp_below_zero(x: Any, hold: Hold) -> Any:
 
 
 def weight_of_score(x: Any, hold: Hold) -> Any:
-    """e**x for x of at most zero, as softmax needs it: half of `exp`'s instructions.
+    """e**x for x of at most zero, as softmax needs it: shorter than `exp_below_zero`.
 
     Below WEIGHT_LOWEST it is zero. The error is 2.5e-7 of the result, and 8e-8 more for each unit
     of x: at most 2.5e-7 of the largest weight. A NaN is kept.
