@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 
@@ -82,6 +83,27 @@ def test_what_takes_a_turn_may_be_given() -> None:
         "a": (2.0, 7),
         "b": (2.0, 7),
     }
+
+
+def test_a_short_run_goes_on_in_whole_turns_for_the_least_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = itertools.count()
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(now))
+    latencies, _ = time_interleaved(
+        {"a": "first", "b": "second"}, 7, take_turn=lambda _, runs: [1.0] * runs, least_seconds=4
+    )
+    # The clock is read at the start and, once there are seven runs, before each further turn.
+    assert {name: latency.n for name, latency in latencies.items()} == {"a": 22, "b": 22}
+
+
+def test_no_time_is_waited_for_where_every_side_has_failed() -> None:
+    def fails() -> None:
+        raise RuntimeError("the device is gone")
+
+    latencies, failures = time_interleaved({"bad": fails}, repeat=5, least_seconds=3600)
+    assert not latencies
+    assert set(failures) == {"bad"}
 
 
 def test_the_statistics_are_in_milliseconds() -> None:

@@ -68,6 +68,7 @@ def bench(
     device: str | Device | None = None,
     threads: int | None = None,
     repeat: int = DEFAULT_REPEAT,
+    least_seconds: float = 0.0,
     inputs: Mapping[str, Any] | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
     records: str | Path | None = None,
@@ -91,11 +92,14 @@ def bench(
     device
         A device or the name of one, which takes the place of `target`. It then runs all sides in
         one session, and what loading and the first run took is told apart from the others;
-        `thorough`, `sustained` and `tuned` are for this machine.
+        `least_seconds`, `thorough`, `sustained` and `tuned` are for this machine.
     threads
         Threads of every side; by default the cores that this process may use.
     repeat
         Timed runs of each side.
+    least_seconds
+        What the timing of all sides takes at least: the sides of a short model are timed more
+        often than `repeat`, so that a slow moment of the machine is not most of its time.
     inputs
         Arrays by name; by default seeded random ones.
     shape, records
@@ -138,7 +142,7 @@ def bench(
     _check_sides(vs)
     check_repeat(repeat)
     if device is not None:
-        _check_plain(thorough or sustained is not None or bool(tuned))
+        _check_plain(bool(least_seconds or thorough or tuned) or sustained is not None)
         found = device if isinstance(device, Device) else find_device(device)
         return bench_on_device(
             model,
@@ -191,7 +195,7 @@ def bench(
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
         with alone(), threads_apart(count):
-            latency_ms, failures = time_interleaved(sides, repeat)
+            latency_ms, failures = time_interleaved(sides, repeat, least_seconds=least_seconds)
             kept: dict[str, Sustained] = {}
             if sustained is not None:
                 kept, ended = time_sustained(
@@ -268,7 +272,7 @@ def _check_plain(is_asked_for_more: bool) -> None:
         raise InputError(
             "a benchmark on a device",
             expected="sides that take turns, and nothing else",
-            found="thorough, sustained or tuned sides, which are measured on this machine only",
+            found="least_seconds, thorough, sustained or tuned sides; this machine only has them",
             next_step="Leave them out, or leave out the device.",
         )
 

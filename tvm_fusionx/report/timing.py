@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import threading
@@ -85,8 +86,9 @@ def time_interleaved(
     repeat: int,
     on_turn: Callable[[], None] = lambda: None,
     take_turn: Callable[[Any, int], list[float]] = _take_turn,
+    least_seconds: float = 0.0,
 ) -> tuple[dict[str, Latency], dict[str, str]]:
-    """Time every side `repeat` times, taking turns.
+    """Time every side `repeat` times or for `least_seconds` in all, taking turns.
 
     Parameters
     ----------
@@ -98,6 +100,8 @@ def time_interleaved(
         Called after each turn of all sides.
     take_turn
         Runs a side so many times after an untimed one, and returns the seconds of each.
+    least_seconds
+        What all of it takes at least: a short model's sides are timed in further turns.
 
     Returns
     -------
@@ -107,7 +111,11 @@ def time_interleaved(
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     failures: dict[str, str] = {}
     order, chance = list(sides), random.Random(SEED)
-    for turn in range(-(-repeat // RUNS_A_TURN)):
+    ends_at = time.perf_counter() + least_seconds
+    for turn in itertools.count():
+        left = repeat - turn * RUNS_A_TURN
+        if len(failures) == len(sides) or (left <= 0 and time.perf_counter() >= ends_at):
+            break
         # Whatever a side leaves behind meets each of the others at some time, and after a turn and
         # its reverse all have had the same place.
         if turn % 2:
@@ -117,7 +125,7 @@ def time_interleaved(
         for name in order:
             if name in failures:
                 continue
-            runs = min(RUNS_A_TURN, repeat - turn * RUNS_A_TURN)
+            runs = min(RUNS_A_TURN, left) if left > 0 else RUNS_A_TURN
             try:
                 time.sleep(SETTLE_SECONDS)
                 seconds[name] += take_turn(sides[name], runs)
