@@ -86,6 +86,19 @@ def test_split_heads_join_the_next_product() -> None:
     assert product == ("transpose", "reshape", "nn.dense")
 
 
+def test_heads_beside_each_other_are_stored_so_by_the_product_that_makes_them() -> None:
+    # Large scores: what follows the product with weights is seeded, and grows backward, first.
+    batched = relay.nn.batch_matmul(var("q", 32, 128, 128), var("k", 32, 64, 128))
+    heads = relay.transpose(relay.reshape(batched, (1, 32, 128, 64)), [0, 2, 1, 3])
+    residual = relay.nn.dense(relay.reshape(heads, (128, 2048)), const(64, 2048)) + var(
+        "y", 128, 64
+    )
+    first, reshape, second = blocks(relay.nn.relu(residual))
+    assert first == ("nn.batch_matmul", "reshape", "transpose")
+    assert reshape == ("reshape",)
+    assert second == ("nn.dense", "add", "nn.relu")
+
+
 def test_a_chain_without_a_one_to_one_seed_is_grown_by_a_later_phase() -> None:
     product = relay.reshape(relay.nn.dense(x, weights), (64, 8, 64))
     assert blocks(relay.transpose(product, [1, 0, 2])) == [("nn.dense", "reshape", "transpose")]

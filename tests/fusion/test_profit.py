@@ -31,6 +31,13 @@ def _chain(value: relay.Expr, length: int) -> relay.Expr:
     return value
 
 
+def _heads() -> relay.Expr:
+    """Return a product with weights that reads a batched product's matrices row by row."""
+    batched = relay.nn.batch_matmul(var("q", 8, 128, 64), var("k", 8, 64, 64))
+    moved = relay.transpose(relay.reshape(batched, (1, 8, 128, 64)), [0, 2, 1, 3])
+    return relay.nn.dense(relay.reshape(moved, (128, 512)), const(512, 512))
+
+
 PROFITABLE: dict[str, Callable[[], relay.Expr]] = {
     "elementwise": lambda: relay.exp(relay.tanh(x)),
     "dear work before a reduction": lambda: relay.sum(relay.exp(x), axis=1),
@@ -74,6 +81,7 @@ UNPROFITABLE: dict[str, tuple[Callable[[], relay.Expr], Reason]] = {
         lambda: relay.nn.dense(relay.nn.relu(x), const(512, 512)),
         Reason.RECOMPUTED,
     ),
+    "heads beside each other before a product": (_heads, Reason.RECOMPUTED),
     "dear operator broadcast": (lambda: x + relay.tanh(row), Reason.RECOMPUTED),
     "many cheap operators broadcast": (
         lambda: x + _chain(row, CHEAP_OPERATORS + 1),

@@ -145,6 +145,16 @@ class Candidate:
                 return source
         return None
 
+    def moved_by(self, node: Node) -> Node | None:
+        """Return the call whose result `node` alone reads, through reshapes of it or directly."""
+        while node.operands:
+            node = node.operands[0].node
+            if self._only_user(node) is None:
+                return None
+            if node.op not in REORGANIZE:
+                return node
+        return None
+
     def _only_user(self, node: Node) -> Node | None:
         users = self.partition.users(node)
         return users[0] if len(users) == 1 else None

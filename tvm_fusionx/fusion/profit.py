@@ -27,6 +27,8 @@ CHEAP_OPERATORS = 4
 # Element types of quantized values.
 BYTES = ("int8", "uint8")
 
+BATCHED_PRODUCT = "nn.batch_matmul"
+
 # Movements that a matrix product's operand load can do by index arithmetic.
 _PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}
 
@@ -43,6 +45,7 @@ def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) ->
     checks = (
         _why_not_by_table,
         _why_not_into_windows,
+        _why_not_reread,
         _why_not_gathered,
         _why_not_widened,
         _why_not_expanded,
@@ -89,6 +92,23 @@ def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
         for node in before:
             if not _is_free_before(node, heavy):
                 return Refusal(Reason.RECOMPUTED, f"{node.op} before {heavy.op}")
+    return None
+
+
+def _why_not_reread(candidate: Candidate) -> Refusal | None:
+    """Leave what transposes a batched product to that product, which stores each element once.
+
+    A product with weights reads its rows for every panel of columns. Heads, each a power of two of
+    bytes from the next, fall on few sets of the caches then and push each other out.
+    """
+    for product in candidate.many_to_many:
+        if product.op not in MATRIX_PRODUCTS or product.op == BATCHED_PRODUCT:
+            continue
+        for node in candidate.above([product]):
+            source = candidate.moved_by(node) if node.op == "transpose" else None
+            if source is not None and source.op == BATCHED_PRODUCT:
+                detail = f"{node.op} of what {source.op} may store in that order"
+                return Refusal(Reason.RECOMPUTED, detail)
     return None
 
 
