@@ -29,7 +29,17 @@ ROW = dense(
     padding=(0, 1, 0, 1),
     post=lambda y: relay.transpose(relay.nn.relu(y), (0, 3, 1, 4, 2)),
 )
-# Of 31 columns; a number of tasks that does not divide the tiles shrinks to one that does.
+# Frames one after the other: a window over several of them, and one column of each.
+FRAMES = dense(
+    16,
+    (5, 61),
+    32,
+    (3, 1),
+    strides=(2, 1),
+    padding=(1, 0, 1, 0),
+    post=lambda y: relay.transpose(relay.nn.relu(y), (0, 1, 4, 2, 3)),
+)
+# Of 31 and 61 columns: the last piece moves to the left, and where there is one, the last tile.
 ROW_KNOBS = [
     {"tile_columns": columns, "channel_tasks": parts, "column_tasks": pieces}
     for columns, pieces, parts in itertools.product((2, 4), (1, 2, 4, 8), (1, 2))
@@ -49,9 +59,10 @@ def _run(func: tvm.tir.PrimFunc, seed: int = 0) -> np.ndarray:
     return result
 
 
+@pytest.mark.parametrize("body", [ROW, FRAMES], ids=["row", "frames"])
 @pytest.mark.parametrize("knobs", few_fast(ROW_KNOBS, 0), ids=str)
-def test_a_row_of_its_own_is_cut_into_tasks(knobs: dict[str, int]) -> None:
-    func = unscheduled(ROW)
+def test_columns_are_cut_into_tasks(knobs: dict[str, int], body: relay.Expr) -> None:
+    func = unscheduled(body)
     scheduled = schedule(func, resolve_target(TARGET), knobs, "conv2d")
     assert scheduled.fallback_reason is None
     assert scheduled.template == "conv2d"

@@ -12,9 +12,11 @@ from tvm_fusionx.schedules.conv_tiling import (
     Tasks,
     best_tasks,
     candidate_tasks,
+    column_pieces,
     divisors,
     inputs_held,
     register_tiles,
+    shared_tiles,
     task_cost,
 )
 from tvm_fusionx.schedules.cpu import Cpu
@@ -131,9 +133,36 @@ def test_a_row_of_its_own_is_divided_so_that_what_a_task_reads_stays_in_cache() 
     assert best_tasks(window, AVX512, 6, gathers=True).column_tasks == 1
 
 
-def test_only_a_row_of_its_own_is_divided_by_columns() -> None:
-    assert {tasks.column_tasks for tasks in candidate_tasks(_window(16, 14, 16), 1, 7)} == {1}
-    assert {tasks.column_tasks for tasks in candidate_tasks(_row(16, 42), 1, 6)} == {1, 2, 3, 6}
+def test_columns_are_shared_out_where_a_row_is_alone_or_fills_the_cache() -> None:
+    tile = RegisterTile(1, 6)
+    assert shared_tiles(_row(16, 42), tile, AVX512) == 7
+    assert shared_tiles(_window(16, 14, 16), tile, AVX512) == 1
+
+    def frames(channels: int, kernel: tuple[int, int]) -> Window:
+        padding = (kernel[0] // 2, kernel[1] // 2) * 2
+        body = dense(channels, (4, 1200), 16, kernel, padding=padding, blocks=(16, 16))
+        window = find_window(describe(body))
+        assert isinstance(window, Window)
+        return window
+
+    assert shared_tiles(frames(16, (3, 1)), tile, AVX512) == 1
+    assert shared_tiles(frames(256, (3, 1)), tile, AVX512) == 200
+    assert shared_tiles(frames(256, (3, 3)), tile, AVX512) == 1
+
+
+def test_pieces_of_columns_are_as_few_as_their_length_allows() -> None:
+    assert column_pieces(1) == [1]
+    assert column_pieces(6) == [1, 2, 3, 6]
+    # 11 tiles in 4 pieces of 3 at most; 5 pieces would be of 3 as well, and one of them empty.
+    assert column_pieces(11) == [1, 2, 3, 4, 6, 11]
+
+
+def test_columns_computed_twice_cost_their_time() -> None:
+    # Four pieces of two tiles are eight tiles.
+    seven, eight = (
+        task_cost(Tasks(1, 1, 4), _row(16, 42), AVX512, tiles, gathers=False) for tiles in (7, 8)
+    )
+    assert seven > eight
 
 
 def test_inputs_that_taps_share_have_registers_where_taps_are_written_out() -> None:

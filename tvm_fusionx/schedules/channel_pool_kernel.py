@@ -88,6 +88,8 @@ class _Kernel:
             + self.out_height * self.width
             + max(lanes, self.out_width * self.step - self.width + window.kernel[2])
         )
+        # Without a window over planes, rows are read where they are.
+        self.is_direct = window.kernel[0] == 1 and self.width >= lanes
         # Parts of a plane in which vectors run across rows.
         whole = self.out_width == self.width and self.step == 1
         self.column_parts, self.column_length = (
@@ -156,7 +158,9 @@ class _Kernel:
             with ib.for_range(0, count, "number") as number:
                 self._prepare(self.before, place(number), data(number))
         with ib.for_range(0, window.out_size[0] // planes, "planes") as group:
-            for across in (self._across_planes, self._across_rows, self._across_columns):
+            across_rows = self._across_data_rows if self.is_direct else self._across_rows
+            steps = (self._across_planes, across_rows, self._across_columns)
+            for across in steps[1:] if self.is_direct else steps:
                 with (
                     ib.for_range(0, count, "number") as number,
                     ib.for_range(0, planes, "plane") as plane,
@@ -290,6 +294,28 @@ class _Kernel:
             ]
             target = ramp(self.columns_start + part * self.width + at, lanes)
             self.ib.emit(_store(place.columns, target, _largest(elements)))
+
+    def _across_data_rows(self, place: _Plane) -> None:
+        window, width = self.window, self.width
+        stride, padding = window.stride[1], window.padding[1]
+        plane = place.plane * window.stride[0] * self.plane
+        with self.ib.for_range(0, self.out_height, "part") as part:
+            # A row beyond the data stands for the nearest one, which is under the window as well.
+            def source(tap: int) -> Any:
+                at = part * stride + (tap - padding)
+                at = tir.max(at, 0) if tap < padding else at
+                is_beyond = (self.out_height - 1) * stride + tap - padding >= window.size[1]
+                return plane + (tir.min(at, window.size[1] - 1) if is_beyond else at) * width
+
+            def largest(at: Any, lanes: int) -> Any:
+                elements = [
+                    tir.BufferLoad(*place.data(ramp(source(tap) + at, lanes)))
+                    for tap in range(window.kernel[1])
+                ]
+                target = ramp(self.columns_start + part * width + at, lanes)
+                return _store(place.columns, target, _largest(elements))
+
+            self._each_vector(width, largest)
 
     def _across_columns(self, place: _Plane) -> None:
         window, size = self.window, self.column_length

@@ -9,14 +9,19 @@ each row.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_isolate import isolate_window
 from tvm_fusionx.schedules.conv_loops import finish_others, open_nest
 from tvm_fusionx.schedules.conv_structure import Window, find_window
-from tvm_fusionx.schedules.conv_tiling import best_tasks, divisors, register_tiles
+from tvm_fusionx.schedules.conv_tiling import (
+    best_tasks,
+    column_pieces,
+    divisors,
+    register_tiles,
+    shared_tiles,
+)
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
@@ -49,16 +54,14 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     tile = tiles[0]
     gathers = bool(info.producers[window.stage.name])
     groups = window.chunks // tile.chunks
-    column_tiles = math.ceil(window.columns / tile.columns)
+    column_tiles = shared_tiles(window, tile, cpu)
     tasks = best_tasks(window, cpu, groups, column_tiles, gathers=gathers)
     return {
         "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
         "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
         "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
         "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(groups))),
-        "column_tasks": Knob(
-            tasks.column_tasks, tuple(divisors(column_tiles) if window.rows == 1 else [1])
-        ),
+        "column_tasks": Knob(tasks.column_tasks, tuple(column_pieces(column_tiles))),
         "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.in_block))),
     }
 

@@ -21,20 +21,28 @@ from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.template import KnobValues
 
 
-def open_schedule(sch: Any, stages: Isolated, window: Window, columns: int) -> tuple[Any, int]:
-    """Return a fresh schedule of the isolated stages, and the columns of its register tiles.
+def open_schedule(
+    sch: Any, stages: Isolated, window: Window, columns: int, pieces: int
+) -> tuple[Any, int, int]:
+    """Return a fresh schedule of the isolated stages, its register tiles' columns, and the pieces.
 
-    Columns that do not divide the output's are covered by moving the last tile to the left; TVM
-    could not prove such tiles complete to a stage that follows, so then they shrink to a divisor.
+    Columns that do not divide the output's are covered by moving the last tile to the left, or the
+    last piece of several tiles, so that each piece gathers as many columns as the others. TVM could
+    not prove such tiles complete to a stage that follows: then they shrink to a divisor.
     """
     func = move_test_into_body(simplify_indices(sch.mod["main"]), stages.write)
-    if window.columns % columns:
-        if stages.others:
-            columns = max(each for each in divisors(window.columns) if each <= columns)
-        else:
-            func = overlap_columns(func, stages.reduce, stages.write, columns)
+    tiles = math.ceil(window.columns / columns)
+    if stages.others:
+        columns = max(each for each in divisors(window.columns) if each <= columns)
+        pieces = math.gcd(window.columns // columns, pieces)
+    else:
+        piece = math.ceil(tiles / min(tiles, pieces)) * columns
+        pieces = math.ceil(window.columns / piece)
+        moved = piece if pieces > 1 else columns
+        if window.columns % moved:
+            func = overlap_columns(func, stages.reduce, stages.write, moved)
     fresh = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-    return fresh, columns
+    return fresh, columns, pieces
 
 
 @dataclass(frozen=True)
@@ -122,8 +130,9 @@ def finish_others(sch: Any, stages: Isolated, cpu: Cpu) -> Any:
 
 def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) -> LoopNest:
     """Return the loops of a window in a fresh schedule, tiled as the knobs say."""
-    fresh, columns = open_schedule(sch, stages, window, values["tile_columns"])
-    tiles = -(-window.columns // columns)
+    fresh, columns, pieces = open_schedule(
+        sch, stages, window, values["tile_columns"], values.get("column_tasks", 1)
+    )
     return LoopNest.tile(
         fresh,
         stages,
@@ -132,5 +141,5 @@ def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) ->
         rows=values["task_rows"],
         # Tiles of another size make other numbers of tiles.
         channel_tasks=math.gcd(window.chunks // values["tile_chunks"], values["channel_tasks"]),
-        column_tasks=math.gcd(tiles, values.get("column_tasks", 1)),
+        column_tasks=pieces,
     )

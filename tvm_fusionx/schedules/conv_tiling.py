@@ -119,6 +119,23 @@ class Tasks:
     """Parts the tiles of a row are divided into."""
 
 
+def shared_tiles(window: Window, tile: RegisterTile, cpu: Cpu) -> int:
+    """Return the tiles of columns that tasks may share out, or 1 where each takes all.
+
+    A row of its own is shared out, and rows of which even one reads more than the second-level
+    cache holds, where no window reads its neighbour's columns: each task then gathers a part.
+    """
+    tiles = math.ceil(window.columns / tile.columns)
+    row = window.in_channels * window.rows_read(1) * window.columns * FLOAT_BYTES
+    is_apart = window.kernel[1] == 1 and window.stride[1] == 1
+    return tiles if window.rows == 1 or (is_apart and row > cpu.l2_bytes) else 1
+
+
+def column_pieces(tiles: int) -> list[int]:
+    """Return the parts that so many tiles of columns may be divided into, none of them empty."""
+    return sorted({math.ceil(tiles / length) for length in range(1, tiles + 1)})
+
+
 def candidate_tasks(window: Window, chunk_groups: int, column_tiles: int = 1) -> list[Tasks]:
     """Return every division of the output.
 
@@ -129,22 +146,27 @@ def candidate_tasks(window: Window, chunk_groups: int, column_tiles: int = 1) ->
     chunk_groups
         Its output chunks, counted in register tiles.
     column_tiles
-        Its output columns, counted in register tiles; only a row of its own is divided by them.
+        Register tiles of its output columns that are shared out; see :func:`shared_tiles`.
     """
     return [
         Tasks(rows, parts, pieces)
         for rows in divisors(window.rows)
         for parts in divisors(chunk_groups)
-        for pieces in (divisors(column_tiles) if window.rows == 1 else [1])
+        for pieces in column_pieces(column_tiles)
     ]
 
 
-def task_cost(tasks: Tasks, window: Window, cpu: Cpu, *, gathers: bool) -> float:
+def task_cost(
+    tasks: Tasks, window: Window, cpu: Cpu, column_tiles: int = 1, *, gathers: bool
+) -> float:
     """Return the estimated cycles of the whole window when divided into `tasks`."""
     places = window.batch * (window.rows // tasks.rows) * tasks.column_tasks
     number = places * tasks.channel_tasks
     rounds = math.ceil(number / cpu.cores)
-    compute = window.macs / number / (window.lanes * FMAS_A_CYCLE)
+    # The last piece is as long as the others: what it shares with its neighbour is computed twice.
+    length = math.ceil(column_tiles / tasks.column_tasks)
+    twice = length * tasks.column_tasks / column_tiles
+    compute = twice * window.macs / number / (window.lanes * FMAS_A_CYCLE)
     columns = math.ceil(window.columns / tasks.column_tasks)
     channels = _channels_read(tasks, window)
     slab = channels * window.rows_read(tasks.rows) * window.columns_read(columns)
@@ -176,5 +198,5 @@ def best_tasks(
     """Return the division of the output with the lowest estimated cost."""
     return min(
         candidate_tasks(window, chunk_groups, column_tiles),
-        key=lambda tasks: task_cost(tasks, window, cpu, gathers=gathers),
+        key=lambda tasks: task_cost(tasks, window, cpu, column_tiles, gathers=gathers),
     )
