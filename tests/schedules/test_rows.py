@@ -99,6 +99,31 @@ def test_a_small_pool_stays_with_its_reader() -> None:
     assert all(kind != "parallel" for each in loops.values() for kind, _ in _kinds(each))
 
 
+def _last_scales() -> relay.Expr:
+    """Return two convolutions of a detector's smallest pictures: 2x2 pixels, then one."""
+    found = var("x", 1, 8, 2, 2, 8)
+    for position, (to, of, kernel, pad) in enumerate([(16, 8, 3, 1), (9, 16, 1, 0)]):
+        found = relay.nn.contrib_conv2d_nchwc(
+            relay.nn.relu(found),
+            var(f"w{position}", to, of, kernel, kernel, 8, 8),
+            strides=(2, 2),
+            padding=(pad,) * 4,
+            kernel_size=(kernel, kernel),
+            channels=to * 8,
+            data_layout="NCHW8c",
+            out_layout="NCHW8c",
+            kernel_layout="OIHW8i8o",
+        )
+    return found
+
+
+def test_a_chunk_of_sums_whose_weights_are_neighbours_is_a_vector() -> None:
+    loops = _loops(_last_scales(), AVX2)
+    for stage in ("conv2d_NCHWc_update", "conv2d_NCHWc_1_update"):
+        vector = loops[stage][-1]
+        assert (vector.kind, int(vector.extent)) == (tir.ForKind.VECTORIZED, AVX2.lanes), stage
+
+
 BLOCKS = {
     "softmax": relay.nn.softmax(x),
     "softmax over rows": relay.nn.softmax(x, axis=0),
@@ -118,6 +143,7 @@ BLOCKS = {
     "squeeze and excite, chunks of 5 and 6": _gate(4, 6, 2, 5),
     "squeeze and excite, a large pool": _gate(6, 8, 1, 6, size=(30, 31)),
     "squeeze and excite, a pool of one chunk": _gate(1, 12, 6, 8, size=(40, 40)),
+    "convolutions of few pixels": _last_scales(),
     "max over middle axes": relay.max(image, axis=(1, 2)),
     "product": relay.prod(var("x", 4, 40), axis=1),
     "global average": relay.mean(image, axis=(2, 3)),

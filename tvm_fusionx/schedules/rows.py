@@ -10,7 +10,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.access import index_path, variables_of
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage, loads_of
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
@@ -307,21 +307,23 @@ def _is_contiguous(stage: Stage, info: BlockInfo, var: Any) -> bool:
     """Tell whether a leader that accumulates is contiguous along `var`, not along what it sums."""
     if not stage.is_reduction:
         return True
-    return not any(
-        it.is_reduction and it.extent > 1 and _in_last_index(stage, it.var) for it in stage.iters
+    summed = {it.var for it in stage.iters if it.is_reduction and it.extent > 1}
+    own = {buffer.data for buffer in stage.writes}
+    loads = [
+        [variables_of(index) for index in load.indices]
+        for load in loads_of(stage.block.body)
+        if load.indices and load.buffer.data not in own
+    ]
+    if not any(places[-1] & summed for places in loads):
+        return True
+    # An operand that is the same for all of them is loaded once.
+    moving = [places for places in loads if any(var in place for place in places)]
+    return bool(moving) and all(
+        var in places[-1]
+        and not places[-1] & summed
+        and not any(var in place for place in places[:-1])
+        for places in moving
     )
-
-
-def _in_last_index(stage: Stage, var: Any) -> bool:
-    found = False
-
-    def visit(load: Any) -> None:
-        nonlocal found
-        if load.indices and var in variables_of(load.indices[-1]):
-            found = True
-
-    tir.stmt_functor.ir_transform(stage.block.body, visit, None, ["tir.BufferLoad"])
-    return found
 
 
 def _shared_variables(paths: list[list[Any]], spatial: set[Any]) -> set[Any]:
