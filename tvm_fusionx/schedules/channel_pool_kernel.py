@@ -22,11 +22,16 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.analysis import loads_of
+from tvm_fusionx.schedules.channel_places import (
+    Place,
+    each_vector,
+    load_apart,
+    part_of,
+    place_in,
+    store_at,
+)
 from tvm_fusionx.schedules.channel_pool_window import OUTER_AXES, Before, ChannelWindow
 from tvm_fusionx.schedules.vector_sums import broadcast, ramp
-
-# Takes a place in a channel, counted across its rows, and returns a buffer and the indices there.
-Place = Callable[[Any], tuple[Any, list[Any]]]
 
 # So that a machine of more cores than the target names has work for them as well.
 TASKS_A_CORE = 4
@@ -151,8 +156,8 @@ class _Kernel:
 
         def data(number: Any) -> Place:
             if kept is None:
-                return _place(window.data, *place(number))
-            return _part(kept, number * math.prod(window.size))
+                return place_in(window.data, *place(number))
+            return part_of(kept, number * math.prod(window.size))
 
         if self.before is not None:
             with ib.for_range(0, count, "number") as number:
@@ -168,10 +173,10 @@ class _Kernel:
                     slot = number * planes + plane
                     at = _Plane(
                         data(number),
-                        _part(rows, slot * self.rows_size),
-                        _part(columns, slot * self.columns_size),
+                        part_of(rows, slot * self.rows_size),
+                        part_of(columns, slot * self.columns_size),
                         masks,
-                        _place(window.result, *place(number)),
+                        place_in(window.result, *place(number)),
                         group * planes + plane,
                     )
                     across(at)
@@ -238,14 +243,14 @@ class _Kernel:
                     0,
                     lanes,
                     tir.ForKind.VECTORIZED,
-                    _store(data, at + lane, counted(at + lane)),
+                    store_at(data, at + lane, counted(at + lane)),
                 ),
             )
             return
         at = moving[0]
         for var, extent in zip(moving[1:], shape[1:], strict=True):
             at = at * extent + var
-        stmt = _store(data, at, value)
+        stmt = store_at(data, at, value)
         for var, extent in reversed(list(zip(moving, shape, strict=True))):
             stmt = tir.For(var, 0, tir.Cast(var.dtype, extent), tir.ForKind.SERIAL, stmt)
         self.ib.emit(stmt)
@@ -271,7 +276,7 @@ class _Kernel:
             for tap in range(kernel):
                 load = tir.BufferLoad(*place.data(ramp(source(tap) * self.plane + at, lanes)))
                 value = tir.Max(value, load)
-            return _store(place.rows, ramp(self.rows_start + at, lanes), value)
+            return store_at(place.rows, ramp(self.rows_start + at, lanes), value)
 
         self._each_vector(self.plane, largest)
 
@@ -293,7 +298,7 @@ class _Kernel:
                 for tap in range(kernel)
             ]
             target = ramp(self.columns_start + part * self.width + at, lanes)
-            self.ib.emit(_store(place.columns, target, _largest(elements)))
+            self.ib.emit(store_at(place.columns, target, _largest(elements)))
 
     def _across_data_rows(self, place: _Plane) -> None:
         window, width = self.window, self.width
@@ -313,7 +318,7 @@ class _Kernel:
                     for tap in range(window.kernel[1])
                 ]
                 target = ramp(self.columns_start + part * width + at, lanes)
-                return _store(place.columns, target, _largest(elements))
+                return store_at(place.columns, target, _largest(elements))
 
             self._each_vector(width, largest)
 
@@ -325,61 +330,21 @@ class _Kernel:
                 elements = []
                 for tap in range(window.kernel[2]):
                     column = self.columns_start - window.padding[2] + tap + at * self.step
-                    element = _apart(place.columns, part * self.width + column, self.step, lanes)
+                    element = load_apart(
+                        place.columns, part * self.width + column, self.step, lanes
+                    )
                     if tap in self.masked:
                         index = ramp(self.masked.index(tap) * size + at, lanes)
                         element = tir.Min(element, tir.BufferLoad(place.masks, [index]))
                     elements.append(element)
                 first = (place.plane * self.column_parts + part) * size
-                return _store(place.result, ramp(first + at, lanes), _largest(elements))
+                return store_at(place.result, ramp(first + at, lanes), _largest(elements))
 
             self._each_vector(size, largest)
 
     def _each_vector(self, size: int, emit: Callable[[Any, int], Any]) -> None:
         """Emit a statement for each vector of `size` elements; the last one is moved back."""
         each_vector(self.ib, size, self.lanes, emit)
-
-
-def each_vector(ib: Any, size: int, lanes: int, emit: Callable[[Any, int], Any]) -> None:
-    """Emit what `emit` returns for the start and the lanes of each vector of `size` elements.
-
-    The last vector is moved back where vectors do not divide the elements.
-    """
-    lanes = min(lanes, size)
-    with ib.for_range(0, math.ceil(size / lanes), "vector") as vector:
-        start = vector * lanes
-        ib.emit(emit(tir.min(start, size - lanes) if size % lanes else start, lanes))
-
-
-def _place(buffer: Any, *outer: Any) -> Place:
-    """Return the places of a channel of a buffer without gaps."""
-    moving = len(buffer.shape) - len(outer)
-    return lambda at: (buffer, [*outer, *[0] * (moving - 1), at])
-
-
-def _part(buffer: Any, start: Any) -> Place:
-    """Return the places of a buffer of one axis, counted from element `start`."""
-
-    def place(at: Any) -> tuple[Any, list[Any]]:
-        if isinstance(at, tir.Ramp):
-            return buffer, [tir.Ramp(start + at.base, at.stride, at.lanes)]
-        return buffer, [start + at]
-
-    return place
-
-
-def _apart(where: Place, start: Any, step: int, lanes: int) -> Any:
-    """Return a vector of elements that are `step` apart: those of as many vectors, put together."""
-    vectors = [
-        tir.BufferLoad(*where(ramp(start + number * lanes, lanes))) for number in range(step)
-    ]
-    chosen = [tir.const(lane * step, "int32") for lane in range(lanes)]
-    return vectors[0] if step == 1 else tir.Shuffle(vectors, chosen)
-
-
-def _store(where: Place, at: Any, value: Any) -> Any:
-    buffer, indices = where(at)
-    return tir.BufferStore(buffer, value, indices)
 
 
 def _cases(value: Any) -> tuple[Any, Any, Any] | None:

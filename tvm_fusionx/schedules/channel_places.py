@@ -1,0 +1,57 @@
+"""Places in a channel, counted across its rows, and vectors of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.vector_sums import ramp
+
+# Takes a place in a channel, counted across its rows, and returns a buffer and the indices there.
+Place = Callable[[Any], tuple[Any, list[Any]]]
+
+
+def each_vector(ib: Any, size: int, lanes: int, emit: Callable[[Any, int], Any]) -> None:
+    """Emit what `emit` returns for the start and the lanes of each vector of `size` elements.
+
+    The last vector is moved back where vectors do not divide the elements.
+    """
+    lanes = min(lanes, size)
+    with ib.for_range(0, math.ceil(size / lanes), "vector") as vector:
+        start = vector * lanes
+        ib.emit(emit(tir.min(start, size - lanes) if size % lanes else start, lanes))
+
+
+def place_in(buffer: Any, *outer: Any) -> Place:
+    """Return the places of a channel of a buffer without gaps."""
+    moving = len(buffer.shape) - len(outer)
+    return lambda at: (buffer, [*outer, *[0] * (moving - 1), at])
+
+
+def part_of(buffer: Any, start: Any) -> Place:
+    """Return the places of a buffer of one axis, counted from element `start`."""
+
+    def place(at: Any) -> tuple[Any, list[Any]]:
+        if isinstance(at, tir.Ramp):
+            return buffer, [tir.Ramp(start + at.base, at.stride, at.lanes)]
+        return buffer, [start + at]
+
+    return place
+
+
+def load_apart(where: Place, start: Any, step: int, lanes: int) -> Any:
+    """Return a vector of elements that are `step` apart: those of as many vectors, put together."""
+    vectors = [
+        tir.BufferLoad(*where(ramp(start + number * lanes, lanes))) for number in range(step)
+    ]
+    chosen = [tir.const(lane * step, "int32") for lane in range(lanes)]
+    return vectors[0] if step == 1 else tir.Shuffle(vectors, chosen)
+
+
+def store_at(where: Place, at: Any, value: Any) -> Any:
+    """Return the statement that stores `value` at a place."""
+    buffer, indices = where(at)
+    return tir.BufferStore(buffer, value, indices)
