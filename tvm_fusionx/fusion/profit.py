@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.attention import PRODUCT as BATCHED_PRODUCT
 from tvm_fusionx.fusion.attention import are_attention
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise, mapping_type
@@ -26,8 +27,6 @@ CHEAP_OPERATORS = 4
 
 # Element types of quantized values.
 BYTES = ("int8", "uint8")
-
-BATCHED_PRODUCT = "nn.batch_matmul"
 
 # Movements that a matrix product's operand load can do by index arithmetic.
 _PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}

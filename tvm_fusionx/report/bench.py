@@ -272,7 +272,7 @@ def _check_plain(is_asked_for_more: bool) -> None:
         raise InputError(
             "a benchmark on a device",
             expected="sides that take turns, and nothing else",
-            found="least_seconds, thorough, sustained or tuned sides; this machine only has them",
+            found="least_seconds, thorough, sustained or tuned, which are for this machine only",
             next_step="Leave them out, or leave out the device.",
         )
 

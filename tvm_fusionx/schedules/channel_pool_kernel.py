@@ -116,7 +116,9 @@ class _Kernel:
         kind = "parallel" if cores > 1 else "serial"
         with ib.for_range(0, math.ceil(total / share), "task", kind=kind) as task:
             buffers = (
-                self._filled("rows", together * planes * self.rows_size),
+                None
+                if self.is_direct
+                else self._filled("rows", together * planes * self.rows_size),
                 self._filled("columns", together * planes * self.columns_size),
                 self._masks(),
             )
@@ -163,9 +165,9 @@ class _Kernel:
             with ib.for_range(0, count, "number") as number:
                 self._prepare(self.before, place(number), data(number))
         with ib.for_range(0, window.out_size[0] // planes, "planes") as group:
-            across_rows = self._across_data_rows if self.is_direct else self._across_rows
-            steps = (self._across_planes, across_rows, self._across_columns)
-            for across in steps[1:] if self.is_direct else steps:
+            rows_first = (self._across_planes, self._across_rows)
+            before = (self._across_data_rows,) if self.is_direct else rows_first
+            for across in (*before, self._across_columns):
                 with (
                     ib.for_range(0, count, "number") as number,
                     ib.for_range(0, planes, "plane") as plane,
@@ -318,7 +320,8 @@ class _Kernel:
                     for tap in range(window.kernel[1])
                 ]
                 target = ramp(self.columns_start + part * width + at, lanes)
-                return store_at(place.columns, target, _largest(elements))
+                lowest = broadcast(window.lowest, lanes)
+                return store_at(place.columns, target, _largest([lowest, *elements]))
 
             self._each_vector(width, largest)
 
