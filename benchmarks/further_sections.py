@@ -8,7 +8,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from measured_runs import NONE, OURS, SIDES, TUNED, MeasuredRun, Row, Section
+from measured_runs import (
+    NONE,
+    OURS,
+    SIDES,
+    TUNED,
+    MeasuredRun,
+    Row,
+    Section,
+    commands_of,
+    commits_of,
+)
 
 SHOWN = (OURS, "fusionx-tuned", "tvm", "tvm-metaschedule")
 
@@ -32,7 +42,8 @@ def sustained(run: MeasuredRun) -> Section:
 def tuned(run: MeasuredRun) -> Section:
     """Return what tuning gives ours and plain TVM for the same budget."""
     rows: list[Row] = []
-    for each in run.results:
+    apart = run.budgeted or MeasuredRun({}, ())
+    for each in apart.results:
         facts = each.get("tuning", {})
         if not facts:
             continue
@@ -46,7 +57,8 @@ def tuned(run: MeasuredRun) -> Section:
         )
     text = (
         "Milliseconds without and with tuning, each tuned side with the same budget: ours searches "
-        "the knobs of its templates, TVM its own schedules with MetaSchedule."
+        "the knobs of its templates, TVM its own schedules with MetaSchedule. Measured apart, by "
+        f"{commands_of(apart)} on {', '.join(commits_of(apart))}."
     )
     spent = [f"{SIDES[side]} spent" for side in TUNED]
     return "Tuned at equal budget", text, ["model", *(SIDES[s] for s in SHOWN), *spent], rows

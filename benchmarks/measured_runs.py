@@ -26,6 +26,8 @@ GROWTH = "cost_growth.json"
 ABLATION = "ablation.json"
 # What benchmarks/tuning.py puts there.
 TUNING = "tuning.json"
+# Where models are measured again with the sides that tune first (`zoo.py --tuning-budget`).
+EQUAL_BUDGET = "equal-budget"
 # What benchmarks/templates.py puts there, which has a page of its own.
 TEMPLATES = "templates.json"
 OURS = "fusionx"
@@ -66,7 +68,8 @@ SIDES = {
 class MeasuredRun:
     """One run: its facts, each model's result, smallest latency first, and what lies beside them.
 
-    `growth`, `ablation` and `tuning` are the files of the benchmarks of these names.
+    `growth`, `ablation` and `tuning` are the files of the benchmarks of these names; `budgeted` is
+    the run of those models that were measured with tuned sides as well.
     """
 
     facts: dict[str, Any]
@@ -74,6 +77,7 @@ class MeasuredRun:
     growth: dict[str, Any] = field(default_factory=dict)
     ablation: dict[str, Any] = field(default_factory=dict)
     tuning: dict[str, Any] = field(default_factory=dict)
+    budgeted: MeasuredRun | None = None
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -135,7 +139,9 @@ def read_run(folder: Path) -> MeasuredRun:
     read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     results = [each for each in read if "latency_ms" in each]
     ordered = sorted(results, key=lambda result: result["latency_ms"][OURS]["median"])
-    return MeasuredRun(facts, tuple(ordered), growth, ablation, tuning)
+    apart = folder / EQUAL_BUDGET
+    budgeted = read_run(apart) if (apart / RUN).is_file() else None
+    return MeasuredRun(facts, tuple(ordered), growth, ablation, tuning, budgeted)
 
 
 def lacks(folder: Path, model: str, sides: Sequence[str], runs: int = 0) -> bool:

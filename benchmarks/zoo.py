@@ -1,7 +1,8 @@
 """Measure the zoo's models beside TVM, the unfused control and other runtimes.
 
 Writes a JSON file a model to benchmarks/results/DATE/DEVICE/, the table in README.md, and the pages
-docs/results.md and docs/results.html. Each model is measured in a process of its own, so that none
+docs/results.md and docs/results.html. With a tuning budget the files go to equal-budget/ there, and
+to a table of their own: a run of everything stays as it was measured. Each model is measured in a process of its own, so that none
 runs in the memory that another has fragmented.
 
     python benchmarks/zoo.py [MODEL ...]    # everything; --missing goes on after a stop
@@ -24,7 +25,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from measured_runs import LEAST_RUNS, RESULTS, ROOT, RUN, commit_here, folder_of, lacks
+from measured_runs import (
+    EQUAL_BUDGET,
+    LEAST_RUNS,
+    RESULTS,
+    ROOT,
+    RUN,
+    commit_here,
+    folder_of,
+    lacks,
+)
 from timed_alone import run_groups, running_clock, timed_alone
 
 MODELS = ROOT / "out" / "zoo"
@@ -190,7 +200,8 @@ def main() -> int:
     date = options.date or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     facts = facts_of_run(date, options.sides, options.repeat)
     results = QUICK_FOLDER if options.quick else RESULTS
-    folder = folder_of(facts["device"], date, results)
+    whole = folder_of(facts["device"], date, results)
+    folder = whole if options.budget is None else whole / EQUAL_BUDGET
     folder.mkdir(parents=True, exist_ok=True)
     before = json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
     if _goes_on(before, facts):
@@ -218,7 +229,10 @@ def main() -> int:
 
         print(table(read_run(folder)))
         return failed
-    if unknown:
+    if folder != whole and not (whole / RUN).is_file():
+        print(f"{folder} has the results; the pages show them once {whole} has a run.")
+        return failed
+    if folder == whole and unknown:
         print(
             f"The pages stay as they are: {len(unknown)} models are not measured on all sides "
             f"{LEAST_RUNS} times, such as {unknown[0]}. `--missing --date {date}` goes on; "

@@ -323,9 +323,11 @@ def test_lasting_speed_and_tuned_sides_are_shown_where_they_were_measured(run: A
     facts |= {"reached": 3, "tasks": 8}
     result = a_result("net", **{"fusionx": 1.0, "tvm": 3.0, "tvm-metaschedule": 2.0})
     result |= {"sustained_ms": {"ort": lasting}, "tuning": {"tvm-metaschedule": facts}}
-    text = page.markdown(runs.MeasuredRun(run.facts, (*run.results, result)))
+    apart = runs.MeasuredRun({"command": "tuned zoo"}, (result | {"commit": "abc"},))
+    text = page.markdown(runs.MeasuredRun(run.facts, (*run.results, result), budgeted=apart))
     assert "of 30 s in one go" in text
     assert "| net | 1.00 → 1.50, 1.50 (1.00-1.60) |" in text
+    assert "Measured apart, by `tuned zoo` on abc." in text
     spent = "40 trials, 62 s of 60 s, 3 of 8 kernels"
     assert f"| net | 1.00 | - | 3.00 | 2.00 | - | {spent} |" in text
     # Neither is another runtime, nor is tuning what we are behind; both have the one table alone.

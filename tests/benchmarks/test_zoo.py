@@ -31,6 +31,7 @@ def test_a_quick_run_is_small_models_and_runtimes_without_conversion(
     assert full.repeat > quick.repeat
 
 
+PAGES = ["readme_table.py", "results_page.py"]
 FACTS = {"device": "a machine", "sides": ["ort"], "repeat": 20, "command": "measure"}
 
 
@@ -94,7 +95,7 @@ def test_the_pages_are_written_when_there_is_a_word_on_every_model(
     words = ["zoo.py", "--missing", "--vs", "ort", "--date", "2026-01-31", "minilm"]
     monkeypatch.setattr(sys, "argv", words)
     assert zoo.main() == 0
-    assert [Path(command[-1]).name for command in started] == ["readme_table.py", "results_page.py"]
+    assert [Path(command[-1]).name for command in started] == PAGES
     facts = json.loads((folder / "run.json").read_text())
     assert facts["failed"] == {"gpt2": "stopped after 7 s"}
     assert facts["full"]
@@ -158,6 +159,28 @@ def test_a_run_of_few_sides_or_times_is_not_full(
     (folder / "minilm.json").write_text(json.dumps(few))
     zoo.main()
     assert not json.loads((folder / "run.json").read_text())["full"]
+
+
+def test_tuned_sides_have_a_folder_of_their_own_beside_the_whole_run(
+    started: list[list[str]],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = (folder / "minilm.json").read_text()
+    words = ["minilm", "--vs", "ort", "--tuning-budget", "3m", "--date", "2026-01-31"]
+    monkeypatch.setattr(sys, "argv", ["zoo.py", *words])
+    assert zoo.main() == 0
+    apart = folder / "equal-budget"
+    assert started[0][started[0].index("--here") + 1] == str(apart)
+    assert "once" in capsys.readouterr().out
+    assert len(started) == 1
+    (folder / "run.json").write_text(json.dumps({**FACTS, "full": True}))
+    zoo.main()
+    assert [Path(command[-1]).name for command in started[2:]] == PAGES
+    assert (folder / "minilm.json").read_text() == before
+    assert json.loads((folder / "run.json").read_text())["full"]
+    assert json.loads((apart / "run.json").read_text())["command"] == "measure"
 
 
 def test_the_limit_of_a_model_leaves_time_to_tune(monkeypatch: pytest.MonkeyPatch) -> None:
