@@ -1,12 +1,13 @@
 """Count the trials that older tuning saves, from the journals of sessions that were run.
 
-    python benchmarks/transfer.py --records out/tuning [--taught-by out/other-tuning]
+    python benchmarks/transfer.py out/tuning out/other-tuning ...
 
-Nothing is measured: what the first session of a journal tried is put in another order. For each
-block, how many candidates must be tried until one is as fast as the best of them, within 5 %? Once
-in the order of a cost model that learned from sessions of other models alone, as a new session
-begins with, and once in a random order, of which the mean is known. Only a first session will do:
-what a later one tried, the cost model chose, and the best are those that it was wrong about.
+Nothing is measured: what the first session of each folder of records tried is put in another order.
+For each block, how many candidates must be tried until one is as fast as the best of them, within
+5 %? Once in the order of a cost model that learned from all sessions of other models alone, as a
+new session begins with, and once in a random order, of which the mean is known. Only a first
+session will do: what a later one tried, the cost model chose, and the best are those that it was
+wrong about. Of a first one `--tuner autotvm --search random` chooses without any model.
 """
 
 from __future__ import annotations
@@ -129,29 +130,43 @@ def needed(first: Session, teachers: Sequence[Session]) -> list[Needed]:
     return found
 
 
-def main() -> None:
-    """Print what the sessions of other models would have saved the first one."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=Path, required=True, help="folder of the first session")
-    parser.add_argument("--taught-by", type=Path, help="folder of the others; the same by default")
-    options = parser.parse_args()
-    first, *later = sessions_of(rows_of(options.records / JOURNALS))
-    if options.taught_by is not None:
-        later = sessions_of(rows_of(options.taught_by / JOURNALS))
-    found = needed(first, later)
-    if not found:
-        sys.exit(f"{first.model}: no block of a kind that sessions of other models teach")
+def summary(name: str, found: Sequence[Needed]) -> str:
+    """Return a line on some blocks: trials until near the best, and how many times fewer.
+
+    The mean is a geometric one over blocks, whatever the number of their candidates.
+    """
     ranked, random = sum(each.ranked for each in found), sum(each.random for each in found)
-    print(
-        f"{first.model}: {len(found)} blocks, {sum(each.candidates for each in found)} candidates; "
+    fewer = statistics.geometric_mean(each.random / each.ranked for each in found)
+    return (
+        f"{name}: {len(found)} blocks, {sum(each.candidates for each in found)} candidates; "
         f"until near the best of each, {ranked} trials in the order that other models teach and "
-        f"{random:.0f} in a random one, {random / ranked:.1f} times as many; medians "
+        f"{random:.0f} in a random one; {fewer:.2f} times fewer for a block; medians "
         f"{statistics.median(each.ranked for each in found):.0f} and "
         f"{statistics.median(each.random for each in found):.1f}"
     )
-    for each in sorted(found, key=lambda row: -row.random):
-        counts = f"{each.candidates:4} candidates {each.ranked:4} {each.random:7.1f}"
-        print(f"  {each.template:20} {counts}")
+
+
+def main() -> None:
+    """Print what the sessions of other models would have saved the first ones."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("records", type=Path, nargs="+", help="folders of records")
+    options = parser.parse_args()
+    sessions = [sessions_of(rows_of(folder / JOURNALS)) for folder in options.records]
+    teachers = [each for folder in sessions for each in folder]
+    everything: list[Needed] = []
+    for first, *_ in filter(None, sessions):
+        found = needed(first, teachers)
+        if not found:
+            print(f"{first.model}: no block of a kind that sessions of other models teach")
+            continue
+        everything += found
+        print(summary(first.model, found))
+        for each in sorted(found, key=lambda row: -row.random):
+            counts = f"{each.candidates:4} candidates {each.ranked:4} {each.random:7.1f}"
+            print(f"  {each.template:20} {counts}")
+    if not everything:
+        sys.exit("nothing to compare")
+    print(summary("all", everything))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 Writes a JSON file a model to benchmarks/results/DATE/DEVICE/, the table in README.md, and the pages
 docs/results.md and docs/results.html. With a tuning budget the files go to equal-budget/ there, and
-to a table of their own: a run of everything stays as it was measured. Each model is measured in a process of its own, so that none
-runs in the memory that another has fragmented.
+to a table of their own: a run of everything stays as it was measured. Each model is measured in a
+process of its own, so that none runs in the memory that another has fragmented.
 
     python benchmarks/zoo.py [MODEL ...]    # everything; --missing goes on after a stop
     python benchmarks/zoo.py --jobs 2       # two models prepared at once, each timed alone

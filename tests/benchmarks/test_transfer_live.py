@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def rows(tmp_path: Path) -> list[dict[str, object]]:
 def test_each_trial_saves_what_its_block_gains_wherever_it_is(
     rows: list[dict[str, object]],
 ) -> None:
-    untuned, saved = live.saved_by_trial(rows, {"first": 1, "second": 10, "other": 0})
+    untuned, saved = live.saved_by_trial(rows, {"first": 1, "second": 10})
     assert untuned == 8 + 10 * 5
     assert saved == [0, 2, 2, 2 + 10]
 
@@ -59,6 +60,17 @@ def test_a_default_timed_again_saves_nothing(tmp_path: Path) -> None:
         _try(journal, "only", 1, 7.0)
         _try(journal, "only", 2, 7.5)
     assert live.saved_by_trial(live.rows_of(tmp_path), {"only": 1}) == (8.0, [0.5])
+
+
+def test_what_teaches_is_a_journal_without_the_blocks_that_the_model_has_too(
+    rows: list[dict[str, object]], tmp_path: Path
+) -> None:
+    left = tmp_path / "left.jsonl"
+    kept = live.without(rows, {"first", "other"})
+    left.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    with Journal(left, "llvm", "board") as journal:
+        history = [(choice, outcome.seconds) for _, _, choice, outcome in journal.history()]
+    assert history == [({"rows": 1}, (5.0, 10.0)), ({"rows": 2}, ()), ({"rows": 4}, (4.0, 8.0))]
 
 
 def test_runs_are_compared_at_what_the_least_of_them_saved() -> None:

@@ -11,6 +11,7 @@ import tvm_fusionx as fx
 from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron, save
 from tvm_fusionx.errors import InputError, ShapeError
 from tvm_fusionx.report import peers
+from tvm_fusionx.report.bench import describe_device
 from tvm_fusionx.report.bench_result import BenchResult
 from tvm_fusionx.report.plain_tvm import build_plain
 
@@ -194,6 +195,18 @@ def test_an_unknown_side_is_refused_before_any_work() -> None:
 def test_a_number_of_runs_below_one_is_refused_before_any_work() -> None:
     with pytest.raises(InputError, match="repeat"):
         fx.bench("missing.onnx", TARGET, (), repeat=0)
+
+
+def test_generations_of_a_processor_under_one_name_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Results of two machines must never be taken for those of one."""
+    monkeypatch.setattr("tvm_fusionx.report.bench.processor_name", lambda: "AMD EPYC")
+    told = []
+    for kind in ("znver2", "znver3"):
+        monkeypatch.setattr("tvm_fusionx.report.bench.DEFAULT_TARGET", f"llvm -mcpu={kind}")
+        told.append(describe_device().partition(",")[0])
+    assert told == ["AMD EPYC (znver2)", "AMD EPYC (znver3)"]
 
 
 def test_a_dynamic_model_needs_a_shape() -> None:

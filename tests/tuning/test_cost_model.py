@@ -67,6 +67,31 @@ def test_failures_score_below_everything() -> None:
     assert bad < good - 2
 
 
+def test_what_a_product_of_knobs_decides_is_learned_from_few_samples() -> None:
+    """A tile of more than twelve registers spills, whatever its shape."""
+    knobs = {"rows": 3, "columns": 4}
+    tile = dataclasses.replace(FEATURES, default=knobs, most={"rows": 8, "columns": 8})
+    shapes = [{"rows": r, "columns": c} for r in range(1, 9) for c in range(1, 9)]
+    spills = [shape["rows"] * shape["columns"] > 12 for shape in shapes]
+    wrong = []
+    for seed in range(8):
+        model = CostModel()
+        taught = np.random.default_rng(seed).permutation(len(shapes))[:16]
+        for place in taught:
+            model.add(tile, shapes[place], 4.0 if spills[place] else 1.0, 1.0)
+        scores = model.predict(tile, shapes)
+        wrong.append(sum((score < -1) != slow for score, slow in zip(scores, spills, strict=True)))
+    assert np.mean(wrong) < 4
+
+
+def test_a_blocks_default_is_a_sample_too() -> None:
+    model = CostModel()
+    for index in range(1, 40):
+        model.add(FEATURES, TASK.space.choice(index), 4.0, 1.0)
+    default, other = model.predict(FEATURES, [TASK.space.default, TASK.space.choice(41)])
+    assert default > other
+
+
 def test_features_survive_json() -> None:
     assert TaskFeatures.from_json(FEATURES.to_json() | {"event": "task"}) == FEATURES
 

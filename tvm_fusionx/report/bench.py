@@ -248,12 +248,17 @@ def bench(
 
 
 def describe_device() -> str:
-    """Return the processor's name, the number of its logical cores and the width of their vectors.
+    """Return the processor's name and kind, its logical cores and the width of their vectors.
 
-    A virtual machine may hide wide vectors of a processor that has them.
+    In a virtual machine the name alone may be that of several generations, with other caches; and
+    wide vectors of a processor that has them may be hidden.
     """
-    lanes = describe_cpu(resolve_target(DEFAULT_TARGET)).lanes
-    return f"{processor_name()}, {os.cpu_count()} logical cores, {FLOAT32_BITS * lanes}-bit vectors"
+    target = resolve_target(DEFAULT_TARGET)
+    lanes = describe_cpu(target).lanes
+    return (
+        f"{processor_name()} ({target.attrs['mcpu']}), {os.cpu_count()} logical cores, "
+        f"{FLOAT32_BITS * lanes}-bit vectors"
+    )
 
 
 def _check_sides(vs: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ is relative, the speed-up over the default, so that blocks of different sizes te
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -77,11 +78,21 @@ class TaskFeatures:
         return (self.template, *sorted(self.default))
 
     def row(self, choice: Choice) -> list[float]:
-        """Return the numbers the trees split on, for one candidate."""
+        """Return the numbers the trees split on, for one candidate.
+
+        Beside each knob the product of each two: what a tile takes of registers or of a cache is
+        one, and trees that split on one knob at a time find it from many more samples.
+        """
+        names = sorted(self.default)
+        default = {name: _log(self.default[name]) for name in names}
+        value = {name: _log(choice.get(name, self.default[name])) for name in names}
         numbers = [_log(self.flops), _log(self.moved_bytes)]
-        for name in sorted(self.default):
-            value = _log(choice.get(name, self.default[name]))
-            numbers += [value, value - _log(self.default[name]), value - _log(self.most[name])]
+        for name in names:
+            most = _log(self.most[name])
+            numbers += [value[name], value[name] - default[name], value[name] - most]
+        for one, other in itertools.combinations(names, 2):
+            product = value[one] + value[other]
+            numbers += [product, product - default[one] - default[other]]
         return numbers
 
 
@@ -94,8 +105,14 @@ def _log(value: float) -> float:
 class _Samples:
     rows: list[list[float]] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    defaults: list[list[float]] = field(default_factory=list)
     booster: Any = None
     fitted: int = 0
+
+    @property
+    def tried(self) -> int:
+        """Return the number of samples that are no block's default."""
+        return len(self.rows) - len(self.defaults)
 
 
 class CostModel:
@@ -111,17 +128,25 @@ class CostModel:
     def add(
         self, features: TaskFeatures, choice: Choice, seconds: float, default_seconds: float
     ) -> None:
-        """Learn what a candidate took; infinity for one that failed."""
+        """Learn what a candidate took, infinity for one that failed.
+
+        With the first of a block, its default is learned too: no doubling faster than itself.
+        """
         score = FAILURE_SCORE
         if math.isfinite(seconds) and seconds > 0 and math.isfinite(default_seconds):
             score = max(FAILURE_SCORE, math.log2(default_seconds / seconds))
         samples = self._by_kind[features.kind]
+        default = features.row(features.default)
+        if default not in samples.defaults:
+            samples.defaults.append(default)
+            samples.rows.append(default)
+            samples.scores.append(0.0)
         samples.rows.append(features.row(choice))
         samples.scores.append(score)
 
     def knows(self, features: TaskFeatures) -> bool:
         """Tell whether there are samples enough to predict for a block."""
-        return len(self._by_kind[features.kind].rows) >= LEAST_SAMPLES
+        return self._by_kind[features.kind].tried >= LEAST_SAMPLES
 
     def predict(self, features: TaskFeatures, choices: Sequence[Choice]) -> np.ndarray:
         """Return a score for each candidate, float64; zeros where nothing is known.
@@ -132,7 +157,7 @@ class CostModel:
             xgboost is not installed.
         """
         samples = self._by_kind[features.kind]
-        if not choices or len(samples.rows) < LEAST_SAMPLES:
+        if not choices or samples.tried < LEAST_SAMPLES:
             return np.zeros(len(choices))
         xgboost = import_xgboost()
         if samples.booster is None or 2 * len(samples.rows) >= 3 * samples.fitted:
