@@ -20,7 +20,7 @@ from measured_runs import (
     commits_of,
 )
 
-SHOWN = (OURS, "fusionx-tuned", "tvm", "tvm-metaschedule")
+SHOWN = (OURS, "fusionx-tuned", "tvm", "tvm-metaschedule", "ort", "openvino")
 
 
 def sustained(run: MeasuredRun) -> Section:
@@ -40,28 +40,25 @@ def sustained(run: MeasuredRun) -> Section:
 
 
 def tuned(run: MeasuredRun) -> Section:
-    """Return what tuning gives ours and plain TVM for the same budget."""
+    """Return what tuning gives ours and plain TVM for the same budget, on every device."""
     rows: list[Row] = []
-    apart = run.budgeted or MeasuredRun({}, ())
-    for each in apart.results:
-        facts = each.get("tuning", {})
-        if not facts:
-            continue
-        latency = each["latency_ms"]
-        rows.append(
-            [
-                each["model"],
-                *(f"{latency[side]['median']:.2f}" if side in latency else NONE for side in SHOWN),
-                *(_spent(facts.get(side)) for side in TUNED),
-            ]
-        )
+    places = []
+    for apart in run.budgeted:
+        device = apart.facts["device"]
+        places.append(f"on {device}, by {commands_of(apart)} on {', '.join(commits_of(apart))}")
+        for each in apart.results:
+            facts, latency = each.get("tuning", {}), each["latency_ms"]
+            times = (f"{latency[s]['median']:.2f}" if s in latency else NONE for s in SHOWN)
+            spent = (_spent(facts.get(side)) for side in TUNED)
+            rows.append([each["model"], device.partition(",")[0], *times, *spent])
     text = (
         "Milliseconds without and with tuning, each tuned side with the same budget: ours searches "
-        "the knobs of its templates, TVM its own schedules with MetaSchedule. Measured apart, by "
-        f"{commands_of(apart)} on {', '.join(commits_of(apart))}."
+        "the knobs of its templates, TVM its own schedules with MetaSchedule. Measured apart: "
+        f"{'; '.join(places)}."
     )
-    spent = [f"{SIDES[side]} spent" for side in TUNED]
-    return "Tuned at equal budget", text, ["model", *(SIDES[s] for s in SHOWN), *spent], rows
+    spent_by = [f"{SIDES[side]} spent" for side in TUNED]
+    header = ["model", "processor", *(SIDES[side] for side in SHOWN), *spent_by]
+    return "Tuned at equal budget", text, header, rows
 
 
 def tuning(run: MeasuredRun) -> Section:

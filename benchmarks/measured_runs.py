@@ -12,7 +12,7 @@ import math
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,8 @@ SIDES = {
 class MeasuredRun:
     """One run: its facts, each model's result, smallest latency first, and what lies beside them.
 
-    `growth`, `ablation` and `tuning` are the files of the benchmarks of these names; `budgeted` is
-    the run of those models that were measured with tuned sides as well.
+    `growth`, `ablation` and `tuning` are the files of the benchmarks of these names; `budgeted` are
+    the runs of models that were measured with tuned sides as well, the newest of each device.
     """
 
     facts: dict[str, Any]
@@ -77,7 +77,7 @@ class MeasuredRun:
     growth: dict[str, Any] = field(default_factory=dict)
     ablation: dict[str, Any] = field(default_factory=dict)
     tuning: dict[str, Any] = field(default_factory=dict)
-    budgeted: MeasuredRun | None = None
+    budgeted: tuple[MeasuredRun, ...] = ()
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -132,6 +132,13 @@ def newest_run(results: Path = RESULTS, device: str | None = None) -> Path | Non
 
 def read_run(folder: Path) -> MeasuredRun:
     """Return the run in `folder`; other benchmarks' files stay out."""
+    apart = sorted(folder.parents[1].glob(f"*/*/{EQUAL_BUDGET}/{RUN}"))
+    newest = {path.parents[1].name: path.parent for path in apart}
+    budgeted = tuple(_read_alone(each) for each in newest.values())
+    return replace(_read_alone(folder), budgeted=budgeted)
+
+
+def _read_alone(folder: Path) -> MeasuredRun:
     facts, growth, ablation, tuning = (
         json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         for path in (folder / name for name in (RUN, GROWTH, ABLATION, TUNING))
@@ -139,9 +146,7 @@ def read_run(folder: Path) -> MeasuredRun:
     read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     results = [each for each in read if "latency_ms" in each]
     ordered = sorted(results, key=lambda result: result["latency_ms"][OURS]["median"])
-    apart = folder / EQUAL_BUDGET
-    budgeted = read_run(apart) if (apart / RUN).is_file() else None
-    return MeasuredRun(facts, tuple(ordered), growth, ablation, tuning, budgeted)
+    return MeasuredRun(facts, tuple(ordered), growth, ablation, tuning)
 
 
 def lacks(folder: Path, model: str, sides: Sequence[str], runs: int = 0) -> bool:

@@ -273,6 +273,21 @@ def test_a_run_is_found_by_date_and_kept_by_device(tmp_path: Path, run: Any) -> 
     assert read.facts == {"date": "2026-02-01"}
 
 
+def test_tuned_sides_are_those_of_the_newest_run_of_each_device(tmp_path: Path, run: Any) -> None:
+    for date, device in (("2026-01-01", "a"), ("2026-01-02", "a"), ("2026-01-01", "b")):
+        apart = runs.folder_of(device, date, tmp_path) / runs.EQUAL_BUDGET
+        apart.mkdir(parents=True)
+        (apart / "run.json").write_text(json.dumps({"date": date, "device": device}))
+        (apart / "small.json").write_text(json.dumps(run.results[0]))
+    found = runs.read_run(runs.folder_of("a", "2026-01-01", tmp_path))
+    assert found.results == ()
+    assert [each.facts for each in found.budgeted] == [
+        {"date": "2026-01-02", "device": "a"},
+        {"date": "2026-01-01", "device": "b"},
+    ]
+    assert [len(each.results) for each in found.budgeted] == [1, 1]
+
+
 def test_a_run_of_some_models_does_not_take_the_place_of_a_full_one(tmp_path: Path) -> None:
     def begun(date: str, **facts: Any) -> Path:
         folder = runs.folder_of("a machine", date, tmp_path)
@@ -323,13 +338,14 @@ def test_lasting_speed_and_tuned_sides_are_shown_where_they_were_measured(run: A
     facts |= {"reached": 3, "tasks": 8}
     result = a_result("net", **{"fusionx": 1.0, "tvm": 3.0, "tvm-metaschedule": 2.0})
     result |= {"sustained_ms": {"ort": lasting}, "tuning": {"tvm-metaschedule": facts}}
-    apart = runs.MeasuredRun({"command": "tuned zoo"}, (result | {"commit": "abc"},))
-    text = page.markdown(runs.MeasuredRun(run.facts, (*run.results, result), budgeted=apart))
+    told = {"command": "tuned zoo", "device": "board (old), 2 cores"}
+    apart = runs.MeasuredRun(told, (result | {"commit": "abc"},))
+    text = page.markdown(runs.MeasuredRun(run.facts, (*run.results, result), budgeted=(apart,)))
     assert "of 30 s in one go" in text
     assert "| net | 1.00 → 1.50, 1.50 (1.00-1.60) |" in text
-    assert "Measured apart, by `tuned zoo` on abc." in text
+    assert "Measured apart: on board (old), 2 cores, by `tuned zoo` on abc." in text
     spent = "40 trials, 62 s of 60 s, 3 of 8 kernels"
-    assert f"| net | 1.00 | - | 3.00 | 2.00 | - | {spent} |" in text
+    assert f"| net | board (old) | 1.00 | - | 3.00 | 2.00 | - | - | - | {spent} |" in text
     # Neither is another runtime, nor is tuning what we are behind; both have the one table alone.
     assert page.best_peer(result) is None
     result["latency_ms"] |= {"fusionx-tuned": {"median": 0.5, "p10": 0.5, "p90": 0.5, "n": 50}}
