@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import os
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -27,10 +30,35 @@ def test_plain_tvm_is_tuned_within_a_budget_of_trials() -> None:
 
 
 @pytest.mark.slow
-def test_a_budget_of_time_ends_after_the_round_that_it_is_spent_in() -> None:
-    found = tune_plain(small_model(), RESOLVED, threads=1, seconds=0.1)
-    assert found.reached == 1
-    assert found.seconds > 0.1
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_budget_of_time_ends_after_the_round_that_it_is_spent_in(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr(plain_metaschedule, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    found = tune_plain(small_model(), RESOLVED, threads=1, seconds=rounds + 0.5)
+    # Rounds whose results nobody had asked for yet count as well.
+    assert (found.reached, found.tasks) == (rounds, 3)
+    assert found.trials > found.failed
+    assert found.seconds == rounds + 2
+
+
+@pytest.mark.slow
+def test_finding_the_kernels_is_no_part_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    integration = plain_metaschedule.ms.relay_integration
+    extract_tasks = integration.extract_tasks
+
+    def extracted(*given: Any) -> Any:
+        nonlocal now
+        now += 1000
+        return extract_tasks(*given)
+
+    monkeypatch.setattr(integration, "extract_tasks", extracted)
+    monkeypatch.setattr(plain_metaschedule, "time", SimpleNamespace(monotonic=lambda: now))
+    found = tune_plain(small_model(), RESOLVED, threads=1, seconds=1, trials=3)
+    assert now == 1000
+    assert found.seconds == 0
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any
 
 import tvm
 from tvm import meta_schedule as ms
-from tvm.meta_schedule.builder import LocalBuilder
+from tvm.meta_schedule.builder import LocalBuilder, PyBuilder
 from tvm.meta_schedule.measure_callback import PyMeasureCallback
 from tvm.meta_schedule.runner import LocalRunner
 from tvm.meta_schedule.utils import derived_object
@@ -62,7 +62,7 @@ class PlainTuning:
     tasks, reached
         Different kernels of the model, and those of them that the budget reached.
     seconds
-        Time from the extraction of tasks to the last trial.
+        Time from the first candidate to the last, without the extraction of tasks before.
     """
 
     library: Any
@@ -78,25 +78,38 @@ class _BudgetSpentError(Exception):
 
 
 @derived_object
-class _Budget(PyMeasureCallback):
-    """Counts trials, and ends the search when its time is over."""
+class _Counter(PyMeasureCallback):
+    """Counts trials."""
 
-    def __init__(self, ends_at: float) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.ends_at = ends_at
         self.trials = 0
         self.failed = 0
         self.reached: set[int] = set()
-        self.is_spent = False
 
     def apply(self, scheduler: Any, task: int, candidates: Any, builds: Any, results: Any) -> None:
         """Count the results of one round."""
         self.trials += len(results)
         self.failed += sum(result.error_msg is not None for result in results)
         self.reached.add(int(task))
+
+
+@derived_object
+class _BuilderUntil(PyBuilder):
+    """Builds candidates, and ends the search when its time is over."""
+
+    def __init__(self, builder: Any, ends_at: float) -> None:
+        super().__init__()
+        self.builder = builder
+        self.ends_at = ends_at
+        self.is_over = False
+
+    def build(self, build_inputs: Any) -> Any:
+        """Build the candidates of one round, unless it is too late for one."""
         if time.monotonic() > self.ends_at:
-            self.is_spent = True
+            self.is_over = True
             raise _BudgetSpentError
+        return self.builder.build(build_inputs)
 
 
 def build_candidate(mod: tvm.IRModule, target: tvm.target.Target, params: Any) -> Any:
@@ -119,7 +132,9 @@ def tune_plain(
     """Tune `mod` with TVM's MetaSchedule and build it with what was found.
 
     Search settings are those of our own tuner: TVM's defaults (512 traces and 64 trials of a kernel
-    before the next one gets any) would spend a budget of minutes on the first kernels alone.
+    before the next one gets any) would spend a budget of minutes on the first kernels alone. As in
+    ``fx.tune``, finding the kernels is no part of the budget: for it TVM folds the model's
+    constants, which compiles a kernel for each and takes a minute or more of a network.
 
     Parameters
     ----------
@@ -128,7 +143,8 @@ def tune_plain(
     threads
         Threads of a run, in candidates too: TVM's workers would take half of the cores.
     seconds
-        Budget; the round that it ends in is finished, so a little more is spent.
+        Budget; the round that it ends in is finished, so a little more is spent. A round is eight
+        candidates of one kernel: each kernel gets one before any gets the second.
     trials
         Budget in candidates instead; with both, whichever is spent first.
 
@@ -140,29 +156,34 @@ def tune_plain(
         Not one candidate could be measured.
     """
     import_xgboost()
-    started = time.monotonic()
     settings = Settings(trials=trials, budget_seconds=seconds, seed=seed)
     most = settings.most_trials
     with_cores = tvm.target.Target({**target.export(), "num-cores": threads})
     given = dict(params or {})
-    budget = _Budget(started + seconds if seconds is not None else float("inf"))
     database = ms.database.MemoryDatabase()
+    scheduler = ms.task_scheduler.GradientBased(seed=seed + 1)
+    counter = _Counter()
     with let_cure():
         tasks = ms.relay_integration.extract_tasks(mod, with_cores, given)
-        with _pool_of(threads), _until_spent(budget):
+        started = time.monotonic()
+        builder = _BuilderUntil(
+            LocalBuilder(
+                max_workers=threads, timeout_sec=CANDIDATE_SECONDS, f_build=build_candidate
+            ),
+            started + seconds if seconds is not None else float("inf"),
+        )
+        with _pool_of(threads), _until_over(builder, scheduler):
             ms.tune.tune_tasks(
                 tasks=[_context(task, threads, seed) for task in tasks],
                 task_weights=[float(task.weight) for task in tasks],
                 work_dir="",
                 max_trials_global=MAX_TRIALS if most == float("inf") else int(most),
                 num_trials_per_iter=settings.batch,
-                builder=LocalBuilder(
-                    max_workers=threads, timeout_sec=CANDIDATE_SECONDS, f_build=build_candidate
-                ),
+                builder=builder,
                 runner=LocalRunner(timeout_sec=CANDIDATE_SECONDS),
                 database=database,
-                measure_callbacks=[*ms.MeasureCallback.create("default"), budget],
-                task_scheduler=ms.task_scheduler.GradientBased(seed=seed + 1),
+                measure_callbacks=[*ms.MeasureCallback.create("default"), counter],
+                task_scheduler=scheduler,
             )
         spent = time.monotonic() - started
         records = database.get_all_tuning_records()
@@ -170,14 +191,14 @@ def tune_plain(
             raise TuningError(
                 "tuning plain TVM",
                 expected="a candidate that was measured",
-                found=f"{budget.failed} of {budget.trials} failed in {spent:.0f} s",
+                found=f"{counter.failed} of {counter.trials} failed in {spent:.0f} s",
                 next_step="Give a larger budget.",
             )
         library = ms.relay_integration.compile_relay(
             database, mod, with_cores, given, pass_config={**BUILDS, **cured_config()}
         )
     return PlainTuning(
-        library, budget.trials, budget.failed, len(tasks), len(budget.reached), spent
+        library, counter.trials, counter.failed, len(tasks), len(counter.reached), spent
     )
 
 
@@ -205,13 +226,20 @@ def _context(task: Any, threads: int, seed: int) -> Any:
 
 
 @contextmanager
-def _until_spent(budget: _Budget) -> Iterator[None]:
-    """Take the error that ends a search, as whatever type it comes back from TVM, for its end."""
+def _until_over(builder: _BuilderUntil, scheduler: Any) -> Iterator[None]:
+    """Take the error that ends a search, as whatever type it comes back from TVM, for its end.
+
+    A round's results come in when the scheduler wants the kernel's next round, which for the first
+    is after every kernel had one; those that it did not take yet are taken then.
+    """
     try:
         yield
     except Exception:
-        if not budget.is_spent:
+        if not builder.is_over:
             raise
+        for number, task in enumerate(scheduler.tasks_):
+            if task.runner_futures is not None:
+                scheduler.join_running_task(number)
 
 
 @contextmanager
