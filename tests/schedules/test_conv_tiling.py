@@ -13,6 +13,7 @@ from tvm_fusionx.schedules.conv_tiling import (
     best_tasks,
     candidate_tasks,
     column_pieces,
+    default_tile,
     divisors,
     inputs_held,
     register_tiles,
@@ -62,6 +63,17 @@ def test_a_tile_of_one_chunk_leaves_two_registers_for_inputs(cpu: Cpu) -> None:
         window = _window(16, size, cpu.lanes, 1)
         ones = [tile for tile in register_tiles(window, cpu) if tile.chunks == 1]
         assert max(tile.columns for tile in ones) == min(size, cpu.registers - 3)
+
+
+def test_sums_of_one_chunk_that_would_spill_are_no_default() -> None:
+    window = _window(512, 13, 1024)
+    tiles = register_tiles(window, AVX2)
+    assert tiles[0] == RegisterTile(1, 13)
+    assert default_tile(tiles, window, AVX2).chunks > 1
+    of_one_chunk = _window(512, 13, 8)
+    tile = default_tile(register_tiles(of_one_chunk, AVX2), of_one_chunk, AVX2)
+    assert (tile.chunks, tile.columns <= 10) == (1, True)
+    assert default_tile([RegisterTile(1, 13)], _row(16, 40, 1), AVX2) == RegisterTile(1, 13)
 
 
 @pytest.mark.parametrize(

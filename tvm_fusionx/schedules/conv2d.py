@@ -18,6 +18,7 @@ from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.conv_tiling import (
     best_tasks,
     column_pieces,
+    default_tile,
     divisors,
     register_tiles,
     shared_tiles,
@@ -51,7 +52,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     window = _dense_window(info)
     assert isinstance(window, Window)
     tiles = register_tiles(window, cpu)
-    tile = tiles[0]
+    tile = default_tile(tiles, window, cpu)
     gathers = bool(info.producers[window.stage.name])
     groups = window.chunks // tile.chunks
     column_tiles = shared_tiles(window, tile, cpu)

@@ -7,6 +7,7 @@ Numbers come from the machine's description and from counting, not from measurem
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window
@@ -18,6 +19,10 @@ MAX_LANES = 8
 
 # Registers that a tile leaves free: one for the broadcast input, one for what LLVM adds.
 SPARE_REGISTERS = 2
+
+# Of a tile of one chunk, where LLVM takes two input channels at a time: sums spill with fewer
+# (11, 12 and 13 columns in 16 registers take 1.5 to 2.5 times as long as 10; measured on Zen 3).
+SPARE_OF_ONE_CHUNK = 6
 
 # Independent sums that hide a fused multiply-add's latency: 4 cycles on 2 ports (Zen, Skylake).
 SUMS_TO_HIDE_LATENCY = 8
@@ -80,6 +85,13 @@ def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
         if chunks * columns + chunks + inputs_held(window, columns) + spare <= registers
     ]
     return sorted(tiles, key=lambda tile: tile_cost(tile, window)) or [RegisterTile(1, 1)]
+
+
+def default_tile(tiles: Sequence[RegisterTile], window: Window, cpu: Cpu) -> RegisterTile:
+    """Return the first of `tiles` whose sums stay in registers, the best tile first."""
+    is_one_vector = window.registers(cpu) == cpu.registers
+    most = cpu.registers - SPARE_OF_ONE_CHUNK if is_one_vector and window.in_block > 1 else math.inf
+    return next(tile for tile in tiles if tile.chunks > 1 or tile.columns <= most)
 
 
 def inputs_held(window: Window, columns: int) -> int:
