@@ -20,8 +20,9 @@ MAX_LANES = 8
 # Registers that a tile leaves free: one for the broadcast input, one for what LLVM adds.
 SPARE_REGISTERS = 2
 
-# Of a tile of one chunk, where LLVM takes two input channels at a time: sums spill with fewer
-# (11, 12 and 13 columns in 16 registers take 1.5 to 2.5 times as long as 10; measured on Zen 3).
+# Of a tile of one chunk, where LLVM takes two input channels at a time: sums spill with fewer. Of
+# 16 registers (Zen 3, 3x3, stride 2), 13 columns have 35 of 182 multiply-adds on the stack and 12
+# have 28 of 168, 10 have 1 of 160; a column of 11 to 13 takes 1.3 to 1.6 times that of 10.
 SPARE_OF_ONE_CHUNK = 6
 
 # Independent sums that hide a fused multiply-add's latency: 4 cycles on 2 ports (Zen, Skylake).
