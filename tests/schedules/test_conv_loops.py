@@ -23,26 +23,26 @@ KNOBS = [
 ROW = dense(
     16,
     (1, 61),
-    32,
+    64,
     (1, 3),
     strides=(1, 2),
     padding=(0, 1, 0, 1),
     post=lambda y: relay.transpose(relay.nn.relu(y), (0, 3, 1, 4, 2)),
 )
-# Frames one after the other: a window over several of them, and one column of each.
+# Frames one after the other: one window over all of them, and one column of each.
 FRAMES = dense(
     16,
-    (5, 61),
-    32,
+    (2, 61),
+    64,
     (3, 1),
     strides=(2, 1),
-    padding=(1, 0, 1, 0),
+    padding=(1, 0, 0, 0),
     post=lambda y: relay.transpose(relay.nn.relu(y), (0, 1, 4, 2, 3)),
 )
 # Of 31 and 61 columns: the last piece moves to the left, and where there is one, the last tile.
 ROW_KNOBS = [
     {"tile_columns": columns, "channel_tasks": parts, "column_tasks": pieces}
-    for columns, pieces, parts in itertools.product((2, 4), (1, 2, 4, 8), (1, 2))
+    for columns, pieces, parts in itertools.product((2, 4), (1, 2, 3, 4), (1, 2))
 ]
 
 

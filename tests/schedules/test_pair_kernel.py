@@ -22,8 +22,8 @@ NAME = "depthwise_pointwise"
         [
             {"task_rows": 1, "tile_pixels": 1, "tile_chunks": 1, "depthwise_columns": 1},
             {"task_rows": 3, "tile_pixels": 5, "tile_chunks": 2, "depthwise_columns": 4},
-            {"task_rows": 4, "tile_pixels": 6, "tile_chunks": 2, "depthwise_columns": 9},
-            {"task_rows": 7, "tile_pixels": 6, "tile_chunks": 4, "depthwise_columns": 9},
+            {"task_rows": 4, "tile_pixels": 6, "tile_chunks": 2, "depthwise_columns": 5},
+            {"task_rows": 7, "tile_pixels": 6, "tile_chunks": 4, "depthwise_columns": 5},
         ],
         1,
     ),

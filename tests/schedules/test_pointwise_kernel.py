@@ -36,7 +36,7 @@ KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
     ),
     "four blocks": (
         dense(32, (5, 7), 48, ONE, post=hard_swish),
-        {"tile_chunks": 2, "tile_pixels": 6, "channel_tasks": 3, "block_chunks": 1},
+        {"tile_chunks": 2, "tile_pixels": 6, "channel_tasks": 2, "block_chunks": 1},
     ),
     "four blocks of a gated image": (
         dense(32, (5, 7), 48, ONE, pre=lambda x: x * var("gate", 1, 4, 1, 1, 8)),
@@ -48,7 +48,7 @@ KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
     ),
     "parts of another number of tiles": (
         dense(16, (5, 7), 48, ONE),
-        {"tile_chunks": 3, "channel_tasks": 6},
+        {"tile_chunks": 6, "channel_tasks": 2},
     ),
 }
 

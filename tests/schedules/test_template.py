@@ -23,6 +23,7 @@ from tvm_fusionx.schedules import (
 )
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.default import GPU_DEFAULT
+from tvm_fusionx.schedules.template import Knob
 
 TARGET = tvm.target.Target("llvm -num-cores=2")
 
@@ -44,6 +45,22 @@ def test_names_are_unique_and_the_default_is_last() -> None:
     assert CPU_TEMPLATES[-1] is DEFAULT
     assert GPU_TEMPLATES[-1] is GPU_DEFAULT
     assert all(schedules.template_named(name).name == name for name in names)
+
+
+def test_a_value_that_is_no_choice_leaves_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[dict[str, int]] = []
+    template = Template(
+        "recording",
+        lambda info: None,
+        lambda info, cpu: {"rows": Knob(2, (1, 2)), "columns": Knob(4, (4, 8))},
+        lambda sch, info, values: used.append(dict(values)),
+    )
+    _serve_cpus_with(monkeypatch, template)
+    block = unscheduled(relay.exp(var("x", 8)))
+    scheduled = schedule(block, TARGET, {"rows": 3, "columns": 8})
+    assert used == [scheduled.knobs] == [{"rows": 2, "columns": 8}]
+    assert scheduled.fallback_reason == "recording: rows is 2, as 3 is no choice"
+    assert schedule(block, TARGET, {"rows": 1}).fallback_reason is None
 
 
 def test_unknown_name() -> None:

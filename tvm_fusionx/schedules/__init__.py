@@ -129,7 +129,8 @@ def schedule(
     target
         What the kernel is compiled for.
     knobs
-        Values for knobs of the template that is used; the others keep their defaults.
+        Values for knobs of the template that is used; the others, and those whose value is none of
+        its choices, keep their defaults.
     template
         Name of the template to try first, in front of the usual order.
 
@@ -169,8 +170,13 @@ def _apply(
     failures: list[str],
 ) -> Scheduled:
     sch = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-    values = {name: knob.default for name, knob in template.knobs(info, info.processor).items()}
-    values |= {name: value for name, value in wanted.items() if name in values}
+    values = {}
+    for name, knob in template.knobs(info, info.processor).items():
+        values[name] = value = wanted.get(name, knob.default)
+        # A value of an edited or older record may make a kernel that writes anywhere.
+        if value not in (knob.default, *knob.choices):
+            values[name] = knob.default
+            failures.append(f"{template.name}: {name} is {knob.default}, as {value} is no choice")
     result = template.apply(sch, info, values)
     scheduled = sch.mod["main"] if result is None else result
     # TVM makes a schedule of the kernel once more, which fails on bounds it cannot tell.

@@ -63,4 +63,4 @@ class Scheduled:
     """The value of each knob."""
 
     fallback_reason: str | None = None
-    """Why a more specialised template was not used; None when none refused by failing."""
+    """Why a more specialised template, or a value of a knob, was not used; None when all were."""
