@@ -18,6 +18,7 @@ from tvm_fusionx.schedules.conv_tiling import (
     inputs_held,
     register_tiles,
     shared_tiles,
+    streaming_cost,
     task_cost,
 )
 from tvm_fusionx.schedules.cpu import Cpu
@@ -74,6 +75,16 @@ def test_sums_of_one_chunk_that_would_spill_are_no_default() -> None:
     tile = default_tile(register_tiles(of_one_chunk, AVX2), of_one_chunk, AVX2)
     assert (tile.chunks, tile.columns <= 10) == (1, True)
     assert default_tile([RegisterTile(1, 13)], _row(16, 40, 1), AVX2) == RegisterTile(1, 13)
+
+
+def test_weights_that_come_anew_are_multiplied_by_more_than_two_columns() -> None:
+    # 147 KB of weights for four chunks, and 16 KB.
+    far, near = _window(128, 14, 256), _window(128, 14, 256, 1)
+    assert register_tiles(near, AVX2)[0] == RegisterTile(4, 2)
+    assert register_tiles(far, AVX2)[0] == RegisterTile(2, 5)
+    assert streaming_cost(RegisterTile(4, 2), near, AVX2) == 1.0
+    assert streaming_cost(RegisterTile(4, 2), far, AVX2) > 1.0
+    assert streaming_cost(RegisterTile(2, 5), far, AVX2) == 1.0
 
 
 @pytest.mark.parametrize(

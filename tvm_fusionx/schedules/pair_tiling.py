@@ -16,20 +16,14 @@ from tvm_fusionx.schedules.conv_tiling import (
     TASK_CYCLES,
     RegisterTile,
     register_tiles,
+    streaming_cost,
     tile_cost,
 )
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.pair_structure import Pair
 
-# Share of the first-level cache for the weights of a register tile; pixels pass through the rest.
-WEIGHTS_SHARE = 2
-
 # Bytes a cycle that a core streams from its second-level cache.
 NEAR_BYTES_A_CYCLE = 32
-
-# Weights that come from the second-level cache are multiplied by at least so many pixels: with two,
-# a layer of 128 to 256 channels took twice as long on Zen 4.
-FEWEST_PIXELS = 4
 
 # Costs that differ by less are not told apart; fewer rows then leave more of the cache.
 ABOUT_LOWEST = 1.012
@@ -123,9 +117,7 @@ def _flat(pair: Pair, rows: int, cpu: Cpu) -> Window:
 
 def _pixel_tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
     """Return the cost of a tile, its weights' way from the second-level cache included."""
-    slice_bytes = tile.chunks * window.lanes * window.in_channels * FLOAT_BYTES
-    is_streamed = slice_bytes > cpu.l1_bytes // WEIGHTS_SHARE
-    return tile_cost(tile, window) * max(1.0, FEWEST_PIXELS / tile.columns if is_streamed else 1.0)
+    return tile_cost(tile, window) * streaming_cost(tile, window, cpu)
 
 
 def pair_cycles(pair: Pair, rows: int, cpu: Cpu) -> float:
