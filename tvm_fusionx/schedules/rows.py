@@ -38,6 +38,7 @@ from tvm_fusionx.schedules.row_knobs import (
     chosen,
     knobs_of_rows,
 )
+from tvm_fusionx.schedules.row_order import ordered_rows, shared_loops
 from tvm_fusionx.schedules.template import KnobValues, Template, UnschedulableError
 
 # Partial sums of a long row: those of one vector of AVX-512, on any processor.
@@ -160,8 +161,10 @@ def _schedule_nest(
             except tvm.TVMError as error:
                 raise MustBeAloneError(name) from error
             refuse_recomputation(sch, info.stages[name], member, count)
-        fused = sch.fuse(*rows.rows) if len(rows.rows) > 1 else at
-        depth = 1
+        is_summed = stage.is_reduction or bool(reductions)
+        shared, inner = (rows.rows, []) if is_summed else shared_loops(sch, rows.rows, cpu.cores)
+        fused = sch.fuse(*shared) if len(shared) > 1 else shared[0]
+        depth = 1 + len(inner)
         stages = [stage, *(info.stages[name] for name in members)]
         if count > 1 and should_parallelise(stages, cpu.cores, choices.parallel_work):
             sch.parallel(fused)
@@ -252,12 +255,7 @@ def _split_rows(
     row_loops = [loop for it, loop in spatial if it.var in row_vars]
     columns = [loop for it, loop in spatial if it.var not in row_vars]
     if not reductions and not stage.is_reduction:
-        # Nothing accumulates: the innermost axis is vectorised, the others are rows.
-        return (
-            Rows([loop for _, loop in spatial[:-1]], [spatial[-1][1]], None)
-            if spatial
-            else Rows([], [], None)
-        )
+        return Rows(*ordered_rows(sch, stage, spatial), None)
     if (
         wide
         and wide[-1][0].var in row_vars

@@ -1,0 +1,87 @@
+"""Rows that are not summed: which loops cores share, and what is read while it is in cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay, tir
+from tvm.target import Target
+
+from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.schedules.blocked_blocks import unscheduled
+from tvm_fusionx.lowering import compile_kernel
+from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.row_order import EVEN_SHARES
+
+CORES = 2
+
+
+def _loops(body: relay.Expr) -> list[tuple[Any, int]]:
+    """Return kind and extent of the loops around the last stage, units left out."""
+    target = Target(f"llvm -mcpu=x86-64-v3 -num-cores={CORES}")
+    made = schedule(unscheduled(body), target, template="rows")
+    assert (made.template, made.fallback_reason) == ("rows", None)
+    sch = tir.Schedule(tvm.IRModule({"main": made.func}))
+    loops = map(sch.get, sch.get_loops(sch.get_child_blocks(sch.get_block("root"))[-1]))
+    return [(loop.kind, int(loop.extent)) for loop in loops if int(loop.extent) > 1]
+
+
+PARALLEL, SERIAL = tir.ForKind.PARALLEL, tir.ForKind.SERIAL
+VECTOR = tir.ForKind.VECTORIZED
+
+
+def _plain(chunks: int, rows: int, columns: int) -> relay.Expr:
+    return relay.layout_transform(var("x", 1, chunks, rows, columns, 8), "NCHW8c", "NCHW")
+
+
+def _turned(columns: int) -> relay.Expr:
+    turned = relay.transpose(var("x", 1, 16, columns, 52, 8), (0, 1, 3, 2, 4))
+    return relay.exp(turned) + var("y", 1, 16, 1, 1, 8)
+
+
+def test_the_innermost_of_many_short_rows_has_a_loop_of_its_own() -> None:
+    assert _loops(_turned(104)) == [(PARALLEL, 16 * 52), (SERIAL, 104), (VECTOR, 8)]
+
+
+@pytest.mark.parametrize(("outer", "is_apart"), [(3, False), (4, True), (33, True)])
+def test_rows_that_cores_would_not_share_evenly_are_one_loop(outer: int, is_apart: bool) -> None:
+    assert is_apart == (outer % CORES == 0 or outer >= EVEN_SHARES * CORES)
+    kind, extent = _loops(relay.exp(var("x", outer, 1040, 24)))[0]
+    assert (kind, extent) == (PARALLEL, outer if is_apart else outer * 1040)
+
+
+def test_channels_of_a_chunk_are_read_while_its_row_is_in_cache() -> None:
+    assert _loops(_plain(32, 80, 80)) == [
+        (PARALLEL, 32),
+        (SERIAL, 80),
+        (SERIAL, 8),
+        (SERIAL, 10),
+        (VECTOR, 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _turned(13),
+        _plain(32, 80, 80),
+        _plain(4, 5, 10),
+        _plain(3, 7, 3),
+        relay.layout_transform(var("x", 2, 16, 9, 11), "NCHW", "NCHW8c"),
+        relay.Tuple([biased := _plain(4, 6, 9) + var("b", 32, 1, 1), relay.exp(biased)]),
+    ],
+    ids=["turned", "map", "ten columns", "three columns", "chunks", "two results"],
+)
+def test_numbers_stay(body: relay.Expr) -> None:
+    target = resolve_target(TARGET)
+    mod = module(body)
+    inputs = inputs_of(mod)
+    expected = run_plain(mod, inputs)
+    made = schedule(unscheduled(body), target, template="rows")
+    library = compile_kernel(made.func, target, "kernel")
+    found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
+    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
+    assert_close([array.numpy() for array in found], expected, EXACT)

@@ -1,0 +1,58 @@
+"""In which order rows are passed over that are not summed, and which loops the cores share out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.analysis import Stage, loads_of
+from tvm_fusionx.schedules.nest import extent
+
+# Shares for each core with which none has much more than another.
+EVEN_SHARES = 16
+
+
+def ordered_rows(sch: Any, stage: Stage, spatial: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Divide a stage's axes, each an iterator and its loop, into loops over rows and over columns.
+
+    The last axis is the columns, and vectors run along it. A stage that reads chunks of channels
+    and writes plain ones takes the channels of a chunk as columns too: they come from the same
+    lines of the cache, which it would else read once for each channel.
+    """
+    loops = [loop for _, loop in spatial]
+    if not loops:
+        return [], []
+    for place, (it, loop) in enumerate(spatial[:-1]):
+        lanes = _lanes_read(stage, it.var)
+        if lanes > 1 and it.extent % lanes == 0:
+            chunk, lane = sch.split(loop, [None, lanes])
+            rows = [*loops[:place], chunk, *loops[place + 1 : -1]]
+            sch.reorder(*rows, lane, loops[-1])
+            return rows, [lane, loops[-1]]
+    return loops[:-1], loops[-1:]
+
+
+def _lanes_read(stage: Stage, axis: Any) -> int:
+    """Return how many neighbours along `axis` lie side by side where a stage reads; 1 if none."""
+    for load in loads_of(stage.block.body):
+        last = load.indices[-1] if load.indices else None
+        if isinstance(last, tir.FloorMod) and axis.same_as(last.a):
+            return int(last.b) if isinstance(last.b, tir.IntImm) else 1
+    return 1
+
+
+def shared_loops(sch: Any, rows: list[Any], cores: int) -> tuple[list[Any], list[Any]]:
+    """Divide the loops over rows that are not summed into those that cores share out and the rest.
+
+    The shared ones are fused, and a place in fused loops is taken apart into its indices for each
+    row again. Where rows are one pass over few numbers, that takes longer than the numbers: the
+    innermost loop stays as it is where the others give every core as much as the next.
+    """
+    wide = [loop for loop in rows if extent(sch, loop) > 1]
+    others = math.prod(extent(sch, loop) for loop in wide[:-1])
+    if len(wide) < 2 or (others % cores and others < EVEN_SHARES * cores):
+        return rows, []
+    at = rows.index(wide[-1])
+    return rows[:at], rows[at:]
