@@ -11,7 +11,10 @@ from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.schedules.integer_dot import emit_dots
 from tvm_fusionx.schedules.odd_vectors import split_odd_vectors
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
-from tvm_fusionx.schedules.vectorise_mathematics import vectorise_mathematics
+from tvm_fusionx.schedules.vectorise_mathematics import (
+    name_vector_functions,
+    vectorise_mathematics,
+)
 
 # FoldConstant cannot evaluate everything below this level, and TVM's own users build at it.
 OPT_LEVEL = 3
@@ -40,6 +43,7 @@ def pass_context(target: tvm.target.Target) -> Any:
     if is_cpu(target):
         cpu = describe_cpu(target)
         after += [
+            (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),

@@ -298,10 +298,14 @@ def _power(x: Any, n: int, hold: Hold) -> Any:
     return {2: square, 3: square * x, 4: square * square}[n]
 
 
+# What `tir.erf` computes, as an operation that TVM makes vectors of.
+ERF_OF_VECTORS = "tir.fusionx_erf"
+
 FUNCTIONS: dict[str, Callable[[Any, Hold], Any]] = {
     "tir.exp": exp,
     "tir.log": log,
     "tir.erf": erf,
+    ERF_OF_VECTORS: erf,
     "tir.tanh": tanh,
     "tir.sigmoid": sigmoid,
 }

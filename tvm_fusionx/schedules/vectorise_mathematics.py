@@ -1,8 +1,11 @@
-"""The pass that puts polynomials in the place of libm calls, after lowering.
+"""The passes that put polynomials in the place of libm calls.
 
-Each statement with such a call becomes straight-line arithmetic on whole vectors. Intermediate
-values go through one-element buffers, which LLVM keeps in registers: a TIR ``Let`` would do the
-same, but LLVM 22 rejects it, and repeating the expression would grow it exponentially.
+The first runs before TVM makes vectors of loops. TVM takes an ``erf`` for what has no vectors, and
+leaves its loop for LLVM to find, which finds most; an operation of ours that means the same has
+vectors. The second runs after lowering. Each statement with such a call becomes straight-line
+arithmetic on whole vectors. Intermediate values go through one-element buffers, which LLVM keeps in
+registers: a TIR ``Let`` would do the same, but LLVM 22 rejects it, and repeating the expression
+would grow it exponentially.
 """
 
 from __future__ import annotations
@@ -12,8 +15,51 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.mathematics import FUNCTIONS, replacement
+from tvm_fusionx._tvm_registry import register_pure_intrinsic
+from tvm_fusionx.schedules.mathematics import ERF_OF_VECTORS, FUNCTIONS, replacement
 from tvm_fusionx.schedules.stack import ON_STACK
+
+
+def name_vector_functions() -> Any:
+    """Return the TIR pass that tells TVM which functions vectors have, before there are any."""
+    register_pure_intrinsic(ERF_OF_VECTORS)
+
+    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.NameVectorFunctions")
+    def run(func: Any, mod: Any, ctx: Any) -> Any:
+        if not _calls_of(func.body):
+            return func
+        return func.with_body(
+            tir.stmt_functor.ir_transform(func.body, None, _rename_in_store, ["tir.BufferStore"])
+        )
+
+    return run
+
+
+def _rename_in_store(store: Any) -> Any:
+    statement = tir.Evaluate(store.value)
+    # What stands in a branch may become a libm call again, which no vector has.
+    if not _calls_of(statement) or _has_branch(statement):
+        return None
+
+    def rename(call: Any) -> Any:
+        if getattr(call.op, "name", "") != "tir.erf" or call.dtype != "float32":
+            return None
+        return tir.call_intrin(call.dtype, ERF_OF_VECTORS, *call.args)
+
+    changed = tir.stmt_functor.ir_transform(statement, None, rename, ["tir.Call"])
+    return tir.BufferStore(store.buffer, changed.value, store.indices)
+
+
+def _has_branch(statement: Any) -> bool:
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        is_select = isinstance(node, tir.Select)
+        found = found or is_select or getattr(node.op, "name", "") == "tir.if_then_else"
+
+    tir.stmt_functor.ir_transform(statement, visit, None, ["tir.Call", "tir.Select"])
+    return found
 
 
 def vectorise_mathematics() -> Any:
