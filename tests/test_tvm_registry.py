@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import tvm
 
 from tvm_fusionx._tvm_registry import register_elementwise_operator, register_pure_intrinsic
@@ -12,3 +15,18 @@ def test_registering_twice_changes_nothing() -> None:
     operation = tvm.ir.Op.get("tir.fusionx_test_intrinsic")
     assert operation.get_attr("TVectorizable")
     assert tvm.ir.Op.get("tir.fusionx_test_operator").num_inputs == 1
+
+
+def test_threads_that_compile_at_once_register_the_same() -> None:
+    threads = 8
+    together = Barrier(threads)
+
+    def register(name: str) -> None:
+        together.wait()
+        register_pure_intrinsic(name)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for turn in range(16):
+            name = f"tir.fusionx_test_intrinsic_of_threads_{turn}"
+            list(pool.map(register, [name] * threads))
+            assert tvm.ir.Op.get(name).get_attr("TVectorizable")

@@ -18,20 +18,21 @@ from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.tuning.task import make_task
 
 SHAPE = (2, 21, 250, 5, 10)
-# Which of a knob's choices, from the least to the greatest: they differ with the registers.
-LEAST, MIDDLE, MOST = 0, 0.6, 1
+# Which of a knob's choices: they differ with the registers.
+LEAST, MIDDLE, MOST = range(3)
 DIVISIONS = list(itertools.product((LEAST, MIDDLE, MOST), (LEAST, MIDDLE), (LEAST, MIDDLE, MOST)))
 
 
 @pytest.mark.parametrize(("rows", "tiles", "chunk"), few_fast_rows(DIVISIONS, 1))
-def test_any_division_gives_the_same(rows: float, tiles: float, chunk: float) -> None:
+def test_any_division_gives_the_same(rows: int, tiles: int, chunk: int) -> None:
     target = resolve_target(TARGET)
     func = unscheduled(attention(*SHAPE))
     offered = make_task(func, "streamed_attention", target).space.knobs
     places = {"tile_rows": rows, "block_tiles": tiles, "key_chunk": chunk}
+    choices = {name: offered[name].choices for name in places}
     knobs = {
-        name: offered[name].choices[round(place * (len(offered[name].choices) - 1))]
-        for name, place in places.items()
+        name: (each[0], each[len(each) // 2], each[-1])[places[name]]
+        for name, each in choices.items()
     }
     scheduled = schedule(func, target, knobs)
     assert (scheduled.template, scheduled.fallback_reason) == ("streamed_attention", None)

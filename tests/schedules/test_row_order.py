@@ -14,7 +14,6 @@ from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, 
 from tests.schedules.blocked_blocks import unscheduled
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
-from tvm_fusionx.schedules.row_order import EVEN_SHARES
 
 CORES = 2
 
@@ -48,7 +47,6 @@ def test_the_innermost_of_many_short_rows_has_a_loop_of_its_own() -> None:
 
 @pytest.mark.parametrize(("outer", "is_apart"), [(3, False), (4, True), (33, True)])
 def test_rows_that_cores_would_not_share_evenly_are_one_loop(outer: int, is_apart: bool) -> None:
-    assert is_apart == (outer % CORES == 0 or outer >= EVEN_SHARES * CORES)
     kind, extent = _loops(relay.exp(var("x", outer, 1040, 24)))[0]
     assert (kind, extent) == (PARALLEL, outer if is_apart else outer * 1040)
 

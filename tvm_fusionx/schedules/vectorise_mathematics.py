@@ -10,6 +10,7 @@ would grow it exponentially.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -24,15 +25,7 @@ def name_vector_functions() -> Any:
     """Return the TIR pass that tells TVM which functions vectors have, before there are any."""
     register_pure_intrinsic(ERF_OF_VECTORS)
 
-    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.NameVectorFunctions")
-    def run(func: Any, mod: Any, ctx: Any) -> Any:
-        if not _calls_of(func.body):
-            return func
-        return func.with_body(
-            tir.stmt_functor.ir_transform(func.body, None, _rename_in_store, ["tir.BufferStore"])
-        )
-
-    return run
+    return _pass_over_stores("tvm_fusionx.NameVectorFunctions", _rename_in_store)
 
 
 def _rename_in_store(store: Any) -> Any:
@@ -64,13 +57,18 @@ def _has_branch(statement: Any) -> bool:
 
 def vectorise_mathematics() -> Any:
     """Return the TIR pass that replaces libm calls by polynomials, after lowering."""
+    return _pass_over_stores("tvm_fusionx.VectoriseMathematics", _rewrite_store)
 
-    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.VectoriseMathematics")
+
+def _pass_over_stores(name: str, rewrite: Callable[[Any], Any]) -> Any:
+    """Return a TIR pass that rewrites the stores of functions that call mathematics."""
+
+    @tir.transform.prim_func_pass(opt_level=0, name=name)
     def run(func: Any, mod: Any, ctx: Any) -> Any:
         if not _calls_of(func.body):
             return func
         return func.with_body(
-            tir.stmt_functor.ir_transform(func.body, None, _rewrite_store, ["tir.BufferStore"])
+            tir.stmt_functor.ir_transform(func.body, None, rewrite, ["tir.BufferStore"])
         )
 
     return run
