@@ -15,6 +15,7 @@ from tvm_fusionx.schedules.vectorise_mathematics import (
     name_vector_functions,
     vectorise_mathematics,
 )
+from tvm_fusionx.schedules.work_stealing import steal_work
 
 # FoldConstant cannot evaluate everything below this level, and TVM's own users build at it.
 OPT_LEVEL = 3
@@ -47,6 +48,7 @@ def pass_context(target: tvm.target.Target) -> Any:
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
+            (AFTER_LOWERING, steal_work(cpu.cores)),
             (AFTER_LOWERING, keep_small_buffers_on_stack()),
         ]
         # Peels the iterations that need no bounds check off loops whose extent no tile divides.
