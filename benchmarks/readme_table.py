@@ -74,12 +74,26 @@ def how_measured(run: MeasuredRun) -> str:
     if run.machine:
         peaks = (
             f" (measured peak {run.machine['gflops_per_second']:.0f} GFLOP/s, "
-            f"copying {run.machine['gbytes_per_second']:.0f} GB/s)"
+            f"copying {run.machine['gbytes_per_second']:.0f} GB/s{_while_timed(run)})"
         )
     return (
         f"Median milliseconds of at least {runs} interleaved runs a side on "
         f"{'; '.join(devices)}{peaks}; "
         f"the widest spread of one side (p90 / p10) is {spread:.2f}. {names}.{wrong}"
+    )
+
+
+def _while_timed(run: MeasuredRun) -> str:
+    """Return how fast the machine was between turns: medians of the models, and what was asked."""
+    found = [each["machine"] for each in run.results if "machine" in each]
+    if not found:
+        return ""
+    medians, least = [each["median"] for each in found], min(each["least"] for each in found)
+    asked = min(each["asked"] for each in found)
+    waited = f", after waiting for {asked:.0f}" if asked else ""
+    return (
+        f"; {min(medians):.0f} to {max(medians):.0f} GFLOP/s in the median of each model's turns, "
+        f"{least:.0f} at least{waited}"
     )
 
 

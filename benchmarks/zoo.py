@@ -13,18 +13,20 @@ process of its own, so that none runs in the memory that another has fragmented.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from fast_enough import FastEnough
 from measured_runs import (
     EQUAL_BUDGET,
     LEAST_RUNS,
@@ -54,6 +56,8 @@ QUICK_FOLDER = ROOT / "out" / "quick"
 # The largest models take half an hour where every side converts and compiles them.
 LIMIT_SECONDS = 3600
 SUSTAINED_SECONDS = 30.0
+# Some 50 ms: it is measured between turns.
+METER_STEPS, METER_ROUNDS = 1 << 20, 10
 
 
 def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
@@ -63,9 +67,11 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
     from tvm_fusionx.errors import ModelError
     from tvm_fusionx.output_file import new_file
     from tvm_fusionx.report.bench import bench
+    from tvm_fusionx.report.machine_peak import multiply_add_meter
     from tvm_fusionx.report.peers import ONNX_PEERS, PEERS
     from tvm_fusionx.tuning.sides import split_sides
 
+    machine = FastEnough(multiply_add_meter(TARGET, METER_STEPS, METER_ROUNDS), options.least)
     sides, tuned = split_sides(options.sides, options.budget)
     MODELS.mkdir(parents=True, exist_ok=True)
     model = zoo.export(name, MODELS / f"{name}.onnx")
@@ -87,18 +93,30 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
         tuned=tuned,
         conversions=CONVERSIONS,
         clock=running_clock,
-        alone=timed_alone,
+        alone=lambda: _alone_and_fast(machine),
+        on_turn=machine.wait,
         on_stage=lambda what: print(f"{name}: {what}", flush=True),
     )
     folder.mkdir(parents=True, exist_ok=True)
     with new_file(folder / f"{name}.json") as written:
         # Parts of one run may be of several commits.
-        facts = {**result.to_json(), "commit": commit_here()}
+        facts = {**result.to_json(), "commit": commit_here(), "machine": machine.to_json()}
         written.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     for side, latency in result.latency_ms.items():
         print(f"{name}: {side} {latency.median:.2f} ms ({latency.p10:.2f} - {latency.p90:.2f})")
     for side, message in result.errors.items():
         print(f"{name}: {side}: {message}")
+
+
+@contextlib.contextmanager
+def _alone_and_fast(machine: FastEnough) -> Iterator[None]:
+    from tvm_fusionx.report.timing import threads_apart
+    from tvm_fusionx.threads import threads_in_use
+
+    with timed_alone():
+        with threads_apart(threads_in_use()):
+            machine.wait()
+        yield
 
 
 def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, Any]:
@@ -158,6 +176,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=1, help="models prepared at once; each is timed alone"
     )
+    parser.add_argument(
+        "--least-gflops",
+        dest="least",
+        type=float,
+        default=0.0,
+        help="time only while the machine does so many multiply-adds, in GFLOP/s; wait otherwise",
+    )
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.repeat = options.repeat or (QUICK_REPEAT if options.quick else REPEAT)
@@ -181,6 +206,7 @@ def _words(options: argparse.Namespace) -> list[str]:
     """Return the options on which one model's measurement depends, as they were given."""
     words = ["--repeat", str(options.repeat), "--vs", ",".join(options.sides)]
     words += ["--quick"] if options.quick else []
+    words += ["--least-gflops", str(options.least)]
     words += ["--sustained", str(options.sustained)] if options.sustained is not None else []
     return words + (["--tuning-budget", options.budget] if options.budget is not None else [])
 

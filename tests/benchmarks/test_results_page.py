@@ -120,6 +120,16 @@ def test_a_run_that_went_on_tells_each_command(run: Any) -> None:
     assert "Made by `python x` on 2026-01-31" in page.markdown(run)
 
 
+def test_the_machine_that_the_models_met_is_told(run: Any) -> None:
+    assert "copying 25 GB/s);" in readme.how_measured(run)
+    met = {"asked": 150.0, "median": 200.0, "least": 152.0}
+    first, last = ({**each, "machine": met} for each in run.results)
+    last = {**last, "machine": {**met, "median": 190.0, "least": 160.0}}
+    turns = "190 to 200 GFLOP/s in the median of each model's turns, 152 at least"
+    told = readme.how_measured(runs.MeasuredRun(run.facts, (first, last)))
+    assert f"copying 25 GB/s; {turns}, after waiting for 150);" in told
+
+
 def test_what_is_measured_apart_says_where_it_is_not(run: Any) -> None:
     told = page.markdown(run)
     for title in ("Ablation", "Cost growth"):

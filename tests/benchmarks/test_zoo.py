@@ -203,6 +203,7 @@ def test_a_model_apart_is_measured_as_the_run_was_asked_to(
 
     monkeypatch.setattr(zoo, "run_groups", run_groups)
     words = ["minilm", "--vs", "tvm,ort", "--sustained", "--tuning-budget", "3m", "--repeat", "7"]
+    words += ["--least-gflops", "150"]
     monkeypatch.setattr(sys, "argv", ["zoo.py", *words])
     options = zoo._options()
     assert options.sides == ("tvm", "ort", "tvm-metaschedule", "fusionx-tuned")
@@ -210,7 +211,7 @@ def test_a_model_apart_is_measured_as_the_run_was_asked_to(
     assert zoo._measured_apart(["minilm"], tmp_path, options) == {}
     monkeypatch.setattr(sys, "argv", started[0][1:])
     apart = zoo._options()
-    for name in ("models", "sides", "sustained", "budget", "repeat", "quick"):
+    for name in ("models", "sides", "sustained", "budget", "repeat", "quick", "least"):
         assert getattr(apart, name) == getattr(options, name), name
     assert apart.here == tmp_path
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 
@@ -85,16 +84,25 @@ def test_what_takes_a_turn_may_be_given() -> None:
     }
 
 
-def test_a_short_run_goes_on_in_whole_turns_for_the_least_time(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("pause", [0.0, 100.0])
+def test_a_short_run_goes_on_in_whole_turns_for_the_least_time_without_pauses(
+    pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = itertools.count()
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(now))
+    now = [0.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+
+    def pass_by(seconds: float) -> None:
+        now[0] += seconds
+
+    def take_turn(_: str, runs: int) -> list[float]:
+        pass_by(1.0)
+        return [1.0] * runs
+
     latencies, _ = time_interleaved(
-        {"a": "first", "b": "second"}, 7, take_turn=lambda _, runs: [1.0] * runs, least_seconds=4
+        {"a": "first", "b": "second"}, 7, lambda: pass_by(pause), take_turn, least_seconds=7.0
     )
-    # The clock is read at the start and, once there are seven runs, before each further turn.
-    assert {name: latency.n for name, latency in latencies.items()} == {"a": 22, "b": 22}
+    # Two seconds a turn: 5 runs and 2, and two turns more of 5.
+    assert {name: latency.n for name, latency in latencies.items()} == {"a": 17, "b": 17}
 
 
 def test_no_time_is_waited_for_where_every_side_has_failed() -> None:

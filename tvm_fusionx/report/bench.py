@@ -78,6 +78,7 @@ def bench(
     conversions: str | Path | None = None,
     clock: Callable[[], float] = time.perf_counter,
     alone: Callable[[], AbstractContextManager[None]] = nullcontext,
+    on_turn: Callable[[], None] = lambda: None,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> BenchResult:
     """Time `model` on every side, taking turns, with the same threads; here or on a device.
@@ -121,6 +122,8 @@ def bench(
     alone
         Entered while anything is timed or tuned: here a caller lets other work on this machine
         stand still.
+    on_turn
+        Called after each turn of all sides: here a caller may wait until the machine is quiet.
     on_stage
         Told what is being done, in words.
 
@@ -195,7 +198,9 @@ def bench(
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
         with alone(), threads_apart(count):
-            latency_ms, failures = time_interleaved(sides, repeat, least_seconds=least_seconds)
+            latency_ms, failures = time_interleaved(
+                sides, repeat, on_turn, least_seconds=least_seconds
+            )
             kept: dict[str, Sustained] = {}
             if sustained is not None:
                 kept, ended = time_sustained(

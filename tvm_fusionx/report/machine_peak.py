@@ -66,22 +66,44 @@ def measure_machine_peak(
     """
     resolved = resolve_target(target)
     threads = threads_in_use()
-    lanes = describe_cpu(resolved).lanes
-    multiply = compile_kernel(multiply_adds(threads, lanes, steps), resolved, "multiply_adds")
-    sums = tvm.nd.array(np.ones(threads * SUMS * lanes, "float32"))
-    flops = FLOPS_OF_A_MULTIPLY_ADD * threads * SUMS * lanes * steps
-    copy = compile_kernel(copying(threads, lanes, size), resolved, "copying")
+    copy = compile_kernel(copying(threads, describe_cpu(resolved).lanes, size), resolved, "copying")
     source, copied = (tvm.nd.array(np.ones(size, "float32")) for _ in range(2))
     return MachinePeak(
-        flops / _least_seconds(lambda: multiply["multiply_adds"](sums)) / GIGA,
+        multiply_add_meter(resolved, steps)(),
         2 * FLOAT_BYTES * size / _least_seconds(lambda: copy["copying"](source, copied)) / GIGA,
         threads,
     )
 
 
-def _least_seconds(run: Callable[[], Any]) -> float:
+def multiply_add_meter(
+    target: str | tvm.target.Target = "llvm -mcpu=native", steps: int = STEPS, rounds: int = ROUNDS
+) -> Callable[[], float]:
+    """Compile multiply-adds in registers for all threads in use; what it returns measures them.
+
+    Parameters
+    ----------
+    steps
+        Multiply-adds of each register.
+    rounds
+        The best of so many counts.
+
+    Returns
+    -------
+    function
+        Runs them, and returns GFLOP/s.
+    """
+    resolved = resolve_target(target)
+    threads = threads_in_use()
+    lanes = describe_cpu(resolved).lanes
+    multiply = compile_kernel(multiply_adds(threads, lanes, steps), resolved, "multiply_adds")
+    sums = tvm.nd.array(np.ones(threads * SUMS * lanes, "float32"))
+    flops = FLOPS_OF_A_MULTIPLY_ADD * threads * SUMS * lanes * steps
+    return lambda: flops / _least_seconds(lambda: multiply["multiply_adds"](sums), rounds) / GIGA
+
+
+def _least_seconds(run: Callable[[], Any], rounds: int = ROUNDS) -> float:
     taken = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
         run()
         taken.append(time.perf_counter() - started)

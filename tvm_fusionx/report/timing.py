@@ -97,7 +97,7 @@ def time_interleaved(
     repeat
         Timed runs of each side.
     on_turn
-        Called after each turn of all sides.
+        Called after each turn of all sides. What it takes is no part of `least_seconds`.
     take_turn
         Runs a side so many times after an untimed one, and returns the seconds of each.
     least_seconds
@@ -131,7 +131,9 @@ def time_interleaved(
                 seconds[name] += take_turn(sides[name], runs)
             except Exception as error:  # another runtime may raise anything
                 failures[name] = describe_failure(error)
+        paused = time.perf_counter()
         on_turn()
+        ends_at += time.perf_counter() - paused
     return {
         name: Latency.of(taken) for name, taken in seconds.items() if name not in failures
     }, failures
