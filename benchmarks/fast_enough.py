@@ -39,12 +39,23 @@ class FastEnough:
     seen: list[float] = field(default_factory=list)
     waited_s: float = 0.0
 
+    def is_fast(self) -> bool:
+        """Measure once; tell whether the machine is fast enough."""
+        speed = self.measure()
+        if speed < self.least:
+            return False
+        self.seen.append(speed)
+        return True
+
+    def pause(self) -> None:
+        """Let some time go by before the next look."""
+        self.sleep(POLL_SECONDS)
+        self.waited_s += POLL_SECONDS
+
     def wait(self) -> None:
         """Return once the machine is fast enough."""
-        while (speed := self.measure()) < self.least:
-            self.sleep(POLL_SECONDS)
-            self.waited_s += POLL_SECONDS
-        self.seen.append(speed)
+        while not self.is_fast():
+            self.pause()
 
     def to_json(self) -> dict[str, float]:
         """Return what was asked for, waited and seen; GFLOP/s and seconds."""

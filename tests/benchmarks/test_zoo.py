@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -239,3 +240,22 @@ def test_models_that_end_badly_count_as_failed_and_killed_ones_are_tried_alone(
         "c3d": "its process ended with 1",
     }
     assert "gpt2: stopped after 7 s" in capsys.readouterr().out
+
+
+def test_others_stand_still_only_while_a_fast_machine_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+
+    @contextlib.contextmanager
+    def alone() -> Iterator[None]:
+        told.append("stop")
+        yield
+        told.append("go on")
+
+    speeds = iter([90.0, 100.0, 160.0])
+    machine = zoo.FastEnough(lambda: next(speeds), 150.0, lambda _: told.append("pause"))
+    monkeypatch.setattr(zoo, "timed_alone", alone)
+    with zoo._alone_and_fast(machine):
+        told.append("time")
+    assert told == ["stop", "go on", "pause"] * 2 + ["stop", "time", "go on"]
