@@ -99,6 +99,26 @@ def test_a_small_pool_stays_with_its_reader() -> None:
     assert all(kind != "parallel" for each in loops.values() for kind, _ in _kinds(each))
 
 
+def _classes_of_a_volume() -> relay.Expr:
+    """Return the last layers of a network for videos: a mean of each channel, and 400 sums."""
+    mean = relay.nn.avg_pool3d(var("x", 1, 256, 2, 7, 7), pool_size=(2, 7, 7))
+    return relay.nn.contrib_conv2d_nchwc(
+        relay.reshape(mean, (1, 256, 1, 1, 1)),
+        var("w", 50, 256, 1, 1, 1, 8),
+        kernel_size=(1, 1),
+        channels=400,
+        data_layout="NCHW1c",
+        out_layout="NCHW8c",
+        kernel_layout="OIHW1i8o",
+    )
+
+
+def test_sums_of_one_pixel_are_shared_by_the_cores_after_a_pool() -> None:
+    loops = _loops(_classes_of_a_volume(), AVX2)
+    assert _kinds(loops["conv2d_NCHWc_update"]) == [("parallel", 10), ("unrolled", 5)]
+    assert _kinds(loops["pool_sum_update"])[0][0] == "parallel"
+
+
 def _last_scales() -> relay.Expr:
     """Return two convolutions of a detector's smallest pictures: 2x2 pixels, then one."""
     found = var("x", 1, 8, 2, 2, 8)
@@ -144,6 +164,7 @@ BLOCKS = {
     "squeeze and excite, a large pool": _gate(6, 8, 1, 6, size=(30, 31)),
     "squeeze and excite, a pool of one chunk": _gate(1, 12, 6, 8, size=(40, 40)),
     "convolutions of few pixels": _last_scales(),
+    "classes of a volume": _classes_of_a_volume(),
     "max over middle axes": relay.max(image, axis=(1, 2)),
     "product": relay.prod(var("x", 4, 40), axis=1),
     "global average": relay.mean(image, axis=(2, 3)),

@@ -149,7 +149,7 @@ def _schedule_nest(
         raise MustBeAloneError(members[0])
     count = math.prod(extent(sch, loop) for loop in rows.rows)
     if count < cpu.cores:
-        _refuse_to_keep_cores_idle(info, reductions, choices)
+        _refuse_to_keep_cores_idle(info, leader, reductions, choices)
     depth = 0
     if rows.rows:
         depth = len(sch.get_loops(block)[: len(rows.rows)])
@@ -181,13 +181,19 @@ def refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None
         raise MustBeAloneError(stage.name)
 
 
-def _refuse_to_keep_cores_idle(info: BlockInfo, reductions: list[str], choices: RowChoices) -> None:
-    """Raise for a reduction in a nest of fewer rows than cores that could share more of its own."""
+def _refuse_to_keep_cores_idle(
+    info: BlockInfo, leader: str, reductions: list[str], choices: RowChoices
+) -> None:
+    """Raise for a nest of fewer rows than cores where a sum in it could be shared by its own."""
     cpu = info.cpu
-    for name in reductions:
+
+    def could_share(name: str) -> bool:
         stage = info.stages[name]
         has_rows = math.prod(stage.spatial) >= cpu.cores * cpu.lanes
-        if has_rows and should_parallelise([stage], cpu.cores, choices.parallel_work):
+        return has_rows and should_parallelise([stage], cpu.cores, choices.parallel_work)
+
+    for name in reductions:
+        if could_share(name) or (info.stages[leader].is_reduction and could_share(leader)):
             raise MustBeAloneError(name)
 
 
