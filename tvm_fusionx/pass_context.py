@@ -11,6 +11,7 @@ from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
 from tvm_fusionx.schedules.integer_dot import emit_dots
 from tvm_fusionx.schedules.odd_vectors import split_odd_vectors
 from tvm_fusionx.schedules.stack import keep_small_buffers_on_stack
+from tvm_fusionx.schedules.uniform_conditions import decide_once_a_vector
 from tvm_fusionx.schedules.vectorise_mathematics import (
     name_vector_functions,
     vectorise_mathematics,
@@ -46,6 +47,7 @@ def pass_context(target: tvm.target.Target) -> Any:
         after += [
             (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
+            (BEFORE_VECTORS, decide_once_a_vector()),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
             (AFTER_LOWERING, steal_work(cpu.cores)),
