@@ -56,7 +56,7 @@ QUICK_FOLDER = ROOT / "out" / "quick"
 # The largest models take half an hour where every side converts and compiles them.
 LIMIT_SECONDS = 3600
 SUSTAINED_SECONDS = 30.0
-# Some 50 ms: it is measured between turns.
+# 20 ms at 200 GFLOP/s: it is measured between turns.
 METER_STEPS, METER_ROUNDS = 1 << 20, 10
 
 

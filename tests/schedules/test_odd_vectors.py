@@ -9,6 +9,7 @@ import pytest
 import tvm
 from tvm import te, tir
 
+from tests.schedules.stored_vectors import stored_widths
 from tvm_fusionx.schedules.odd_vectors import pieces, split_odd_vectors
 
 
@@ -32,21 +33,6 @@ def _vectorised(rows: int, width: int) -> Any:
     return sch.mod["main"]
 
 
-def _widths(func: Any, lanes: int) -> list[int]:
-    """Return the vectors that are stored, after TVM's lowering with the pass."""
-    config = {"tir.add_lower_pass": [(1, split_odd_vectors(lanes))]}
-    with tvm.transform.PassContext(opt_level=3, config=config):
-        lowered = tvm.lower(func)["main"]
-    found: list[int] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tir.BufferStore):
-            found.append(tvm.DataType(node.value.dtype).lanes)
-
-    tir.stmt_functor.post_order_visit(lowered.body, visit)
-    return sorted(found, reverse=True)
-
-
 @pytest.mark.parametrize(
     ("width", "lanes", "stored"),
     [
@@ -61,7 +47,8 @@ def _widths(func: Any, lanes: int) -> list[int]:
 def test_what_no_vector_holds_is_cut_and_nothing_else(
     width: int, lanes: int, stored: list[int]
 ) -> None:
-    assert _widths(_vectorised(5, width), lanes) == stored
+    found = stored_widths(_vectorised(5, width), split_odd_vectors(lanes))
+    assert sorted(found, reverse=True) == stored
 
 
 @pytest.mark.parametrize("width", [12, 13, 24])

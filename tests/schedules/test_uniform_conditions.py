@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import te, tir
 
+from tests.schedules.stored_vectors import stored_widths
 from tvm_fusionx.schedules.uniform_conditions import decide_once_a_vector
 
 LANES = 8
@@ -47,25 +48,10 @@ def _context() -> Any:
     return tvm.transform.PassContext(opt_level=3, config=config)
 
 
-def _stored(func: Any) -> int:
-    """Return the elements that are stored at once."""
-    with _context():
-        lowered = tvm.lower(func)["main"]
-    widths: list[int] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tir.BufferStore):
-            widths.append(tvm.DataType(node.value.dtype).lanes)
-
-    tir.stmt_functor.post_order_visit(lowered.body, visit)
-    (width,) = widths
-    return width
-
-
 @pytest.mark.parametrize("name", JOINTS)
 def test_joints_of_whole_vectors_are_vectors(name: str) -> None:
     test, is_whole = JOINTS[name]
-    assert _stored(_joined(test)) == (LANES if is_whole else 1)
+    assert stored_widths(_joined(test), decide_once_a_vector()) == [LANES if is_whole else 1]
 
 
 @pytest.mark.parametrize("name", JOINTS)
