@@ -9,6 +9,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from measured_runs import NONE, OURS, OURS_TUNED, SIDES, MeasuredRun, Row, Section, is_right
+from standing import SideRatio, ratio_to_ours
 
 GIGA = 1e9
 MICRO = 1e-6
@@ -20,19 +21,18 @@ SHOWN_KERNELS = 8
 SHOWN_TEMPLATES = 3
 
 
-def faster_sides(result: dict[str, Any]) -> list[tuple[str, float]]:
-    """Return the sides whose median is below ours with their milliseconds, the fastest first.
+def faster_sides(result: dict[str, Any]) -> list[tuple[str, SideRatio]]:
+    """Return the sides that take less than ours, each with its time over ours, the fastest first.
 
     Those that computed something else are left out, and ours when tuned.
     """
-    medians = {side: row["median"] for side, row in result["latency_ms"].items()}
-    ours = medians.pop(OURS)
-    faster = [
-        (side, median)
-        for side, median in medians.items()
-        if median < ours and side != OURS_TUNED and is_right(result, side)
-    ]
-    return sorted(faster, key=lambda item: item[1])
+    ratios = {
+        side: ratio_to_ours(result, side)
+        for side in result["latency_ms"]
+        if side not in (OURS, OURS_TUNED) and is_right(result, side)
+    }
+    faster = [(side, ratio) for side, ratio in ratios.items() if ratio.value < 1]
+    return sorted(faster, key=lambda item: item[1].value)
 
 
 def behind(run: MeasuredRun) -> list[Section]:
@@ -80,7 +80,7 @@ def where_time_goes(result: dict[str, Any]) -> str:
 
 
 def _profile_of(
-    result: dict[str, Any], machine: dict[str, Any], faster: list[tuple[str, float]]
+    result: dict[str, Any], machine: dict[str, Any], faster: list[tuple[str, SideRatio]]
 ) -> Section:
     blocks = result.get("blocks", [])
     total = sum(block["us"] for block in blocks)
@@ -94,12 +94,14 @@ def _profile_of(
     return f"Not first: {result['model']}", _told(result, machine, faster), header, rows
 
 
-def _told(result: dict[str, Any], machine: dict[str, Any], faster: list[tuple[str, float]]) -> str:
+def _told(
+    result: dict[str, Any], machine: dict[str, Any], faster: list[tuple[str, SideRatio]]
+) -> str:
     """Return who is faster, and what our kernels' times add up to."""
     ours = result["latency_ms"][OURS]["median"]
-    others = ", ".join(
-        f"{SIDES.get(side, side)} {median:.2f} ({median / ours:.2f} of ours)"
-        for side, median in faster
+    others = "; ".join(
+        f"{SIDES.get(side, side)} {result['latency_ms'][side]['median']:.2f}, {ratio} of ours"
+        for side, ratio in faster
     )
     told = f"Ours takes {ours:.2f} ms; faster: {others}."
     blocks = result.get("blocks", [])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import math
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from kernel_profile import behind
 from measured_runs import (
     CONTROL,
     NONE,
-    NOT_PEERS,
     OURS,
     ROOT,
     SIDES,
@@ -36,35 +34,11 @@ from measured_runs import (
 )
 from readme_table import how_measured
 from result_plots import latency_bars, roofline
+from standing import best_peer, summary
 
 MARKDOWN = ROOT / "docs" / "results.md"
 HTML = ROOT / "docs" / "results.html"
 MEBI = 1 << 20
-
-
-def best_peer(result: dict[str, Any]) -> tuple[str, float] | None:
-    """Return the fastest other runtime and its time over ours; None where none was timed.
-
-    One that computed something else is no rival; where ours did, there is no comparison.
-    """
-    if not is_right(result, OURS):
-        return None
-    latency = result["latency_ms"]
-    peers = {
-        side: row["median"]
-        for side, row in latency.items()
-        if side not in NOT_PEERS and is_right(result, side)
-    }
-    if not peers:
-        return None
-    side = min(peers, key=lambda name: peers[name])
-    return side, peers[side] / latency[OURS]["median"]
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """Return the geometric mean; nan of nothing."""
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
 def sections(run: MeasuredRun) -> list[Section]:
@@ -80,22 +54,6 @@ def sections(run: MeasuredRun) -> list[Section]:
     ]
 
 
-def summary(run: MeasuredRun) -> str:
-    """Return in two sentences how we stand."""
-    best = [found for found in map(best_peer, run.results) if found is not None]
-    over_tvm = [
-        each["latency_ms"]["tvm"]["median"] / each["latency_ms"][OURS]["median"]
-        for each in run.results
-        if "tvm" in each["latency_ms"] and is_right(each, "tvm") and is_right(each, OURS)
-    ]
-    first = sum(ratio > 1 for _, ratio in best)
-    return (
-        f"Ours is the fastest on {first} of {len(best)} models; against the best other runtime of "
-        f"each, {geometric_mean(ratio for _, ratio in best):.2f} times as fast in the geometric "
-        f"mean, and {geometric_mean(over_tvm):.2f} times as fast as TVM's default."
-    )
-
-
 def _latency(run: MeasuredRun) -> Section:
     sides = measured_sides(run)
     rows = []
@@ -105,12 +63,12 @@ def _latency(run: MeasuredRun) -> Section:
         least = min((latency[side]["median"] for side in right), default=math.nan)
         cells = [_times_cell(latency.get(side), least, side in right) for side in sides]
         best = best_peer(result)
-        rows.append(
-            [result["model"], *cells, f"{best[1]:.2f} ({SIDES[best[0]]})" if best else NONE]
-        )
+        rows.append([result["model"], *cells, f"{best[1]} {SIDES[best[0]]}" if best else NONE])
     text = (
         "Milliseconds: median, and from the 10th to the 90th percentile; the least is bold. "
-        f"{WRONG} {WHAT_IS_WRONG}."
+        f"{WRONG} {WHAT_IS_WRONG}. The best other runtime's time over ours is the median of the "
+        "ratios of turns that both took within seconds of each other; in brackets where that "
+        "median lies in 95 of 100 cases."
     )
     header = ["model", *(SIDES[side] for side in sides), "best other / ours"]
     return "Latency", text, header, rows

@@ -29,7 +29,7 @@ def test_every_side_is_timed_as_often_as_asked() -> None:
 
 
 def _turns(names: str, turns: int) -> list[str]:
-    """Return the order of the sides in each turn."""
+    """Return the order of the sides in each of at least ten turns."""
     order: list[str] = []
     sides = {name: (lambda name=name: order.append(name)) for name in names}
     time_interleaved(sides, repeat=turns * timing.RUNS_A_TURN)
@@ -42,8 +42,8 @@ def _turns(names: str, turns: int) -> list[str]:
 
 @pytest.mark.parametrize("names", ["ab", "abcde"])
 def test_the_sides_take_turns_each_followed_by_its_reverse(names: str) -> None:
-    turns = _turns(names, 8)
-    assert len(turns) == 8
+    turns = _turns(names, 12)
+    assert len(turns) == 12
     assert all(sorted(turn) == list(names) for turn in turns)
     assert turns[1::2] == [turn[::-1] for turn in turns[::2]]
 
@@ -74,14 +74,46 @@ def test_what_takes_a_turn_may_be_given() -> None:
         asked.append((side, runs))
         return [2e-3] * runs
 
-    latencies, _ = time_interleaved({"a": "first", "b": "second"}, 7, take_turn=take_turn)
+    latencies, _ = time_interleaved({"a": "first", "b": "second"}, 52, take_turn=take_turn)
     one, other = asked[0][0], asked[1][0]
     assert {one, other} == {"first", "second"}
-    assert asked == [(one, 5), (other, 5), (other, 2), (one, 2)]
+    assert asked[:4] == [(one, 5), (other, 5), (other, 5), (one, 5)]
+    assert asked[-2:] == [(one, 2), (other, 2)]
     assert {name: (each.median, each.n) for name, each in latencies.items()} == {
-        "a": (2.0, 7),
-        "b": (2.0, 7),
+        "a": (2.0, 52),
+        "b": (2.0, 52),
     }
+
+
+@pytest.mark.parametrize(("repeat", "turns"), [(7, 7), (12, 6), (20, 10), (50, 10), (60, 12)])
+def test_few_runs_are_spread_over_many_turns(repeat: int, turns: int) -> None:
+    latencies, _ = time_interleaved({"a": lambda: None, "b": lambda: None}, repeat)
+    assert {(each.n, len(each.turns)) for each in latencies.values()} == {(repeat, turns)}
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0.4, 20), (0.6, 10)])
+def test_the_first_run_of_a_turn_counts_where_caches_do_not(
+    seconds: float, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, ran = [0.0], [0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+
+    def run() -> None:
+        ran[0] += 1
+        now[0] += seconds
+
+    latencies, _ = time_interleaved({"a": run}, repeat=10)
+    assert (ran[0], latencies["a"].n) == (runs, 10)
+    assert latencies["a"].median == pytest.approx(seconds * 1e3)
+
+
+def test_each_turn_tells_the_median_of_its_runs() -> None:
+    taken = iter([1.0, 5.0, 2.0, 4.0])
+    latencies, _ = time_interleaved(
+        {"a": None}, 12, take_turn=lambda _, runs: [next(taken, 3.0) * 1e-3 for _ in range(runs)]
+    )
+    assert latencies["a"].turns == pytest.approx((3, 3, 3, 3, 3, 3))
+    assert latencies["a"].median == pytest.approx(3)
 
 
 @pytest.mark.parametrize("pause", [0.0, 100.0])
@@ -99,10 +131,10 @@ def test_a_short_run_goes_on_in_whole_turns_for_the_least_time_without_pauses(
         return [1.0] * runs
 
     latencies, _ = time_interleaved(
-        {"a": "first", "b": "second"}, 7, lambda: pass_by(pause), take_turn, least_seconds=7.0
+        {"a": "first", "b": "second"}, 15, lambda: pass_by(pause), take_turn, least_seconds=19.0
     )
-    # Two seconds a turn: 5 runs and 2, and two turns more of 5.
-    assert {name: latency.n for name, latency in latencies.items()} == {"a": 17, "b": 17}
+    # Two seconds a turn: 7 turns of 2 runs and one of 1, and two turns more of 2.
+    assert {name: latency.n for name, latency in latencies.items()} == {"a": 19, "b": 19}
 
 
 def test_no_time_is_waited_for_where_every_side_has_failed() -> None:
@@ -118,6 +150,9 @@ def test_the_statistics_are_in_milliseconds() -> None:
     latency = Latency.of([0.001 * (i + 1) for i in range(11)])
     assert (latency.median, latency.p10, latency.p90, latency.n) == pytest.approx((6, 2, 10, 11))
     assert set(latency.to_json()) == {"median", "p10", "p90", "n"}
+    in_turns = Latency.of_turns([[0.001, 0.003], [0.004]])
+    assert in_turns.to_json()["turns"] == pytest.approx([2, 4])
+    assert (in_turns.median, in_turns.n) == pytest.approx((3, 3))
 
 
 def test_a_failure_without_a_message_is_named_by_its_type() -> None:

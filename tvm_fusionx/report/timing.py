@@ -8,7 +8,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,16 @@ from tvm_fusionx.threads import usable_cores
 
 MILLISECONDS = 1e3
 
-# Timed runs of one side in a row. Each turn starts with an untimed run, which brings the side's
-# data back into the caches that the others have filled.
+# Timed runs of one side in a row, at most. Each turn starts with a run that brings the side's data
+# back into the caches that the others have filled.
 RUNS_A_TURN = 5
+
+# From this long on that run counts as well: filling a cache of 32 MiB takes 1 to 2 ms.
+LONG_SECONDS = 0.5
+
+# Turns that the runs asked for are spread over. A machine's slow moments last seconds: what a turn
+# says of two sides is one observation, however many runs it has, and few of them tell little.
+TURNS = 10
 
 # Of the orders that sides run in: every measurement of as many sides has the same.
 SEED = 0
@@ -37,27 +44,42 @@ HIGH_PERCENTILE = 90
 
 @dataclass(frozen=True)
 class Latency:
-    """What one side took, in milliseconds a run, over `n` timed runs."""
+    """What one side took, in milliseconds a run, over `n` timed runs.
+
+    Attributes
+    ----------
+    turns
+        The median of each turn's runs, in order; empty where no turns were taken. Sides that are
+        timed together took their turns together: these are compared turn by turn.
+    """
 
     median: float
     p10: float
     p90: float
     n: int
+    turns: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, seconds: list[float]) -> Latency:
-        """Return the statistics of single runs, given in seconds."""
+    def of(cls, seconds: list[float], turns: Iterable[list[float]] = ()) -> Latency:
+        """Return the statistics of single runs, given in seconds, and of turns of some of them."""
         milliseconds = np.asarray(seconds) * MILLISECONDS
         return cls(
             median=float(np.median(milliseconds)),
             p10=float(np.percentile(milliseconds, LOW_PERCENTILE)),
             p90=float(np.percentile(milliseconds, HIGH_PERCENTILE)),
             n=len(seconds),
+            turns=tuple(float(np.median(turn)) * MILLISECONDS for turn in turns),
         )
 
-    def to_json(self) -> dict[str, float | int]:
+    @classmethod
+    def of_turns(cls, turns: list[list[float]]) -> Latency:
+        """Return the statistics of all runs of `turns`, given in seconds."""
+        return cls.of([run for turn in turns for run in turn], turns)
+
+    def to_json(self) -> dict[str, Any]:
         """Return the statistics under their names in the benchmark's schema."""
-        return {"median": self.median, "p10": self.p10, "p90": self.p90, "n": self.n}
+        turns = {"turns": list(self.turns)} if self.turns else {}
+        return {"median": self.median, "p10": self.p10, "p90": self.p90, "n": self.n, **turns}
 
 
 def check_repeat(repeat: int) -> None:
@@ -72,13 +94,15 @@ def check_repeat(repeat: int) -> None:
 
 
 def _take_turn(run: Callable[[], Any], runs: int) -> list[float]:
+    first = _seconds_of(run)
+    taken = [first] if first >= LONG_SECONDS else []
+    return taken + [_seconds_of(run) for _ in range(runs - len(taken))]
+
+
+def _seconds_of(run: Callable[[], Any]) -> float:
+    started = time.perf_counter()
     run()
-    taken = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - started)
-    return taken
+    return time.perf_counter() - started
 
 
 def time_interleaved(
@@ -95,7 +119,7 @@ def time_interleaved(
     sides
         What to run, by name: functions, or what `take_turn` takes.
     repeat
-        Timed runs of each side.
+        Timed runs of each side, in ten turns or more.
     on_turn
         Called after each turn of all sides. What it takes is no part of `least_seconds`.
     take_turn
@@ -108,12 +132,13 @@ def time_interleaved(
     dict of str to Latency, dict of str to str
         The latencies, and the message of each side that failed while running; it has no latency.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    turns: dict[str, list[list[float]]] = {name: [] for name in sides}
+    most = min(RUNS_A_TURN, -(-repeat // TURNS))
     failures: dict[str, str] = {}
     order, chance = list(sides), random.Random(SEED)
     ends_at = time.perf_counter() + least_seconds
     for turn in itertools.count():
-        left = repeat - turn * RUNS_A_TURN
+        left = repeat - turn * most
         if len(failures) == len(sides) or (left <= 0 and time.perf_counter() >= ends_at):
             break
         # Whatever a side leaves behind meets each of the others at some time, and after a turn and
@@ -125,17 +150,17 @@ def time_interleaved(
         for name in order:
             if name in failures:
                 continue
-            runs = min(RUNS_A_TURN, left) if left > 0 else RUNS_A_TURN
+            runs = min(most, left) if left > 0 else most
             try:
                 time.sleep(SETTLE_SECONDS)
-                seconds[name] += take_turn(sides[name], runs)
+                turns[name].append(take_turn(sides[name], runs))
             except Exception as error:  # another runtime may raise anything
                 failures[name] = describe_failure(error)
         paused = time.perf_counter()
         on_turn()
         ends_at += time.perf_counter() - paused
     return {
-        name: Latency.of(taken) for name, taken in seconds.items() if name not in failures
+        name: Latency.of_turns(taken) for name, taken in turns.items() if name not in failures
     }, failures
 
 
