@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,14 @@ from tests.schedules.blocked_blocks import AVX2, AVX512, describe
 from tests.schedules.matrix_blocks import packed_dense
 from tvm_fusionx.schedules.analysis import describe_block
 from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot, row_block_of
+from tvm_fusionx.schedules.dot_plan import (
+    COLUMNS_APART,
+    DotPlan,
+    chunks_of,
+    plan_dot,
+    row_block_of,
+    rows_together,
+)
 
 
 def _plan(body: relay.Expr, cpu: Cpu) -> DotPlan:
@@ -61,4 +69,19 @@ def test_rows_leave_the_cache_early_when_the_weights_stay_in_it() -> None:
 
 def test_large_weights_stream_once_for_each_core() -> None:
     plan = _plan(packed_dense(64, 512, 2048), AVX2)
-    assert row_block_of(plan, AVX2) == 64 // AVX2.cores
+    assert rows_together(plan, AVX2) == 64 // AVX2.cores
+
+
+def test_cores_share_the_columns_of_large_weights() -> None:
+    plan = _plan(packed_dense(64, 512, 2048), AVX2)
+    assert row_block_of(plan, AVX2) == COLUMNS_APART
+
+
+def test_cores_share_the_rows_where_these_are_more_than_the_weights() -> None:
+    plan = _plan(packed_dense(1500, 384, 384), AVX2)
+    assert row_block_of(plan, AVX2) == rows_together(plan, AVX2) > plan.rows
+
+
+def test_one_core_reads_weights_once_either_way() -> None:
+    plan = _plan(packed_dense(64, 512, 2048), replace(AVX2, cores=1))
+    assert row_block_of(plan, replace(AVX2, cores=1)) == 64

@@ -2,7 +2,7 @@
 
 The product is accumulated in a register tile of rows x vectors. What follows it element by
 element is applied to the tile; what reduces its rows (softmax, norms) runs on a block of rows while
-they are in the cache.
+they are in the cache, or in a loop of its own where each core had to read all weights for its rows.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, collect_blocks
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.dot_plan import (
+    COLUMNS_APART,
     MAX_VECTORS,
     ROW_BLOCK_KNOB,
     ROWS_KNOB,
     VECTORS_KNOB,
     plan_dot,
     row_block_of,
+    rows_together,
 )
 from tvm_fusionx.schedules.dot_rows import rows_at_root
 from tvm_fusionx.schedules.dot_tiles import IsolatedDot, isolate, schedule_of, tile_at_root
@@ -72,6 +74,8 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     block = row_block_of(plan, cpu)
     blocks = {
         block,
+        COLUMNS_APART,
+        rows_together(plan, cpu),
         *(plan.rows * factor for factor in (1, 2, 4, 8) if plan.rows * factor <= plan.m),
     }
     return {
@@ -105,6 +109,8 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
     current = block.info
     after = current.downstream(block.write)
     late: Late = []
+    if after and values[ROW_BLOCK_KNOB] == COLUMNS_APART:
+        return _as_own_nest(func, info, values)
     if after:
         _refuse_partial_tiles(info, values)
         rows_at_root(block, values, late)
@@ -113,7 +119,7 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
     rest = _left_over(block) - after
     if (rest - before) & {stage for each in after for stage in current.producers[each]}:
         raise UnschedulableError("what follows the product reads another stage")
-    _schedule_others(block, rest, late)
+    _schedule_others(block, rest, late, alone=set(rest))
     finish(late)
     return block.sch.mod["main"]
 
@@ -133,13 +139,20 @@ def info_before(func: Any, info: BlockInfo) -> set[str]:
 
 
 def _as_own_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
-    """Give the product a parallel loop of its own, and what follows it others."""
-    block = isolate(func, info, values, 0)
-    late: Late = []
-    tile_at_root(block, late)
-    _schedule_others(block, _left_over(block), late)
-    finish(late)
-    return block.sch.mod["main"]
+    """Give the product a parallel loop of its own, and what follows it others, row by row."""
+    alone: set[str] = set()
+    for _ in range(len(info.stages) + 1):
+        block = isolate(func, info, values, COLUMNS_APART)
+        late: Late = []
+        tile_at_root(block, late)
+        try:
+            _schedule_others(block, _left_over(block), late, alone)
+        except MustBeAloneError as problem:
+            alone.add(problem.stage)
+            continue
+        finish(late)
+        return block.sch.mod["main"]
+    raise UnschedulableError("no set of row nests fits")
 
 
 def _left_over(block: IsolatedDot) -> set[str]:
@@ -148,11 +161,9 @@ def _left_over(block: IsolatedDot) -> set[str]:
     return (set(block.info.stages) & present) - {block.write, block.reduce}
 
 
-def _schedule_others(block: IsolatedDot, names: set[str], late: Late) -> None:
+def _schedule_others(block: IsolatedDot, names: set[str], late: Late, alone: set[str]) -> None:
     if names:
-        current = info_of(block.sch, block.info)
-        each_alone = set(names)
-        schedule_rows(block.sch, current, late, each_alone, names)
+        schedule_rows(block.sch, info_of(block.sch, block.info), late, alone, names)
 
 
 DOT = Template("dot", _why_not, _knobs, _apply)

@@ -10,7 +10,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.access import DotAxes, dot_axes
 from tvm_fusionx.schedules.analysis import Stage
-from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.cpu import L2_SHARE, Cpu
 from tvm_fusionx.schedules.register_tile import FEW_ROWS, panel_vectors, tile_rows
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
 
@@ -30,6 +30,18 @@ VECTORS_KNOB = "tile_vectors"
 
 
 ROW_BLOCK_KNOB = "row_block"
+
+
+# Value of the knob: the cores share the columns, and what reduces rows has a loop of its own.
+COLUMNS_APART = 0
+
+
+# Memory gives a quarter of what the last-level cache does (template_results.md: 110 GB/s and 29).
+MEMORY_COST = 4
+
+
+# What a second parallel loop takes, in bytes of the last-level cache: 2 us at 110 GB/s.
+LOOP_BYTES = 220_000
 
 
 MAX_VECTORS = 6
@@ -123,7 +135,36 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
 
 
 def row_block_of(plan: DotPlan, cpu: Cpu) -> int:
-    """Return the rows that are computed before what reduces them runs."""
+    """Return the rows that are computed before what reduces them runs.
+
+    :data:`COLUMNS_APART` where it costs less that the cores share the columns of the product: each
+    then reads weights of its own, and reads them once.
+    """
+    rows = rows_together(plan, cpu)
+    product = 2 * plan.batch * plan.m * plan.n * FLOAT_BYTES
+    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan)), cpu) + product + LOOP_BYTES
+    return COLUMNS_APART if apart < _bytes_read(plan, rows, cpu) else rows
+
+
+def _bytes_read(plan: DotPlan, rows: int, cpu: Cpu) -> float:
+    """Return what a product reads from beyond the second-level cache, `rows` rows after the other.
+
+    In bytes of the last-level cache: weights come from memory the first time, for each of the cores
+    that begin with them. Rows meet one panel of columns after the other, so what does not fit the
+    cache is read again for each.
+    """
+    blocks = -(-plan.m // rows)
+    cores = plan.cores if plan.is_parallel else 1
+    readers = 1 if plan.batch >= cores else min(cores, blocks)
+    again = 0 if _keeps_weights(plan, cpu) else blocks - readers
+    weights = (MEMORY_COST * readers + again) * plan.n * plan.k
+    missing = max(0.0, 1 - L2_SHARE * cpu.l2_bytes / (rows * plan.k * FLOAT_BYTES))
+    passes = max(1.0, missing * -(-plan.n // plan.width))
+    return plan.batch * FLOAT_BYTES * (weights + passes * plan.m * plan.k)
+
+
+def rows_together(plan: DotPlan, cpu: Cpu) -> int:
+    """Return the rows of a block of whole rows, which what reduces them finds in the cache."""
     most = max(plan.rows, cpu.l2_bytes // 2 // (plan.n * FLOAT_BYTES))
     tiles = plan.m // plan.rows
     fitting = [
@@ -134,12 +175,17 @@ def row_block_of(plan: DotPlan, cpu: Cpu) -> int:
     if not fitting:
         # No whole number of tiles: all rows together, if they fit, need no partial block.
         return plan.m if plan.m <= most else min(plan.rows, plan.m)
-    if plan.n * plan.k * FLOAT_BYTES * 2 <= cpu.l2_bytes:
-        # The right operand stays in the cache: rows may leave it early.
+    if _keeps_weights(plan, cpu):
+        # Rows may leave the cache early.
         return fitting[0]
     # It streams past: as many rows as possible for each pass over it, one block for each core.
     share = -(-plan.m * plan.batch // cpu.cores)
     return max((rows for rows in fitting if rows <= share), default=fitting[0])
+
+
+def _keeps_weights(plan: DotPlan, cpu: Cpu) -> bool:
+    """Tell whether the right operand stays in the second-level cache."""
+    return plan.n * plan.k * FLOAT_BYTES * 2 <= cpu.l2_bytes
 
 
 def chunks_of(plan: DotPlan) -> int:

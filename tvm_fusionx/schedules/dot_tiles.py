@@ -11,7 +11,8 @@ from tvm import tir
 
 from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_stage
-from tvm_fusionx.schedules.dot_plan import DotPlan, chunks_of, plan_dot
+from tvm_fusionx.schedules.dot_plan import COLUMNS_APART, DotPlan, chunks_of, plan_dot
+from tvm_fusionx.schedules.inline import why_not_inline
 from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.nest import Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.outputs import is_lent
@@ -68,10 +69,8 @@ def _isolate(
     plan = plan_dot(dot, info.cpu, values)
     write = sch.cache_write(sch.get_block(dot.name), 0, "local")
     name = sch.get(write).name_hint
-    readers = info.consumers[dot.name]
-    is_free = not is_lent(dot.writes[0])
-    if finishes and is_free and len(readers) == 1 and not info.stages[readers[0]].is_reduction:
-        inline_into_producer(sch, readers[0])
+    if finishes and not is_lent(dot.writes[0]):
+        _inline_what_finishes(sch, info, name)
     current = info_of(sch, info)
     mode = OVERLAP if name in current.outputs else PAD
     right_is_panel = is_contiguous_along(plan.axes.right, dot.iters[plan.axes.n[0]].var)
@@ -79,11 +78,26 @@ def _isolate(
     needs_pack = not right_is_panel or (has_tail and mode == PAD)
     func = widen_axis(sch.mod["main"], dot.name, name, plan.axes.n[0], plan.width, mode)
     plan = replace(plan, n=-(-plan.n // plan.width) * plan.width)
-    if plan.axes.m and (mode == OVERLAP or row_block in (0, plan.m)):
+    if plan.axes.m and (mode == OVERLAP or row_block in (COLUMNS_APART, plan.m)):
         func = widen_axis(func, dot.name, name, plan.axes.m[0], plan.rows, mode)
         plan = replace(plan, m=-(-plan.m // plan.rows) * plan.rows)
     sch = schedule_of(func)
     return IsolatedDot(sch, info_of(sch, info), dot.name, name, plan, needs_pack)
+
+
+def _inline_what_finishes(sch: Any, info: BlockInfo, write: str) -> None:
+    """Make what follows `write` element by element part of it, while it alone reads the result."""
+    while True:
+        current = info_of(sch, info)
+        stage, readers = current.stages[write], current.consumers[write]
+        if (
+            len(readers) != 1
+            or current.stages[readers[0]].is_reduction
+            or is_lent(stage.writes[0])
+            or why_not_inline(current, stage, stage.transcendentals, stage.nodes) is not None
+            or not inline_into_producer(sch, readers[0])
+        ):
+            return
 
 
 def tile_at_root(block: IsolatedDot, late: Late) -> None:
