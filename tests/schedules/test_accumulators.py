@@ -10,8 +10,12 @@ import tvm
 from tvm import relay
 
 import tvm_fusionx as fx
+from tests.depthwise_pairs import pair
 from tests.relay_modules import const, var
 from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import unscheduled
+from tvm_fusionx.lowering import compile_kernel
+from tvm_fusionx.schedules import resolve_target, schedule
 
 HASWELL = "llvm -mcpu=haswell"
 SKYLAKE = "llvm -mcpu=skylake-avx512"
@@ -34,6 +38,8 @@ class Assembly:
         Anything written to memory.
     stack
         An operand on the stack, where a register that is spilled goes.
+    sign
+        An index that is widened to an address: neighbours of a known place need none.
     registers
         Vector registers of the processor.
     """
@@ -43,6 +49,7 @@ class Assembly:
     jump: re.Pattern[str]
     store: re.Pattern[str]
     stack: re.Pattern[str]
+    sign: re.Pattern[str]
     registers: int
 
 
@@ -53,6 +60,7 @@ def _x86(vector: str, registers: int) -> Assembly:
         jump=re.compile(r"^\s+j(?!mp)\w+\s+(\.LBB\w+)"),
         store=re.compile(r"^\s+v?mov\S*\s+[$%][^,()]+, [^,]*\("),
         stack=re.compile(r"\(%r[sb]p"),
+        sign=re.compile(r"^\s+(?:movslq|cltq)\b"),
         registers=registers,
     )
 
@@ -66,12 +74,15 @@ ASSEMBLY = {
         jump=re.compile(r"^\s+(?:b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.LBB\w+)"),
         store=re.compile(r"^\s+st\w+\s"),
         stack=re.compile(r"\[sp\b"),
+        sign=re.compile(r"^\s+(?:sxtw|sbfiz)\b|\bsxtw\b"),
         registers=32,
     ),
 }
 
 # At least this part of the registers holds sums; the others are for operands.
 LEAST_SUMS = 3 / 8
+
+SUMS_OF_A_PAIR = 12
 
 
 def _pointwise(channels: int, size: int, outputs: int) -> relay.Expr:
@@ -133,6 +144,28 @@ def test_sums_stay_in_registers(name: str, target: str) -> None:
     assert _multiply_adds(loop, assembly) >= LEAST_SUMS * assembly.registers
     assert not [line for line in loop if assembly.stack.search(line)]
     assert not [line for line in loop if assembly.store.match(line)]
+
+
+@pytest.mark.parametrize("target", ASSEMBLY)
+def test_pixels_of_a_shared_row_need_no_addresses_of_their_own(target: str) -> None:
+    # Four tasks share 361 pixels: three of them begin amid a row.
+    block = 16 if target == SKYLAKE else 8
+    made = schedule(
+        unscheduled(pair(256, (19, 19), 256, block=block, out_block=block)),
+        resolve_target(target),
+        {"task_rows": 5, "tile_chunks": 2, "tile_pixels": SUMS_OF_A_PAIR // 2},
+    )
+    assert (made.template, made.knobs["task_rows"]) == ("depthwise_pointwise", 5)
+    text = compile_kernel(made.func, resolve_target(target), "kernel").get_source("asm")
+    assembly = ASSEMBLY[target]
+    # The others are the depthwise convolution's, of whole rows of taps.
+    loops = [
+        loop
+        for loop in _innermost_loops(text, assembly)
+        if (number := _multiply_adds(loop, assembly)) and number % SUMS_OF_A_PAIR == 0
+    ]
+    assert len(loops) == 1
+    assert not [line for line in loops[0] if assembly.sign.search(line)]
 
 
 # Instructions that put a vector together from elements, or take it apart.

@@ -3,7 +3,9 @@
 One parallel loop over tasks: some rows of one image. A task computes the depthwise result of its
 rows, for all channels and with everything that follows applied, into a buffer that stays in the
 core's cache; then, for each group of output channels, multiplies the pixels of the buffer, counted
-across rows, with sums in registers, and writes them with everything that follows applied.
+across rows, with sums in registers, and writes them with everything that follows applied. Where
+tasks share a row pixel by pixel, the pixels of a task lie at the same places of its buffer, what
+its first row has before them below.
 
     data    [N, C / c, H, W, c]     wide [C / c][row, column][c]
     weights [C / c, 1, h, w, 1, c] and [O / o, C / c, 1, 1, c, o]
@@ -77,7 +79,10 @@ class _Kernel:
         self.rows, self.columns = first.rows, first.columns
         self.outer = second.lanes
         self.pixels = tiling.pixels
-        self.chunk_stride = tiling.kept_rows * self.columns * self.inner + CHUNK_GAP
+        self.shares_rows = self.pixels != tiling.rows * self.columns
+        # Room for what the first row has before the pixels of a task, and the last row after them.
+        self.lead = self.columns - 1 if self.shares_rows else 0
+        self.chunk_stride = (self.pixels + 2 * self.lead) * self.inner + CHUNK_GAP
 
     def build(self, kind: str) -> Any:
         ib, rows = self.ib, self.tiling.rows
@@ -91,7 +96,7 @@ class _Kernel:
                 ib.for_range(0, self.chunks, "chunk") as chunk,
                 ib.for_range(0, task_rows, "row") as row,
             ):
-                self._depthwise_row(wide, image, chunk, first_row, row)
+                self._depthwise_row(wide, image, chunk, first_row, row, self.lead - offset)
             groups = self.pair.pointwise.chunks // self.tiling.tile.chunks
             tiles = math.ceil(self.pixels / self.tiling.tile.columns)
             with (
@@ -101,13 +106,13 @@ class _Kernel:
                 start = tile * self.tiling.tile.columns
                 if self.pixels % self.tiling.tile.columns:
                     start = tir.min(start, self.pixels - self.tiling.tile.columns)
-                self._pointwise_tile(wide, image, first_row, group, offset + start)
+                self._pointwise_tile(wide, image, first_row, group, start, offset)
         return ib.get()
 
     def _place_of_task(self, number: Any) -> tuple[Any, Any, Any]:
         """Return a task's first row, its rows, and its first pixel counted from there."""
         rows = self.tiling.rows
-        if self.pixels == rows * self.columns:
+        if not self.shares_rows:
             first_row = number * rows
             if self.rows % rows:
                 first_row = tir.min(first_row, self.rows - rows)
@@ -117,12 +122,15 @@ class _Kernel:
         last_row = tir.floordiv(first + self.pixels - 1, self.columns)
         return first_row, last_row - first_row + 1, first - first_row * self.columns
 
-    def _depthwise_row(self, wide: Any, image: Any, chunk: Any, first_row: Any, row: Any) -> None:
-        """Compute one row of one chunk."""
+    def _depthwise_row(
+        self, wide: Any, image: Any, chunk: Any, first_row: Any, row: Any, begin: Any
+    ) -> None:
+        """Compute one row of one chunk; the task's first row begins at pixel `begin`."""
         lanes = self.inner
 
         def keep(_: Any, chunk: Any, __: Any, column: Any, lane: Any, value: Any) -> Any:
-            at = chunk * self.chunk_stride + (row * self.columns + column) * lanes + lane
+            pixel = begin + row * self.columns + column
+            at = chunk * self.chunk_stride + pixel * lanes + lane
             return tir.BufferStore(wide, value, [at])
 
         store = self.middle(keep)
@@ -156,8 +164,13 @@ class _Kernel:
             sums.store(store, (image, chunk, out_row, start + place), place)
 
     def _pointwise_tile(
-        self, wide: Any, image: Any, first_row: Any, group: Any, start: Any
+        self, wide: Any, image: Any, first_row: Any, group: Any, start: Any, offset: Any
     ) -> None:
+        """Compute pixels from `start` on of a task that begins `offset` pixels into its first row.
+
+        Where in the buffer they lie does not depend on `offset`: LLVM would miss that they are
+        neighbours, and compute an address for each of them in the innermost loop.
+        """
         ib, tile, lanes = self.ib, self.tiling.tile, self.outer
         places = [(pixel, chunk) for pixel in range(tile.columns) for chunk in range(tile.chunks)]
         sums = VectorSums(ib, len(places), lanes, self.dtype)
@@ -166,7 +179,8 @@ class _Kernel:
             ib.for_range(0, self.inner, "channel") as channel,
         ):
             for place, (pixel, chunk) in enumerate(places):
-                at = in_chunk * self.chunk_stride + (start + pixel) * self.inner + channel
+                place_in_chunk = (self.lead + start + pixel) * self.inner + channel
+                at = in_chunk * self.chunk_stride + place_in_chunk
                 element = broadcast(tir.BufferLoad(wide, [at]), lanes)
                 out_chunk = group * tile.chunks + chunk
                 weight = tir.BufferLoad(
@@ -174,7 +188,7 @@ class _Kernel:
                 )
                 sums.add_product(place, element, weight)
         for place, (pixel, chunk) in enumerate(places):
-            at = start + pixel
+            at = offset + start + pixel
             row = first_row + tir.floordiv(at, self.columns)
             column = tir.floormod(at, self.columns)
             out_chunk = group * tile.chunks + chunk
