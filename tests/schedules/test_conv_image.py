@@ -12,6 +12,7 @@ from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import (
     AVX2,
     AVX512,
+    NEON,
     assert_scheduled,
     cut_to,
     dense,
@@ -25,7 +26,7 @@ from tvm_fusionx.schedules.conv_image import (
     find_image_window,
     image_tiles,
 )
-from tvm_fusionx.schedules.conv_tiling import SUMS_TO_HIDE_LATENCY
+from tvm_fusionx.schedules.conv_tiling import COLUMNS_TO_STREAM, SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.cpu import Cpu
 
 ONE = {"blocks": (1, 8)}
@@ -108,3 +109,15 @@ def test_patches_that_share_no_input_are_computed_several_at_once() -> None:
     chunks, columns = image_tiles(found.window, AVX512)[0]
     assert columns > 1
     assert 1 + chunks + chunks * columns < AVX512.registers
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])
+def test_weights_of_patches_meet_as_many_columns_as_their_way_takes(cpu: Cpu) -> None:
+    body = dense(3, (224, 224), 768, (16, 16), strides=(16, 16), blocks=(1, 8))
+    found = find_image_window(describe(body, cpu))
+    assert isinstance(found, ImageWindow)
+    chunks, columns = image_tiles(found.window, cpu)[0]
+    slice_bytes = chunks * 8 * 3 * 16 * 16 * 4
+    assert slice_bytes > cpu.l1_bytes
+    assert columns > COLUMNS_TO_STREAM
+    assert chunks > 1

@@ -22,8 +22,11 @@ from tvm_fusionx.schedules.conv_tiling import (
     SPARE_REGISTERS,
     SUMS_TO_HIDE_LATENCY,
     TASK_CYCLES,
+    RegisterTile,
     divisors,
     inputs_held,
+    streaming_cost,
+    tile_cost,
 )
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.indices import simplify_indices
@@ -104,6 +107,9 @@ def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
 
     With sums and weights they hold all inputs that taps share. Where so few sums are left that they
     wait for one another, as in the 16 registers of AVX2, inputs are read again for each tap.
+
+    Windows that do not meet, patches, share nothing: their tiles are judged as those of any other
+    convolution, with the way of their many weights.
     """
 
     def fitting(held: Callable[[int], int]) -> list[tuple[int, int]]:
@@ -122,6 +128,9 @@ def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
 
     def cost(tile: tuple[int, int]) -> float:
         chunks, columns = tile
+        if window.stride[1] >= window.columns_read(1):
+            registers = RegisterTile(chunks, columns)
+            return tile_cost(registers, window) * streaming_cost(registers, window, cpu)
         waste = math.ceil(window.columns / columns) * columns / window.columns
         latency = max(1.0, SUMS_TO_HIDE_LATENCY / (chunks * columns))
         inputs = window.columns_read(columns) if is_shared else columns * window.kernel[1]
