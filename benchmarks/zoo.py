@@ -203,6 +203,9 @@ def _options() -> argparse.Namespace:
         # Whoever tunes does so alone, and the others stand still meanwhile.
         spent = (options.budget.seconds or 0.0) * len(tuned) if options.budget is not None else 0.0
         options.limit = LIMIT_SECONDS + round(spent * options.jobs)
+    # Before anything is measured: a wrong name would be told when its turn comes, after an hour.
+    if unknown := sorted(set(options.models) - set(zoo.names())):
+        parser.error(f"no model {', '.join(unknown)}; the zoo has {', '.join(zoo.names())}")
     options.models = options.models or (QUICK_MODELS if options.quick else zoo.names())
     return options
 

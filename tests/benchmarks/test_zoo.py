@@ -32,6 +32,17 @@ def test_a_quick_run_is_small_models_and_runtimes_without_conversion(
     assert full.repeat > quick.repeat
 
 
+def test_a_wrong_name_is_told_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["zoo.py", "minilm", "yolov8n"])
+    with pytest.raises(SystemExit):
+        zoo._options()
+    told = capsys.readouterr().err
+    assert "no model yolov8n" in told
+    assert "yolo-v8n" in told
+
+
 PAGES = ["readme_table.py", "results_page.py"]
 FACTS = {"device": "a machine", "sides": ["ort"], "repeat": 20, "command": "measure"}
 
