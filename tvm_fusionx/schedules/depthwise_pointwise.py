@@ -62,9 +62,9 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     pair = find_pair(info)
     assert isinstance(pair, Pair)
     rows = values["task_rows"]
-    pixels, kept_rows = task_pixels(pair, rows, info.cpu)
+    pixels, _ = task_pixels(pair, rows, info.cpu)
     tile = RegisterTile(values["tile_chunks"], min(values["tile_pixels"], pixels))
-    tiling = PairTiling(rows, pixels, kept_rows, values["depthwise_columns"], tile)
+    tiling = PairTiling(rows, pixels, values["depthwise_columns"], tile)
     first, second = pair.depthwise.stage.name, pair.pointwise.stage.name
     between = gather_what_follows(sch, info, first, pair.middle)
     write = gather_what_follows(sch, info, second, info.outputs[0])

@@ -69,7 +69,7 @@ def _isolate(
     plan = plan_dot(dot, info.cpu, values)
     write = sch.cache_write(sch.get_block(dot.name), 0, "local")
     name = sch.get(write).name_hint
-    if finishes and not is_lent(dot.writes[0]):
+    if finishes:
         _inline_what_finishes(sch, info, name)
     current = info_of(sch, info)
     mode = OVERLAP if name in current.outputs else PAD

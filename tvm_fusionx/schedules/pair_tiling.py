@@ -40,8 +40,6 @@ class PairTiling:
     """Output rows of a task, of which the last task may share some."""
     pixels: int
     """Output pixels of a task."""
-    kept_rows: int
-    """Rows of the depthwise result that hold them."""
     columns: int
     """Columns of the depthwise result whose sums are held in registers."""
     tile: RegisterTile
@@ -148,9 +146,10 @@ def best_rows(pair: Pair, cpu: Cpu) -> int:
 def best_tiling(pair: Pair, cpu: Cpu) -> PairTiling:
     """Return the division with the lowest estimated cost."""
     rows = best_rows(pair, cpu)
+    pixels, _ = task_pixels(pair, rows, cpu)
     return PairTiling(
         rows,
-        *task_pixels(pair, rows, cpu),
+        pixels,
         depthwise_columns(pair.depthwise, cpu)[0],
         pixel_tiles(pair, rows, cpu)[0],
     )
