@@ -102,11 +102,13 @@ def go_on(folder: Path, path: Path, seconds: float, facts: dict[str, Any]) -> in
         return sorted(waiting, key=lambda row: len(row["us_each"]))
 
     with threads_apart(threads):
-        if len(run["rates_each"]) < ROUNDS:
-            run["rates_each"].append(measure_rates(target, threads).to_json())
-            each = map(MachineRates.from_json, run["rates_each"])
-            run["rates"] = functools.reduce(MachineRates.best_of, each).to_json()
         while time.monotonic() - started < seconds and (waiting := left()):
+            # The machine once a round, as the blocks: measured once alone, in a slow moment, it
+            # would make all of them look good.
+            if len(run["rates_each"]) <= len(waiting[0]["us_each"]):
+                run["rates_each"].append(measure_rates(target, threads).to_json())
+                each = map(MachineRates.from_json, run["rates_each"])
+                run["rates"] = functools.reduce(MachineRates.best_of, each).to_json()
             timed(waiting[0], folder, target)
     run["blocks"] = [row for row in run["blocks"] if row["us_each"]]
     path.parent.mkdir(parents=True, exist_ok=True)
