@@ -61,17 +61,81 @@ def test_channels_of_a_chunk_are_read_while_its_row_is_in_cache() -> None:
     ]
 
 
+PLANES = 2000
+
+
+def _biased(rows: int, columns: int) -> relay.Expr:
+    return relay.exp(var("x", PLANES, rows, columns)) + var("y", PLANES, 1, 1)
+
+
+def _sliced(shape: tuple[int, ...], steps: list[int]) -> relay.Expr:
+    end = [PLANES, 3 * steps[1], 7]
+    return relay.exp(relay.strided_slice(var("x", *shape), [0, 0, 0], end, steps))
+
+
+def test_vectors_run_over_the_rows_of_a_small_plane() -> None:
+    assert _loops(_biased(7, 7)) == [(PARALLEL, PLANES), (SERIAL, 7), (VECTOR, 8)]
+
+
+APART = {
+    "rows of whole vectors": (_biased(3, 16), [(SERIAL, 2), (VECTOR, 8)]),
+    "rows of many vectors": (_biased(3, 17), [(SERIAL, 3), (VECTOR, 8)]),
+    "turned": (relay.exp(relay.transpose(var("x", PLANES, 7, 3), (0, 2, 1))), [(SERIAL, 7)]),
+    "rows left out": (_sliced((PLANES, 6, 7), [1, 2, 1]), [(SERIAL, 7)]),
+    "columns left out": (_sliced((PLANES, 3, 9), [1, 1, 1]), [(SERIAL, 7)]),
+    "other numbers for each row": (
+        relay.exp(var("x", PLANES, 3, 7)) + var("y", 1, 3, 1),
+        [(SERIAL, 7)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", APART)
+def test_rows_that_do_not_lie_side_by_side_stay_apart(case: str) -> None:
+    body, columns = APART[case]
+    assert _loops(body) == [(PARALLEL, PLANES), (SERIAL, 3), *columns]
+
+
+def _repeated(heads: int, times: int, rows: int) -> relay.Expr:
+    data = relay.exp(var("x", heads, 1, rows, 64))
+    return relay.tile(data, (1, times, 1, 1)) + var("y", 1, 1, rows, 64)
+
+
+def test_what_a_tiling_repeats_is_read_once() -> None:
+    assert _loops(_repeated(8, 4, 128)) == [
+        (PARALLEL, 8 * 128),
+        (SERIAL, 4),
+        (SERIAL, 8),
+        (VECTOR, 8),
+    ]
+
+
 @pytest.mark.parametrize(
     "body",
     [
         _turned(13),
+        _biased(7, 7),
+        _biased(3, 5),
+        _repeated(3, 2, 5),
+        relay.tile(var("x", 3, 7), (2, 1)),
         _plain(32, 80, 80),
         _plain(4, 5, 10),
         _plain(3, 7, 3),
         relay.layout_transform(var("x", 2, 16, 9, 11), "NCHW", "NCHW8c"),
         relay.Tuple([biased := _plain(4, 6, 9) + var("b", 32, 1, 1), relay.exp(biased)]),
     ],
-    ids=["turned", "map", "ten columns", "three columns", "chunks", "two results"],
+    ids=[
+        "turned",
+        "planes",
+        "short rows",
+        "tiling",
+        "tiles of rows",
+        "map",
+        "ten columns",
+        "three columns",
+        "chunks",
+        "two results",
+    ],
 )
 def test_numbers_stay(body: relay.Expr) -> None:
     target = resolve_target(TARGET)

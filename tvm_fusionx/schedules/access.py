@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules import analysis
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
 from tvm_fusionx.schedules.integer_dot import is_dot_call, sides_of
 
@@ -28,6 +29,30 @@ def loads_of(stage: Stage, data: Any) -> list[Any]:
 def variables_of(expr: Any) -> set[Any]:
     """Return the variables that occur in `expr`."""
     return set(tir.analysis.undefined_vars(expr)) if not isinstance(expr, tir.Var) else {expr}
+
+
+def lie_in_one_piece(stage: Stage, axes: list[Any]) -> bool:
+    """Tell whether all that a stage reads or writes along `axes` is one run of elements.
+
+    Parameters
+    ----------
+    axes
+        Neighbouring iterators of the stage, innermost last.
+    """
+    variables = [it.var for it in axes]
+    for each in (stage.block.body, *analysis.loads_of(stage.block.body)):
+        if not any(var in variables_of(index) for index in each.indices for var in variables):
+            continue
+        outer, last = each.indices[: -len(axes)], each.indices[-len(axes) :]
+        sizes = each.buffer.shape[-len(axes) :]
+        if (
+            len(last) < len(axes)
+            or not all(index.same_as(var) for index, var in zip(last, variables, strict=True))
+            or any(int(size) != it.extent for it, size in zip(axes[1:], sizes[1:], strict=True))
+            or any(var in variables_of(index) for index in outer for var in variables)
+        ):
+            return False
+    return True
 
 
 def single_access(stage: Stage, data: Any) -> list[Any] | None:

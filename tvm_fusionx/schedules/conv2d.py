@@ -9,12 +9,13 @@ each row.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm_fusionx.schedules.analysis import BlockInfo
 from tvm_fusionx.schedules.conv_isolate import isolate_window
-from tvm_fusionx.schedules.conv_loops import finish_others, open_nest
-from tvm_fusionx.schedules.conv_structure import Window, find_window
+from tvm_fusionx.schedules.conv_loops import LoopNest, finish_others, open_nest
+from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window, find_window
 from tvm_fusionx.schedules.conv_tiling import (
     best_tasks,
     column_pieces,
@@ -24,6 +25,8 @@ from tvm_fusionx.schedules.conv_tiling import (
     shared_tiles,
 )
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.fetch_ahead import PIECES, fetch_ahead, pauses_in
+from tvm_fusionx.schedules.nest import extent
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 
@@ -87,10 +90,26 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         nest.sum_lanes,
     )
     sch.unroll(unrolled)
-    nest.finish(
-        chunk_of_channels, parallel=should_parallelise(info.stages.values(), info.cpu.cores)
-    )
-    return finish_others(sch, stages, info.cpu)
+    pieces = _in_pieces(nest, chunk_of_channels, window, info.cpu)
+    nest.finish(pieces, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+    return fetch_ahead(finish_others(sch, stages, info.cpu))
+
+
+def _in_pieces(nest: LoopNest, chunks: Any, window: Window, cpu: Cpu) -> Any:
+    """Return the outermost loop of a sum over `chunks`, marked to fetch the next weights in it."""
+    sch = nest.sch
+    sums = extent(sch, nest.sum_columns) * extent(sch, nest.sum_chunks)
+    channels = math.prod(window.kernel) * window.in_block
+    vectors = channels * sums * window.lanes // cpu.lanes
+    outputs = extent(sch, nest.sum_chunks) * window.lanes
+    panel_bytes = window.in_channels * math.prod(window.kernel) * outputs * FLOAT_BYTES
+    tiles = math.prod(extent(sch, loop) for loop in nest.tiles)
+    pauses = pauses_in(extent(sch, chunks), vectors, panel_bytes, tiles)
+    if pauses is None:
+        return chunks
+    pieces, _ = sch.split(chunks, [None, pauses.steps])
+    sch.annotate(pieces, PIECES, pauses.lines)
+    return pieces
 
 
 CONV2D = Template("conv2d", _why_not, _knobs, _apply)

@@ -53,6 +53,8 @@ class LoopNest:
     stages: Isolated
     task: Any
     """Loop over tasks."""
+    tiles: tuple[Any, Any]
+    """Loops over the rows and the columns of tiles that one group of channels has."""
     sum_columns: Any
     """Loop over the columns of the register tile, around the reduction's body."""
     sum_chunks: Any
@@ -94,7 +96,8 @@ class LoopNest:
         loops = sch.get_loops(reduce)[-len(iters) :]
         _, sum_chunks, _, sum_columns, sum_lanes = loops[: sum(map(_is_spatial, iters))]
         reductions = tuple(loops[sum(map(_is_spatial, iters)) :])
-        return LoopNest(sch, stages, task, sum_columns, sum_chunks, sum_lanes, reductions)
+        tiles = (row, column)
+        return LoopNest(sch, stages, task, tiles, sum_columns, sum_chunks, sum_lanes, reductions)
 
     def finish(self, outermost_reduction: Any, *, parallel: bool) -> None:
         """Vectorise and unroll the tile, split off the initial values, run tasks in parallel."""

@@ -28,6 +28,7 @@ from tvm_fusionx.schedules.dot_plan import (
 )
 from tvm_fusionx.schedules.dot_rows import rows_at_root
 from tvm_fusionx.schedules.dot_tiles import IsolatedDot, isolate, schedule_of, tile_at_root
+from tvm_fusionx.schedules.fetch_ahead import fetch_ahead
 from tvm_fusionx.schedules.guards import guard_whole_tiles
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
@@ -94,7 +95,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([dot.name]))
     for attempt in (_as_one_nest, _as_own_nest):
         try:
-            return return_outputs(guard_whole_tiles(attempt(func, info, values)))
+            return return_outputs(guard_whole_tiles(fetch_ahead(attempt(func, info, values))))
         except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
             if attempt is _as_own_nest:
                 raise

@@ -11,7 +11,14 @@ from tvm import tir
 
 from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_stage
-from tvm_fusionx.schedules.dot_plan import COLUMNS_APART, DotPlan, chunks_of, plan_dot
+from tvm_fusionx.schedules.dot_plan import (
+    COLUMNS_APART,
+    FLOAT_BYTES,
+    DotPlan,
+    chunks_of,
+    plan_dot,
+)
+from tvm_fusionx.schedules.fetch_ahead import PIECES, pauses_in
 from tvm_fusionx.schedules.inline import why_not_inline
 from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.nest import Late, extent, info_of, own_loops
@@ -167,7 +174,20 @@ def micro_kernel(
     sch.vectorize(n_lane)
     sch.unroll(m)
     sch.unroll(n_vector)
+    if plan.packed_width is not None and len(reduced) == 1:
+        reduced = _in_pieces(sch, reduced[0], plan, extent(sch, tile_loop))
     late.append(lambda: _initialise(sch, accumulate, reduced[0]))
+
+
+def _in_pieces(sch: Any, terms: Any, plan: DotPlan, tiles: int) -> list[Any]:
+    """Return the loop over the terms of a sum, divided where the next panel is to be fetched."""
+    panel_bytes = plan.k * plan.width * FLOAT_BYTES
+    pauses = pauses_in(plan.k, plan.rows * plan.vectors, panel_bytes, tiles)
+    if pauses is None:
+        return [terms]
+    pieces, term = sch.split(terms, [None, pauses.steps])
+    sch.annotate(pieces, PIECES, pauses.lines)
+    return [pieces, term]
 
 
 def _initialise(sch: Any, accumulate: Any, loop: Any) -> None:

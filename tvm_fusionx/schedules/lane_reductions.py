@@ -1,8 +1,10 @@
 """Split reductions along the contiguous axis into one partial result for each vector lane.
 
 ``s = sum_k x[k]`` is a chain of additions, each waiting for the one before. It becomes
-``p[l] = sum_k x[k*L + l]``, a vector accumulation, and ``s = sum_l p[l]`` plus the rest of the row.
-TVM's own ``rfactor`` does this only when the extent is a multiple of L.
+``p[l] = sum_k x[k*L + l]``, a vector accumulation, and then halves that are put together,
+``q[l] = p[l] + p[l + L/2]`` and so on, until the narrowest vector is left for ``s``. What is left
+of a row that is no multiple of L joins the halves as wide as it is: 14 elements as 8, 4 and one by
+one. TVM's own ``rfactor`` splits only where L divides the extent, and adds the lanes one by one.
 """
 
 from __future__ import annotations
@@ -15,26 +17,27 @@ from tvm import tir
 
 from tvm_fusionx.schedules.access import variables_of
 from tvm_fusionx.schedules.analysis import Stage, collect_blocks, describe_stage, loads_of
+from tvm_fusionx.schedules.nest import NARROWEST_VECTOR
 from tvm_fusionx.schedules.root_block import nests_of, with_root
 
 # A row must hold this many lane groups for the final combination of the lanes to pay.
 MIN_GROUPS = 2
 
-# From so many lane groups on a row keeps several vectors of partial results, where it may: they
-# hide the latency of an addition and add up more exactly, for a longer combination at the end.
+# From so many lane groups on a row has several vectors of partial results, as many lanes on any
+# processor: they hide the latency of an addition and add up more exactly, for more halves at the
+# end.
 LONG_ROW_GROUPS = 32
+LONG_ROW_LANES = 32
 
 PARTIAL_SUFFIX = "_lanes"
 
 _COMBINERS = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
 
-def split_lane_reductions(
-    func: Any, lanes: int, keep: frozenset[str] = frozenset(), vectors: int = 1
-) -> Any:
+def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozenset()) -> Any:
     """Return `func` with long contiguous reductions split into `lanes`, but the stages `keep`.
 
-    Rows of at least `LONG_ROW_GROUPS` are split into `vectors` times as many.
+    Rows of at least `LONG_ROW_GROUPS` are split into `LONG_ROW_LANES`.
     """
     chosen = {}
     for block in collect_blocks(func):
@@ -50,9 +53,9 @@ def split_lane_reductions(
         name = _block_name(statement)
         if name in chosen:
             is_long = math.prod(chosen[name].reduced) >= LONG_ROW_GROUPS * lanes
-            partial, final, buffer = _split(chosen[name], lanes * (vectors if is_long else 1))
-            buffers.append(buffer)
-            rewritten += [partial, final]
+            stages, partial = _split(chosen[name], max(lanes, LONG_ROW_LANES) if is_long else lanes)
+            buffers += partial
+            rewritten += stages
         else:
             rewritten.append(statement)
     return with_root(func, tir.SeqStmt(rewritten), buffers)
@@ -98,61 +101,98 @@ def _is_zero(expr: Any) -> bool:
     return isinstance(expr, tir.IntImm) and expr.value == 0
 
 
-def _split(stage: Stage, lanes: int) -> tuple[Any, Any, Any]:
-    """Return the partial stage, the final stage and the buffer between them, as statements."""
-    body, init = stage.block.body, stage.block.init
-    out = stage.writes[0]
-    combine = type(body.value)
-    term = body.value.b
-    spatial = [it for it in stage.iters if not it.is_reduction]
-    reduced = [it for it in stage.iters if it.is_reduction]
-    total = math.prod(it.extent for it in reduced)
-    groups, rest = divmod(total, lanes)
-    shape = [tir.const(it.extent, stage.iters[0].var.dtype) for it in spatial]
-    dtype = stage.iters[0].var.dtype
-    partial = tir.decl_buffer(
-        [*shape, tir.const(lanes, dtype)], out.dtype, stage.name + PARTIAL_SUFFIX
-    )
+def _split(stage: Stage, lanes: int) -> tuple[list[Any], list[Any]]:
+    """Return the stages that take the place of `stage`, as statements, and the buffers between."""
+    row = _Row(stage)
+    groups, rest = divmod(row.length, lanes)
+    partial, before = row.accumulate(groups, lanes)
+    stages, buffers = [partial], [before]
+    done, width = groups * lanes, lanes
+    while width >= 2 * NARROWEST_VECTOR:
+        width //= 2
+        # Whether the rest of the row has another vector as wide.
+        tail = done if rest & width else None
+        half, before = row.halve(before, width, tail)
+        stages.append(half)
+        buffers.append(before)
+        done += rest & width
+    stages.append(row.finish(before, width, done))
+    return stages, buffers
 
-    def at(position: Any, variables: dict[Any, Any]) -> Any:
-        """Return the term at a linear position of the reduced axes."""
-        mapping = dict(variables)
-        stride = total
-        for it in reduced:
+
+class _Row:
+    """What one reduction adds up, and the stages that do it in lanes."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.body, self.init = stage.block.body, stage.block.init
+        self.combine = type(self.body.value)
+        self.spatial = [it for it in stage.iters if not it.is_reduction]
+        self.reduced = [it for it in stage.iters if it.is_reduction]
+        self.length = math.prod(it.extent for it in self.reduced)
+        self.dtype = stage.iters[0].var.dtype
+
+    def accumulate(self, groups: int, lanes: int) -> tuple[Any, Any]:
+        """Return the stage that adds up whole groups of lanes, and what it writes."""
+        nest, partial = _Nest(self.spatial, self.dtype), self._lanes(lanes)
+        group = nest.reduce("group", groups)
+        lane = nest.spatial("lane", lanes)
+        place = [*nest.spatial_vars, lane]
+        term = self._term(group * self._const(lanes) + lane, nest)
+        total = self.combine(tir.BufferLoad(partial, place), term)
+        first = tir.BufferStore(partial, self.init.value, place)
+        block = nest.block(partial.name, tir.BufferStore(partial, total, place), first)
+        return block, partial
+
+    def halve(self, before: Any, width: int, tail: int | None) -> tuple[Any, Any]:
+        """Return the stage that puts two halves of `before` together, and what it writes.
+
+        From place `tail` of the row on, its next `width` elements join them.
+        """
+        nest, half = _Nest(self.spatial, self.dtype), self._lanes(width)
+        lane = nest.spatial("lane", width)
+        place = [*nest.spatial_vars, lane]
+        upper = tir.BufferLoad(before, [*nest.spatial_vars, lane + self._const(width)])
+        total = self.combine(tir.BufferLoad(before, place), upper)
+        if tail is not None:
+            total = self.combine(total, self._term(lane + self._const(tail), nest))
+        return nest.block(half.name, tir.BufferStore(half, total, place)), half
+
+    def finish(self, before: Any, lanes: int, tail: int) -> Any:
+        """Return the stage that adds the last lanes, and what the row has from `tail` on."""
+        nest = _Nest(self.spatial, self.dtype)
+        step = nest.reduce("lane", lanes + self.length - tail)
+        value = tir.BufferLoad(before, [*nest.spatial_vars, step])
+        if tail < self.length:
+            rest = self._term(step + self._const(tail - lanes), nest)
+            value = tir.if_then_else(step < self._const(lanes), value, rest)
+        place = [tir.stmt_functor.substitute(index, nest.mapping) for index in self.body.indices]
+        out = self.stage.writes[0]
+        total = self.combine(tir.BufferLoad(out, place), value)
+        first = tir.BufferStore(out, self.init.value, place)
+        return nest.block(self.stage.name, tir.BufferStore(out, total, place), first)
+
+    def _lanes(self, width: int) -> Any:
+        """Return a buffer for `width` partial results of each row."""
+        shape = [*(self._const(it.extent) for it in self.spatial), self._const(width)]
+        name = f"{self.stage.name}{PARTIAL_SUFFIX}_{width}"
+        return tir.decl_buffer(shape, self.stage.writes[0].dtype, name)
+
+    def _term(self, position: Any, nest: _Nest) -> Any:
+        """Return what the row has at a linear position of the reduced axes."""
+        mapping, stride = dict(nest.mapping), self.length
+        for it in self.reduced:
             stride //= it.extent
             index = position
             if stride > 1:
-                index = tir.floordiv(index, tir.const(stride, dtype))
-            if it is not reduced[0]:
-                index = tir.floormod(index, tir.const(it.extent, dtype))
+                index = tir.floordiv(index, self._const(stride))
+            if it is not self.reduced[0]:
+                index = tir.floormod(index, self._const(it.extent))
             mapping[it.var] = index
-        return tir.stmt_functor.substitute(term, mapping)
+        return tir.stmt_functor.substitute(self.body.value.b, mapping)
 
-    first = _Nest(spatial, dtype)
-    group = first.reduce("group", groups)
-    lane = first.spatial("lane", lanes)
-    place = [*first.spatial_vars, lane]
-    accumulate = combine(
-        tir.BufferLoad(partial, place), at(group * tir.const(lanes, dtype) + lane, first.mapping)
-    )
-    partial_stage = first.block(
-        stage.name + PARTIAL_SUFFIX,
-        tir.BufferStore(partial, accumulate, place),
-        tir.BufferStore(partial, init.value, place),
-    )
-    second = _Nest(spatial, dtype)
-    step = second.reduce("lane", lanes + rest)
-    value = tir.BufferLoad(partial, [*second.spatial_vars, step])
-    if rest:
-        tail = at(step + tir.const(groups * lanes - lanes, dtype), second.mapping)
-        value = tir.if_then_else(step < tir.const(lanes, dtype), value, tail)
-    place = [tir.stmt_functor.substitute(index, second.mapping) for index in body.indices]
-    final_stage = second.block(
-        stage.name,
-        tir.BufferStore(out, combine(tir.BufferLoad(out, place), value), place),
-        tir.BufferStore(out, init.value, place),
-    )
-    return partial_stage, final_stage, partial
+    def _const(self, value: int) -> Any:
+        return tir.const(value, self.dtype)
 
 
 class _Nest:
@@ -186,7 +226,7 @@ class _Nest:
         """Add an accumulated axis; return its block variable."""
         return self._add(name, extent, tir.IterVar.CommReduce)
 
-    def block(self, name: str, body: Any, init: Any) -> Any:
+    def block(self, name: str, body: Any, init: Any | None = None) -> Any:
         """Return the loop nest around a block with this body."""
         loads: list[Any] = []
         tir.stmt_functor.ir_transform(body, loads.append, None, ["tir.BufferLoad"])

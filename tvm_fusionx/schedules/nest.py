@@ -9,8 +9,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.access import variables_of
-from tvm_fusionx.schedules.analysis import BlockInfo, describe_block, loads_of
+from tvm_fusionx.schedules.access import lie_in_one_piece, variables_of
+from tvm_fusionx.schedules.analysis import BlockInfo, describe_block, describe_stage, loads_of
 
 # Steps that must come after every other primitive: `decompose_reduction`.
 Late = list[Callable[[], None]]
@@ -62,9 +62,27 @@ def vectorise_spatial(sch: Any, loops: list[Any], lanes: int) -> None:
         return
     inner = loops[-1]
     outer = list(loops[:-1])
-    while extent(sch, inner) % lanes and extent(sch, inner) < MIN_FILLED_SHARE * lanes and outer:
+    while is_too_short(extent(sch, inner), lanes) and outer:
         inner = sch.fuse(outer.pop(), inner)
     vectorise_loop(sch, inner, lanes)
+
+
+def vectorise_member(sch: Any, block: Any, loops: list[Any], lanes: int) -> None:
+    """Vectorise a stage with a loop of `loops` for each of its axes, as :func:`vectorise_spatial`.
+
+    A narrower vector for each row where one over several rows would have to be gathered.
+    """
+    stage = describe_stage(sch.get(block))
+    wide = [it for it in stage.iters if it.extent > 1]
+    is_narrow = loops and NARROWEST_VECTOR <= extent(sch, loops[-1]) < lanes
+    if is_narrow and len(wide) > 1 and not lie_in_one_piece(stage, wide[-2:]):
+        loops = loops[-1:]
+    vectorise_spatial(sch, loops, lanes)
+
+
+def is_too_short(elements: int, lanes: int) -> bool:
+    """Tell whether an axis would leave vectors of `lanes` elements badly filled."""
+    return elements % lanes != 0 and elements < MIN_FILLED_SHARE * lanes
 
 
 def vectorise_loop(sch: Any, loop: Any, lanes: int) -> Any | None:

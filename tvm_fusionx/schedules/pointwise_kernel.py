@@ -12,13 +12,17 @@ between two blocks they are kept in a buffer.
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.conv_structure import Window
+from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window
+from tvm_fusionx.schedules.fetch_ahead import Pauses, pauses_in
 from tvm_fusionx.schedules.pointwise_tiling import PointwiseTiling, in_chunks
+from tvm_fusionx.schedules.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.schedules.stage_replacement import Store
 from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
 
@@ -151,7 +155,7 @@ class _Kernel:
             if not begins:
                 for place, slot in enumerate(slots):
                     sums.put(place, tir.BufferLoad(kept, [slot]))
-            self._multiply(sums, wide, image, first, start, group, block)
+            self._multiply(sums, wide, image, first, start, group, block, tile)
             for place, (pixel, chunk) in enumerate(self.places):
                 if not ends:
                     ib.emit(tir.BufferStore(kept, sums.value(place), [slots[place]]))
@@ -161,14 +165,27 @@ class _Kernel:
                 sums.store(self.write, at, place)
 
     def _multiply(
-        self, sums: Any, wide: Any, image: Any, first: Any, start: Any, group: Any, block: Any
+        self,
+        sums: Any,
+        wide: Any,
+        image: Any,
+        first: Any,
+        start: Any,
+        group: Any,
+        block: Any,
+        number: Any,
     ) -> None:
-        ib, tile = self.ib, self.tiling.tile
+        ib, tile, chunks = self.ib, self.tiling.tile, self.tiling.block_chunks
+        panel_bytes = tile.chunks * chunks * self.inner * self.lanes * FLOAT_BYTES
+        pauses = pauses_in(chunks, self.inner * len(self.places), panel_bytes, self.tiles)
+        together = chunks if pauses is None else pauses.steps
         with (
-            ib.for_range(0, self.tiling.block_chunks, "in_chunk") as step,
+            ib.for_range(0, chunks // together, "piece") as piece,
+            self._fetching(group, block, number, piece, pauses),
+            ib.for_range(0, together, "in_chunk") as step,
             ib.for_range(0, self.inner, "channel") as channel,
         ):
-            in_chunk = block * self.tiling.block_chunks + step
+            in_chunk = block * chunks + piece * together + step
             for place, (pixel, chunk) in enumerate(self.places):
                 if wide is not None:
                     at = in_chunk * self.chunk_stride + (start + pixel) * self.inner + channel
@@ -181,6 +198,34 @@ class _Kernel:
                     [group * tile.chunks + chunk, in_chunk, 0, 0, channel, ramp(0, self.lanes)],
                 )
                 sums.add_product(place, broadcast(element, self.lanes), weight)
+
+    @contextlib.contextmanager
+    def _fetching(
+        self, group: Any, block: Any, tile: Any, piece: Any, pauses: Pauses | None
+    ) -> Iterator[None]:
+        """Fetch a share of the next block's weights before what is computed in the scope.
+
+        Parameters
+        ----------
+        group, block, tile, piece
+            What is computed: tile of output channels, block of input channels, pixels, and which
+            piece of the block.
+        """
+        if pauses is None:
+            yield
+            return
+        chunks, block_chunks = self.tiling.tile.chunks, self.tiling.block_chunks
+        run = block_chunks * self.inner * self.lanes
+        number = tile * (block_chunks // pauses.steps) + piece
+        element = number * pauses.lines * elements_of_a_line(self.weights.dtype)
+        following = group * self.blocks + block + 1
+        chunk = tir.floordiv(following, self.blocks) * chunks + tir.floordiv(element, run)
+        place = chunk * self.blocks + tir.floormod(following, self.blocks)
+        for stmt in fetched_lines(
+            self.weights, place * run + tir.floormod(element, run), pauses.lines
+        ):
+            self.ib.emit(stmt)
+        yield
 
     def _place(self, pixel: Any) -> tuple[Any, Any]:
         """Return row and column of a pixel."""

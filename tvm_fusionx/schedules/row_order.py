@@ -7,31 +7,55 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.access import lie_in_one_piece, variables_of
 from tvm_fusionx.schedules.analysis import Stage, loads_of
-from tvm_fusionx.schedules.nest import extent
+from tvm_fusionx.schedules.nest import extent, is_too_short
 
 # Shares for each core with which none has much more than another.
 EVEN_SHARES = 16
 
 
-def ordered_rows(sch: Any, stage: Stage, spatial: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+def ordered_rows(
+    sch: Any, stage: Stage, spatial: list[tuple[Any, Any]], lanes: int
+) -> tuple[Any, Any]:
     """Divide a stage's axes, each an iterator and its loop, into loops over rows and over columns.
 
-    The last axis is the columns, and vectors run along it. A stage that reads chunks of channels
-    and writes plain ones takes the channels of a chunk as columns too: they come from the same
-    lines of the cache, which it would else read once for each channel.
+    The last axis is the columns, and vectors of `lanes` run along it; where it is short, along the
+    axes before it too that lie with it in one piece, as the rows of a small plane do. A stage that
+    reads chunks of channels and writes plain ones takes the channels of a chunk as columns too:
+    they come from the same lines of the cache, which it would else read once for each channel.
     """
     loops = [loop for _, loop in spatial]
     if not loops:
         return [], []
     for place, (it, loop) in enumerate(spatial[:-1]):
-        lanes = _lanes_read(stage, it.var)
-        if lanes > 1 and it.extent % lanes == 0:
-            chunk, lane = sch.split(loop, [None, lanes])
+        channels = _lanes_read(stage, it.var)
+        if channels > 1 and it.extent % channels == 0:
+            chunk, lane = sch.split(loop, [None, channels])
             rows = [*loops[:place], chunk, *loops[place + 1 : -1]]
             sch.reorder(*rows, lane, loops[-1])
             return rows, [lane, loops[-1]]
-    return loops[:-1], loops[-1:]
+    columns = 1
+    while columns < len(spatial) and is_too_short(
+        math.prod(it.extent for it, _ in spatial[-columns:]), lanes
+    ):
+        if not lie_in_one_piece(stage, [it for it, _ in spatial[-columns - 1 :]]):
+            break
+        columns += 1
+    rows = _repeats_last(sch, stage, spatial[:-columns])
+    return rows, loops[-columns:]
+
+
+def _repeats_last(sch: Any, stage: Stage, rows: list[tuple[Any, Any]]) -> list[Any]:
+    """Return the loops over rows, last those whose rows are the same ones again, as a tiling's.
+
+    What is read serves them all while it is in the nearest cache.
+    """
+    used = variables_of(stage.block.body.value)
+    ordered = sorted(rows, key=lambda row: row[0].extent > 1 and row[0].var not in used)
+    if len(ordered) > 1:
+        sch.reorder(*(loop for _, loop in ordered))
+    return [loop for _, loop in ordered]
 
 
 def _lanes_read(stage: Stage, axis: Any) -> int:

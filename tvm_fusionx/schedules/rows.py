@@ -25,6 +25,7 @@ from tvm_fusionx.schedules.nest import (
     is_reducing,
     iters_of,
     own_loops,
+    vectorise_member,
     vectorise_reduction,
     vectorise_spatial,
 )
@@ -41,9 +42,6 @@ from tvm_fusionx.schedules.row_knobs import (
 from tvm_fusionx.schedules.row_order import ordered_rows, shared_loops
 from tvm_fusionx.schedules.template import KnobValues, Template, UnschedulableError
 
-# Partial sums of a long row: those of one vector of AVX-512, on any processor.
-MANY_LANES = 16
-
 # A stage computed at a row may cover at most this multiple of its share of points: beyond, rows
 # overlap and the stage is cheaper on its own.
 MAX_RECOMPUTATION = 1.5
@@ -56,10 +54,7 @@ def _why_not(info: BlockInfo) -> str | None:
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     info, choices = chosen(info, values)
     info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
-    lanes = info.cpu.lanes
-    func = split_lane_reductions(
-        lend_outputs(sch.mod["main"], info), lanes, vectors=max(1, MANY_LANES // lanes)
-    )
+    func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
     return move_last_vectors(return_outputs(schedule_stages(func, info, choices)))
 
 
@@ -203,7 +198,7 @@ def schedule_member(sch: Any, block: Any, cpu: Cpu, late: Late, chains: int = US
     if reduced:
         vectorise_reduction(sch, block, spatial, reduced, cpu.lanes, late, chains)
     else:
-        vectorise_spatial(sch, spatial, cpu.lanes)
+        vectorise_member(sch, block, spatial, cpu.lanes)
 
 
 def _schedule_leader(sch: Any, block: Any, rows: Rows, cpu: Cpu, late: Late, depth: int) -> None:
@@ -261,7 +256,7 @@ def _split_rows(
     row_loops = [loop for it, loop in spatial if it.var in row_vars]
     columns = [loop for it, loop in spatial if it.var not in row_vars]
     if not reductions and not stage.is_reduction:
-        return Rows(*ordered_rows(sch, stage, spatial), None)
+        return Rows(*ordered_rows(sch, stage, spatial, cpu.lanes), None)
     if (
         wide
         and wide[-1][0].var in row_vars

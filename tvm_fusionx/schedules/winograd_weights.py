@@ -12,19 +12,14 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES
+from tvm_fusionx.schedules.prefetch import LINE_BYTES, fetched
 from tvm_fusionx.schedules.winograd_filtering import WINDOW, Filtering
 from tvm_fusionx.schedules.winograd_products import POINT_GAP
 from tvm_fusionx.schedules.winograd_program import apply_matrix
 from tvm_fusionx.schedules.winograd_vectors import Vectors, load, ramp
 
-# Floats of a line of the caches, on every processor that is known here.
-LINE_FLOATS = 16
-
-# Of LLVM's prefetch: addresses as the instruction takes them, to read, kept in the second level
-# cache, and data.
-_PREFETCH = "llvm.prefetch.p0"
-_READ, _SECOND_LEVEL, _DATA = 0, 2, 1
-_PREFETCH_ARGUMENTS = 4
+LINE_FLOATS = LINE_BYTES // FLOAT_BYTES
 
 
 @dataclass(frozen=True)
@@ -126,8 +121,4 @@ class ReadyWeights:
                 tir.floormod(tir.floormod(row, WINDOW * WINDOW), WINDOW),
                 tir.floormod(element, self.panel),
             ]
-            address = tir.call_intrin("handle", "tir.address_of", tir.BufferLoad(weights, place))
-            options = [tir.const(each, "int32") for each in (_READ, _SECOND_LEVEL, _DATA)]
-            count = tir.const(_PREFETCH_ARGUMENTS, "uint32")
-            fetched = tir.call_llvm_intrin("void", _PREFETCH, count, address, *options)
-            vectors.ib.emit(tir.Evaluate(fetched))
+            vectors.ib.emit(fetched(weights, place))
