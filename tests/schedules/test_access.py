@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tvm import relay, tir
 
 from tests.relay_modules import var
@@ -11,6 +12,7 @@ from tvm_fusionx.schedules.access import (
     dot_axes,
     index_path,
     is_contiguous_along,
+    lie_in_one_piece,
     needs_panels,
     single_access,
 )
@@ -54,3 +56,26 @@ def test_two_different_reads_are_no_single_access() -> None:
     info = inline_spatial(schedule_of(info.func), info)
     stage = info.stages[info.outputs[0]]
     assert single_access(stage, stage.reads[0].data) is None
+
+
+X = var("x", 4, 6, 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (relay.exp(X), True),
+        (X + var("y", 4, 1, 1), True),
+        (X + var("y", 1, 6, 1), False),
+        (X + var("y", 5), False),
+        (relay.exp(relay.transpose(X, (0, 2, 1))), False),
+        (relay.exp(relay.strided_slice(X, [0, 0, 1], [4, 6, 4])), False),
+        (relay.exp(relay.strided_slice(X, [1, 0, 0], [3, 6, 5])), True),
+    ],
+    ids=["same", "one a plane", "one a row", "one row", "turned", "columns cut", "planes cut"],
+)
+def test_axes_whose_elements_lie_in_one_piece(body: relay.Expr, expected: bool) -> None:
+    info = describe(body)
+    info = inline_spatial(schedule_of(info.func), info)
+    stage = info.stages[info.outputs[0]]
+    assert lie_in_one_piece(stage, list(stage.iters[-2:])) is expected

@@ -11,6 +11,7 @@ from tvm_fusionx.schedules.nest import (
     finish,
     own_loops,
     vectorise_loop,
+    vectorise_member,
     vectorise_reduction,
     vectorise_spatial,
 )
@@ -36,6 +37,31 @@ def test_short_axes_are_fused_before_they_are_vectorised() -> None:
     sch = _copy(6, 4)
     vectorise_spatial(sch, sch.get_loops(sch.get_block("y")), LANES)
     assert extent(sch, sch.get_loops(sch.get_block("y"))[-1]) == LANES
+
+
+def _halves(rows: int, width: int) -> tir.Schedule:
+    x = te.placeholder((rows, 2 * width), name="x")
+    y = te.compute((rows, width), lambda row, lane: x[row, lane] + x[row, lane + width], name="y")
+    return tir.Schedule(te.create_prim_func([x, y]))
+
+
+@pytest.mark.parametrize(
+    ("sch", "vector"),
+    [
+        (_halves(6, 4), 4),
+        (_halves(6, 8), 8),
+        (_halves(6, 2), 8),
+        (_copy(6, 4), 8),
+        (_copy(1, 4), 4),
+    ],
+    ids=["a gathered vector", "whole vectors", "too narrow", "in one piece", "one row"],
+)
+def test_a_member_has_a_vector_for_each_row_where_rows_are_apart(
+    sch: tir.Schedule, vector: int
+) -> None:
+    block = sch.get_block("y")
+    vectorise_member(sch, block, sch.get_loops(block), LANES)
+    assert extent(sch, sch.get_loops(block)[-1]) == vector
 
 
 def _sum(*shape: int, axis: int) -> tir.Schedule:

@@ -39,16 +39,20 @@ def lie_in_one_piece(stage: Stage, axes: list[Any]) -> bool:
     axes
         Neighbouring iterators of the stage, innermost last.
     """
-    variables = [it.var for it in axes]
-    for each in (stage.block.body, *analysis.loads_of(stage.block.body)):
-        if not any(var in variables_of(index) for index in each.indices for var in variables):
+    variables, body = [it.var for it in axes], stage.block.body
+    if not isinstance(body, tir.BufferStore):
+        return False
+    for each in (body, *analysis.loads_of(body)):
+        indices, shape = list(each.indices), [int(size) for size in each.buffer.shape]
+        if not any(var in variables_of(index) for index in indices for var in variables):
             continue
-        outer, last = each.indices[: -len(axes)], each.indices[-len(axes) :]
-        sizes = each.buffer.shape[-len(axes) :]
+        outer, last = indices[: -len(axes)], indices[-len(axes) :]
         if (
             len(last) < len(axes)
             or not all(index.same_as(var) for index, var in zip(last, variables, strict=True))
-            or any(int(size) != it.extent for it, size in zip(axes[1:], sizes[1:], strict=True))
+            or any(
+                size != it.extent for it, size in zip(axes[1:], shape[1 - len(axes) :], strict=True)
+            )
             or any(var in variables_of(index) for index in outer for var in variables)
         ):
             return False

@@ -13,13 +13,18 @@ its first row has before them below.
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES
+from tvm_fusionx.schedules.fetch_ahead import Pauses, pauses_in
 from tvm_fusionx.schedules.pair_structure import Pair
 from tvm_fusionx.schedules.pair_tiling import PairTiling
+from tvm_fusionx.schedules.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.schedules.stage_replacement import Store
 from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
 from tvm_fusionx.schedules.window_tiles import WindowTiles
@@ -106,7 +111,7 @@ class _Kernel:
                 start = tile * self.tiling.tile.columns
                 if self.pixels % self.tiling.tile.columns:
                     start = tir.min(start, self.pixels - self.tiling.tile.columns)
-                self._pointwise_tile(wide, image, first_row, group, start, offset)
+                self._pointwise_tile(wide, image, first_row, group, tile, start, offset)
         return ib.get()
 
     def _place_of_task(self, number: Any) -> tuple[Any, Any, Any]:
@@ -164,7 +169,14 @@ class _Kernel:
             sums.store(store, (image, chunk, out_row, start + place), place)
 
     def _pointwise_tile(
-        self, wide: Any, image: Any, first_row: Any, group: Any, start: Any, offset: Any
+        self,
+        wide: Any,
+        image: Any,
+        first_row: Any,
+        group: Any,
+        number: Any,
+        start: Any,
+        offset: Any,
     ) -> None:
         """Compute pixels from `start` on of a task that begins `offset` pixels into its first row.
 
@@ -174,10 +186,18 @@ class _Kernel:
         ib, tile, lanes = self.ib, self.tiling.tile, self.outer
         places = [(pixel, chunk) for pixel in range(tile.columns) for chunk in range(tile.chunks)]
         sums = VectorSums(ib, len(places), lanes, self.dtype)
+        panel = tile.chunks * self.chunks * self.inner * lanes
+        tiles = math.ceil(self.pixels / tile.columns)
+        vectors = self.inner * len(places)
+        pauses = pauses_in(self.chunks, vectors, panel * FLOAT_BYTES, tiles)
+        together = self.chunks if pauses is None else pauses.steps
         with (
-            ib.for_range(0, self.chunks, "in_chunk") as in_chunk,
+            ib.for_range(0, self.chunks // together, "piece") as piece,
+            self._fetching(group, number, piece, pauses),
+            ib.for_range(0, together, "in_chunk") as step,
             ib.for_range(0, self.inner, "channel") as channel,
         ):
+            in_chunk = piece * together + step
             for place, (pixel, chunk) in enumerate(places):
                 place_in_chunk = (self.lead + start + pixel) * self.inner + channel
                 at = in_chunk * self.chunk_stride + place_in_chunk
@@ -193,3 +213,15 @@ class _Kernel:
             column = tir.floormod(at, self.columns)
             out_chunk = group * tile.chunks + chunk
             sums.store(self.write, (image, out_chunk, row, column), place)
+
+    @contextlib.contextmanager
+    def _fetching(self, group: Any, tile: Any, piece: Any, pauses: Pauses | None) -> Iterator[None]:
+        """Fetch a share of the next group's weights before what is computed in the scope."""
+        if pauses is not None:
+            weights = self.weights[1]
+            panel = self.tiling.tile.chunks * self.chunks * self.inner * self.outer
+            number = tile * (self.chunks // pauses.steps) + piece
+            share = pauses.lines * elements_of_a_line(weights.dtype)
+            for stmt in fetched_lines(weights, (group + 1) * panel + number * share, pauses.lines):
+                self.ib.emit(stmt)
+        yield

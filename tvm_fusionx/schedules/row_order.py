@@ -51,7 +51,10 @@ def _repeats_last(sch: Any, stage: Stage, rows: list[tuple[Any, Any]]) -> list[A
 
     What is read serves them all while it is in the nearest cache.
     """
-    used = variables_of(stage.block.body.value)
+    body = stage.block.body
+    if not isinstance(body, tir.BufferStore):
+        return [loop for _, loop in rows]
+    used = variables_of(body.value)
     ordered = sorted(rows, key=lambda row: row[0].extent > 1 and row[0].var not in used)
     if len(ordered) > 1:
         sch.reorder(*(loop for _, loop in ordered))
