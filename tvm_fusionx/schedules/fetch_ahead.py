@@ -25,7 +25,8 @@ PIECES = "fusionx_fetch_ahead"
 # of awkward lengths may take a few times as many.
 PIECE_VECTORS, MOST_VECTORS = 512, 2048
 
-# Memory brings a line in about 20 cycles, in which a core multiplies 40 vectors.
+# Memory brings a line in about 20 cycles, in which a core multiplies 40 vectors; a little more may
+# be asked of it, for not every line comes from there.
 VECTORS_A_LINE = 32
 
 # A panel that more tiles than this multiply takes some twenty times as long as memory does to bring
