@@ -84,6 +84,7 @@ class _Kernel:
         self.rows, self.columns = first.rows, first.columns
         self.outer = second.lanes
         self.pixels = tiling.pixels
+        self.pixel_tiles = math.ceil(self.pixels / tiling.tile.columns)
         self.shares_rows = self.pixels != tiling.rows * self.columns
         # Room for what the first row has before the pixels of a task, and the last row after them.
         self.lead = self.columns - 1 if self.shares_rows else 0
@@ -103,10 +104,9 @@ class _Kernel:
             ):
                 self._depthwise_row(wide, image, chunk, first_row, row, self.lead - offset)
             groups = self.pair.pointwise.chunks // self.tiling.tile.chunks
-            tiles = math.ceil(self.pixels / self.tiling.tile.columns)
             with (
                 ib.for_range(0, groups, "group") as group,
-                ib.for_range(0, tiles, "tile") as tile,
+                ib.for_range(0, self.pixel_tiles, "tile") as tile,
             ):
                 start = tile * self.tiling.tile.columns
                 if self.pixels % self.tiling.tile.columns:
@@ -187,9 +187,8 @@ class _Kernel:
         places = [(pixel, chunk) for pixel in range(tile.columns) for chunk in range(tile.chunks)]
         sums = VectorSums(ib, len(places), lanes, self.dtype)
         panel = tile.chunks * self.chunks * self.inner * lanes
-        tiles = math.ceil(self.pixels / tile.columns)
         vectors = self.inner * len(places)
-        pauses = pauses_in(self.chunks, vectors, panel * FLOAT_BYTES, tiles)
+        pauses = pauses_in(self.chunks, vectors, panel * FLOAT_BYTES, self.pixel_tiles)
         together = self.chunks if pauses is None else pauses.steps
         with (
             ib.for_range(0, self.chunks // together, "piece") as piece,
