@@ -8,13 +8,13 @@ from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.schedules.cpu import (
-    cache_kibibytes,
     describe_cpu,
     is_cpu,
     resolve_target,
     target_key,
     with_own_definitions,
 )
+from tvm_fusionx.schedules.host_cpu import cache_kibibytes
 
 CPUS = {
     "llvm -mcpu=core-avx2 -num-cores=4": (8, 16, 4),

@@ -59,6 +59,37 @@ def test_given_features_count_after_the_hidden_ones(
     assert describe_cpu(target).lanes == 16
 
 
+@pytest.mark.parametrize("model", ["sapphirerapids", "icelake-server", "znver3"])
+@pytest.mark.parametrize("told", ["rocketlake", "haswell"])
+def test_flags_count_more_than_the_model_that_a_virtual_machine_tells(
+    model: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    has = _flags_of(model)
+    every = set(flag_names()["x86_64"].values())
+    _on(monkeypatch, tmp_path / "cpuinfo", " ".join(every - has))
+    monkeypatch.setattr(host_cpu.codegen, "llvm_get_system_cpu", lambda: told)
+    name, hidden = host_attributes()
+    # Another CPU with the very same flags may come first in the table.
+    assert has == _flags_of(name)
+    assert hidden == ()
+
+
+def _flags_of(cpu: str) -> set[str]:
+    names = flag_names()["x86_64"]
+    target = tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
+    return {
+        names[each] for each in map(str, codegen.llvm_get_cpu_features(target)) if each in names
+    }
+
+
+def test_a_cpu_of_flags_that_no_known_one_has_keeps_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _on(monkeypatch, tmp_path / "cpuinfo", "fma avx512f")
+    monkeypatch.setattr(host_cpu.codegen, "llvm_get_system_cpu", lambda: "haswell")
+    assert host_attributes() == ("haswell", ("-fma",))
+
+
 @pytest.mark.parametrize("text", [None, "", "model name : x\n"])
 def test_a_machine_that_tells_no_flags_hides_none(
     text: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -8,8 +8,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from tvm_fusionx import zoo
-from tvm_fusionx.errors import MissingDependencyError, ModelError, ShapeError
-from tvm_fusionx.zoo import packages
+from tvm_fusionx.errors import MissingDependencyError, ModelError, OutputFileError, ShapeError
+from tvm_fusionx.zoo import catalog, packages
+from tvm_fusionx.zoo.recipe import Recipe
 
 PACKAGED = ("ppocr-det", "ppocr-rec", "ppocr-cls")
 
@@ -26,6 +27,21 @@ def test_unknown_name_lists_the_known_ones(tmp_path):
         zoo.export("no-such-model", tmp_path / "model.onnx")
     with pytest.raises(ModelError, match="minilm"):
         zoo.sample_inputs("no-such-model")
+
+
+def test_an_export_that_ends_early_leaves_the_older_file(tmp_path, monkeypatch):
+    def ends_early(inputs, path, exporter):
+        path.write_bytes(b"half a mod")
+        raise OSError("no space left")
+
+    recipe = Recipe("half a model", lambda: {"x": np.zeros(1, "float32")}, ends_early)
+    monkeypatch.setitem(catalog.RECIPES, "half", recipe)
+    path = tmp_path / "half.onnx"
+    path.write_bytes(b"a model")
+    with pytest.raises(OutputFileError, match="no space left"):
+        zoo.export("half", path)
+    assert path.read_bytes() == b"a model"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("name", zoo.names())

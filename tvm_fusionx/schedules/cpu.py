@@ -8,16 +8,14 @@ it is and not by the machine that compiles.
 from __future__ import annotations
 
 import functools
-import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.schedules.host_cpu import host_attributes
+from tvm_fusionx.schedules.host_cpu import cache_kibibytes, host_attributes
 from tvm_fusionx.schedules.integer_dot import DotInstruction, instruction_of
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
@@ -38,7 +36,6 @@ REGISTERS_AVX512 = 32
 REGISTERS_X86 = 16
 REGISTERS_AARCH64 = 32
 
-CACHES = Path(__file__).resolve().parent / "cpu_caches.json"
 KIBI = 1024
 
 # Caches of CPUs that the table does not name: those of Zen 4, on which templates are measured.
@@ -179,10 +176,3 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
     l1, l2 = cache_kibibytes().get(str(target.attrs.get("mcpu", "")), (L1_KIBI, L2_KIBI))
     dot = instruction_of(features)
     return Cpu(bits // FLOAT32_BITS, registers, cores, l1 * KIBI, l2 * KIBI // L2_SHARE, dot)
-
-
-@functools.cache
-def cache_kibibytes() -> dict[str, tuple[int, int]]:
-    """Return the first-level data cache and second-level cache of a core, by LLVM's CPU name."""
-    table = json.loads(CACHES.read_text(encoding="utf-8"))["caches"]
-    return {name: (l1, l2) for name, (l1, l2) in table.items()}

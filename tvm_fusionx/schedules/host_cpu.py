@@ -1,7 +1,8 @@
 """The CPU of this machine as compilers name it, less what it does not let a process use.
 
-LLVM tells a processor by its family. Virtual machines and old kernels hide features that the family
-has: code that uses a hidden one ends the process with an illegal instruction.
+LLVM tells a processor by its family and model. Virtual machines and old kernels hide features that
+the family has: code that uses a hidden one ends the process with an illegal instruction. Virtual
+machines also tell a model that is not theirs, whose caches are other ones.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import functools
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tvm
 from tvm.target import codegen
 
+CACHES = Path(__file__).resolve().parent / "cpu_caches.json"
 FLAGS = Path(__file__).resolve().parent / "cpu_flags.json"
 CPU_INFO = Path("/proc/cpuinfo")
 # How Linux begins the line of a processor's flags, on x86 and on Arm.
@@ -25,7 +27,9 @@ def host_attributes() -> tuple[str, tuple[str, ...]]:
     """Return LLVM's name of this CPU, and the features that are hidden of it, as ``-avx512f``.
 
     A feature that goes with another which is hidden is not named again. Where the system does not
-    tell flags, as on macOS, none are hidden.
+    tell flags, as on macOS, none are hidden. A CPU that lacks features which the flags tell is not
+    this one, whatever its name: the first of the table of caches that has just those takes its
+    place, where there is one.
     """
     return _attributes(str(codegen.llvm_get_system_cpu()), platform.machine(), host_flags())
 
@@ -47,19 +51,36 @@ def flag_names() -> Mapping[str, Mapping[str, str]]:
     return names
 
 
+@functools.cache
+def cache_kibibytes() -> dict[str, tuple[int, int]]:
+    """Return the first-level data cache and second-level cache of a core, by LLVM's CPU name."""
+    table = json.loads(CACHES.read_text(encoding="utf-8"))["caches"]
+    return {name: (l1, l2) for name, (l1, l2) in table.items()}
+
+
 @functools.lru_cache(maxsize=16)
 def _attributes(cpu: str, machine: str, flags: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     if not flags:
         return cpu, ()
+    names = flag_names().get(machine, {})
+    told = {feature for feature, flag in names.items() if flag in flags}
+    if not told <= _features(cpu):
+        cpu = next((each for each in _known_cpus() if _features(each) & names.keys() == told), cpu)
     hidden: list[str] = []
-    held = _features(cpu, hidden)
-    for feature, flag in flag_names().get(machine, {}).items():
+    held = _features(cpu)
+    for feature, flag in names.items():
         if feature in held and flag not in flags:
             hidden.append(f"-{feature}")
             held = _features(cpu, hidden)
     return cpu, tuple(hidden)
 
 
-def _features(cpu: str, hidden: list[str]) -> set[str]:
+def _known_cpus() -> list[str]:
+    """Return the CPUs of this architecture whose caches are known."""
+    made = set(map(str, codegen.llvm_get_cpu_archlist(tvm.target.Target("llvm"))))
+    return [name for name in cache_kibibytes() if name in made]
+
+
+def _features(cpu: str, hidden: Sequence[str] = ()) -> set[str]:
     words = f"llvm -mcpu={cpu}" + (f" -mattr={','.join(hidden)}" if hidden else "")
     return {str(each) for each in codegen.llvm_get_cpu_features(tvm.target.Target(words))}

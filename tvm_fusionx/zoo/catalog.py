@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.errors import ModelError, ShapeError
+from tvm_fusionx.output_file import new_file
 from tvm_fusionx.zoo.recipe import INPUT_SEED, Inputs, Recipe, Shape
 from tvm_fusionx.zoo.recipes import RECIPES
 from tvm_fusionx.zoo.torch_export import Exporter
@@ -92,7 +93,8 @@ def export(
     # transformers looks for files on the network unless it is told that there is none.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     inputs = recipe.sample()
-    recipe.write(inputs, Path(path), exporter)
+    with new_file(Path(path)) as scratch:
+        recipe.write(inputs, scratch, exporter)
     return ExportedModel(
         name=name,
         path=Path(path),
