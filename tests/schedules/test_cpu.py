@@ -47,6 +47,22 @@ def test_caches(target: str, kibibytes: tuple[int, int]) -> None:
     assert (cpu.l1_bytes, cpu.l2_bytes) == (1024 * l1, 512 * l2)
 
 
+@pytest.mark.parametrize(
+    ("target", "count"),
+    [
+        ("llvm -mcpu=znver4", 1),
+        # Halves of such vectors begin twice.
+        ("llvm -mcpu=znver4 -mattr=-avx512f", 2),
+        ("llvm -mcpu=rocketlake", 1),
+        ("llvm -mcpu=sapphirerapids", 2),
+        ("llvm -mcpu=znver3", 2),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a78", 2),
+    ],
+)
+def test_multiply_adds_that_begin_in_a_cycle(target: str, count: int) -> None:
+    assert describe_cpu(tvm.target.Target(target)).multiply_adds == count
+
+
 def test_llvm_knows_every_cpu_of_the_table() -> None:
     triples = ("x86_64-linux-gnu", "aarch64-linux-gnu")
     known = {

@@ -119,5 +119,5 @@ def test_refusal_has_a_reason(reason: str) -> None:
 
 def test_every_choice_of_a_knob_gives_the_same_numbers() -> None:
     knobs = DOT.knobs(describe(packed_dense(16, 64, 24)), describe(packed_dense(16, 64, 24)).cpu)
-    assert set(knobs) == {"tile_rows", "tile_vectors", "row_block"}
+    assert set(knobs) == {"tile_rows", "tile_vectors", "tile_steps", "row_block"}
     assert all(knob.default in knob.choices for knob in knobs.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.schedules.blocked_blocks import AVX2, AVX512
@@ -12,6 +14,7 @@ from tvm_fusionx.schedules.register_tile import (
     panel_width,
     tile_for,
     tile_rows,
+    tile_steps,
 )
 
 NEON = Cpu(lanes=4, registers=32, cores=4)
@@ -65,6 +68,18 @@ def test_panels_pad_little(columns: int, width: int) -> None:
 )
 def test_a_little_padding_is_less_than_waiting(columns: int, rows: int, width: int) -> None:
     assert panel_width(columns, rows, AVX2) == width
+
+
+def test_three_vectors_where_two_multiply_adds_begin_in_a_cycle() -> None:
+    assert tile_for(128, 768, AVX512) == RegisterTile(8, 3)
+    assert tile_for(128, 768, NEON) == RegisterTile(8, 3)
+    assert tile_for(128, 768, replace(AVX512, multiply_adds=1)) == RegisterTile(8, 2)
+    # 128 columns would pad to 144.
+    assert tile_for(128, 128, AVX512) == RegisterTile(8, 2)
+
+
+def test_sums_are_unrolled_where_registers_are_many() -> None:
+    assert [tile_steps(cpu) for cpu in (AVX2, AVX512, NEON)] == [1, 4, 4]
 
 
 def test_rows_without_a_divisor_fill_the_registers() -> None:

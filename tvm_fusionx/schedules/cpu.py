@@ -15,7 +15,11 @@ import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.schedules.host_cpu import cache_kibibytes, host_attributes
+from tvm_fusionx.schedules.host_cpu import (
+    begins_one_multiply_add,
+    cache_kibibytes,
+    host_attributes,
+)
 from tvm_fusionx.schedules.integer_dot import DotInstruction, instruction_of
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
@@ -64,6 +68,9 @@ class Cpu:
 
     l2_bytes: int = L2_KIBI * KIBI // L2_SHARE
     """What a kernel may fill of the second-level cache of one core."""
+
+    multiply_adds: int = 2
+    """Multiply-adds of a native vector that begin in a cycle."""
 
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
@@ -173,6 +180,14 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         bits, registers = VECTOR_BITS_BASE, REGISTERS_AARCH64
     else:
         bits, registers = VECTOR_BITS_BASE, REGISTERS_X86
-    l1, l2 = cache_kibibytes().get(str(target.attrs.get("mcpu", "")), (L1_KIBI, L2_KIBI))
-    dot = instruction_of(features)
-    return Cpu(bits // FLOAT32_BITS, registers, cores, l1 * KIBI, l2 * KIBI // L2_SHARE, dot)
+    name = str(target.attrs.get("mcpu", ""))
+    l1, l2 = cache_kibibytes().get(name, (L1_KIBI, L2_KIBI))
+    return Cpu(
+        bits // FLOAT32_BITS,
+        registers,
+        cores,
+        l1 * KIBI,
+        l2 * KIBI // L2_SHARE,
+        1 if bits == VECTOR_BITS_AVX512 and begins_one_multiply_add(name) else 2,
+        instruction_of(features),
+    )

@@ -21,6 +21,7 @@ from tvm_fusionx.schedules.dot_plan import (
     MAX_VECTORS,
     ROW_BLOCK_KNOB,
     ROWS_KNOB,
+    STEPS_KNOB,
     VECTORS_KNOB,
     plan_dot,
     row_block_of,
@@ -39,6 +40,9 @@ from tvm_fusionx.schedules.rows import MustBeAloneError, schedule_rows
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 
 logger = logging.getLogger(__name__)
+
+# Of a sum's terms that follow one another without a jump; what does not divide the sum is halved.
+STEPS = (1, 2, 4)
 
 
 def _why_not(info: BlockInfo) -> str | None:
@@ -82,6 +86,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     return {
         ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
         VECTORS_KNOB: Knob(plan.vectors, vectors),
+        STEPS_KNOB: Knob(plan.steps, STEPS),
         ROW_BLOCK_KNOB: Knob(block, tuple(sorted(blocks))),
     }
 

@@ -11,7 +11,7 @@ from tvm import tir
 from tvm_fusionx.schedules.access import DotAxes, dot_axes
 from tvm_fusionx.schedules.analysis import Stage
 from tvm_fusionx.schedules.cpu import L2_SHARE, Cpu
-from tvm_fusionx.schedules.register_tile import FEW_ROWS, panel_vectors, tile_rows
+from tvm_fusionx.schedules.register_tile import FEW_ROWS, panel_vectors, tile_rows, tile_steps
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
 
 # Multiply-adds below which a dot product stays on one thread: about 5 us of work, what it costs to
@@ -27,6 +27,9 @@ ROWS_KNOB = "tile_rows"
 
 
 VECTORS_KNOB = "tile_vectors"
+
+
+STEPS_KNOB = "tile_steps"
 
 
 ROW_BLOCK_KNOB = "row_block"
@@ -63,6 +66,7 @@ class DotPlan:
     lanes: int
     rows: int
     vectors: int
+    steps: int
     packed_width: int | None
     cores: int
 
@@ -118,9 +122,9 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
         vectors = packed // lanes
     else:
         vectors = min(panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m))), max(1, n // lanes))
-    rows = tile_rows(size(axes.m), vectors, cpu)
+    rows, steps = tile_rows(size(axes.m), vectors, cpu), tile_steps(cpu)
     if values is not None:
-        rows, vectors = values[ROWS_KNOB], values[VECTORS_KNOB]
+        rows, vectors, steps = values[ROWS_KNOB], values[VECTORS_KNOB], values[STEPS_KNOB]
     return DotPlan(
         axes,
         size(axes.batch),
@@ -130,6 +134,7 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
         lanes,
         rows,
         vectors,
+        steps,
         packed,
         cpu.cores,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -176,6 +177,9 @@ def micro_kernel(
     sch.unroll(n_vector)
     if plan.packed_width is not None and len(reduced) == 1:
         reduced = _in_pieces(sch, reduced[0], plan, extent(sch, tile_loop))
+    if (steps := math.gcd(extent(sch, reduced[-1]), plan.steps)) > 1:
+        reduced[-1], step = sch.split(reduced[-1], [None, steps])
+        sch.unroll(step)
     late.append(lambda: _initialise(sch, accumulate, reduced[0]))
 
 

@@ -12,11 +12,12 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm.target import codegen
 
-CACHES = Path(__file__).resolve().parent / "cpu_caches.json"
+CORES = Path(__file__).resolve().parent / "cpu_cores.json"
 FLAGS = Path(__file__).resolve().parent / "cpu_flags.json"
 CPU_INFO = Path("/proc/cpuinfo")
 # How Linux begins the line of a processor's flags, on x86 and on Arm.
@@ -54,8 +55,18 @@ def flag_names() -> Mapping[str, Mapping[str, str]]:
 @functools.cache
 def cache_kibibytes() -> dict[str, tuple[int, int]]:
     """Return the first-level data cache and second-level cache of a core, by LLVM's CPU name."""
-    table = json.loads(CACHES.read_text(encoding="utf-8"))["caches"]
-    return {name: (l1, l2) for name, (l1, l2) in table.items()}
+    return {name: (l1, l2) for name, (l1, l2) in _cores()["caches"].items()}
+
+
+def begins_one_multiply_add(cpu: str) -> bool:
+    """Tell whether the CPU begins one multiply-add of 512 bits a cycle, where others begin two."""
+    return cpu in _cores()["one_multiply_add"]
+
+
+@functools.cache
+def _cores() -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(CORES.read_text(encoding="utf-8"))
+    return facts
 
 
 @functools.lru_cache(maxsize=16)
