@@ -16,7 +16,7 @@ from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
-from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.cpu import Cpu, describe_cpu
 from tvm_fusionx.schedules.indices import simplify_indices
 
 Post = Callable[[Any], Any]
@@ -137,6 +137,12 @@ def unscheduled(body: relay.Expr, target: Any = TARGET) -> Any:
     return _caught[0]
 
 
+def eight_lanes() -> tvm.target.Target:
+    """Return this machine with vectors of 8 floats at most: chunks of 8 channels are whole ones."""
+    target = resolve_target(TARGET)
+    return resolve_target(f"{TARGET} -mattr=-avx512f") if describe_cpu(target).lanes > 8 else target
+
+
 def describe(body: relay.Expr, cpu: Cpu = AVX2) -> BlockInfo:
     """Return what a template learns of a block that computes `body`."""
     return describe_block(unscheduled(body), cpu)
@@ -149,11 +155,13 @@ def cut_to(channels: int, y: relay.Expr) -> relay.Expr:
     )
 
 
-def assert_scheduled(body: relay.Expr, template: str, tolerance: float, seed: int = 0) -> None:
+def assert_scheduled(
+    body: relay.Expr, template: str, tolerance: float, seed: int = 0, target: Any = TARGET
+) -> None:
     """Build a block that computes `body`: check the template used and the numbers."""
     mod = as_block(body)
     inputs = inputs_of(mod, seed)
-    target = resolve_target(TARGET)
+    target = resolve_target(target)
     with lowering(target) as log:
         library = relay.build(mod, target)
     assert [(entry.template, entry.fallback_reason) for entry in log.entries] == [(template, None)]

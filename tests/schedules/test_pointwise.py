@@ -16,6 +16,7 @@ from tests.schedules.blocked_blocks import (
     cut_to,
     dense,
     describe,
+    eight_lanes,
     hard_swish,
 )
 from tvm_fusionx.lowering import lowering
@@ -87,7 +88,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize("case", few_fast(BLOCKS, 1))
 def test_a_block_around_it_is_one_right_kernel(case: str) -> None:
-    assert_scheduled(BLOCKS[case], NAME, REASSOCIATING)
+    assert_scheduled(BLOCKS[case], NAME, REASSOCIATING, target=eight_lanes())
 
 
 @pytest.mark.slow

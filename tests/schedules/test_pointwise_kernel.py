@@ -10,16 +10,15 @@ import tvm
 
 from tests.relay_modules import (
     REASSOCIATING,
-    TARGET,
     assert_close,
     inputs_of,
     module,
     run_plain,
     var,
 )
-from tests.schedules.blocked_blocks import dense, hard_swish, unscheduled
+from tests.schedules.blocked_blocks import dense, eight_lanes, hard_swish, unscheduled
 from tvm_fusionx.lowering import compile_kernel
-from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules import schedule
 
 NAME = "pointwise"
 ONE = (1, 1)
@@ -56,7 +55,7 @@ KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
 @pytest.mark.parametrize("case", KNOBS)
 def test_no_value_of_a_knob_changes_numbers(case: str) -> None:
     body, knobs = KNOBS[case]
-    target = resolve_target(TARGET)
+    target = eight_lanes()
     made = schedule(unscheduled(body, target), target, knobs, NAME)
     assert made.template == NAME, made.fallback_reason
     assert {name: made.knobs[name] for name in knobs} == knobs

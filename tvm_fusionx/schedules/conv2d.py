@@ -64,7 +64,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
         "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
         "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
         "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
-        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(groups))),
+        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.chunks))),
         "column_tasks": Knob(tasks.column_tasks, tuple(column_pieces(column_tiles))),
         "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.in_block))),
     }

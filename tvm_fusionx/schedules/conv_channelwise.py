@@ -52,7 +52,7 @@ def channelwise_knobs(info: BlockInfo, window: Window, cpu: Cpu) -> Knobs:
         ),
         "tile_columns": Knob(columns, tuple(range(1, min(most, window.columns) + 1))),
         "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
-        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(groups))),
+        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.chunks))),
     }
 
 

@@ -82,12 +82,11 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     assert isinstance(window, Window)
     best = best_tiling(window, cpu, gathers=bool(info.producers[window.stage.name]))
     tiles = pixel_tiles(window, cpu)
-    groups = window.chunks // best.tile.chunks
     return {
         "tile_chunks": Knob(best.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
         "tile_pixels": Knob(best.tile.columns, tuple(sorted({each.columns for each in tiles}))),
         "pixel_tasks": Knob(best.pixel_tasks, tuple(task_choices(window, cpu))),
-        "channel_tasks": Knob(best.channel_tasks, tuple(divisors(groups))),
+        "channel_tasks": Knob(best.channel_tasks, tuple(divisors(window.chunks))),
         "block_chunks": Knob(best.block_chunks, tuple(divisors(in_chunks(window)))),
     }
 
