@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
+from tvm_fusionx.schedules import host_cpu
 from tvm_fusionx.schedules.cpu import (
     describe_cpu,
     is_cpu,
@@ -61,6 +64,19 @@ def test_caches(target: str, kibibytes: tuple[int, int]) -> None:
 )
 def test_multiply_adds_that_begin_in_a_cycle(target: str, count: int) -> None:
     assert describe_cpu(tvm.target.Target(target)).multiply_adds == count
+
+
+@pytest.mark.parametrize(
+    ("name", "is_slow"),
+    [("sapphirerapids", True), ("skylake-avx512", True), ("skylake", False), ("znver4", False)],
+)
+def test_cores_of_a_mesh_exchange_slowly(name: str, is_slow: bool) -> None:
+    assert describe_cpu(tvm.target.Target(f"llvm -mcpu={name}")).exchanges_slowly == is_slow
+
+
+def test_every_fact_is_of_a_known_cpu() -> None:
+    facts = json.loads(host_cpu.CORES.read_text(encoding="utf-8"))
+    assert {*facts["one_multiply_add"], *facts["slow_exchange"]} <= facts["caches"].keys()
 
 
 def test_llvm_knows_every_cpu_of_the_table() -> None:

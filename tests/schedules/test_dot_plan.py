@@ -15,6 +15,7 @@ from tvm_fusionx.schedules.analysis import describe_block
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.dot_plan import (
     COLUMNS_APART,
+    FLOAT_BYTES,
     DotPlan,
     chunks_of,
     plan_dot,
@@ -59,7 +60,20 @@ def test_a_batch_that_shares_an_operand_is_no_rows_or_columns(shares_left: bool)
 
 def test_rows_are_cut_until_every_core_has_work() -> None:
     plan = _plan(packed_dense(64, 16, 24), AVX2)
-    assert chunks_of(plan) == AVX2.cores
+    assert chunks_of(plan, AVX2) == AVX2.cores
+
+
+def test_cores_that_exchange_slowly_compute_on_from_rows_of_their_own() -> None:
+    near, far = AVX512, replace(AVX512, exchanges_slowly=True)
+    small = _plan(packed_dense(128, 512, 128), near)
+    assert (chunks_of(small, near), chunks_of(small, far)) == (1, 2)
+    # Few rows cost less than to read large weights on both cores.
+    large = _plan(packed_dense(16, 768, 3072), near)
+    assert chunks_of(large, far) == 1
+    # 1,500 rows of 1,536 floats are more than half of the second level.
+    long = _plan(packed_dense(1500, 384, 1536), near)
+    parts = chunks_of(long, far)
+    assert long.m // parts * long.k * FLOAT_BYTES <= far.l2_bytes < long.m * long.k * FLOAT_BYTES
 
 
 def test_rows_leave_the_cache_early_when_the_weights_stay_in_it() -> None:

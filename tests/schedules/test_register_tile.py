@@ -78,6 +78,13 @@ def test_three_vectors_where_two_multiply_adds_begin_in_a_cycle() -> None:
     assert tile_for(128, 128, AVX512) == RegisterTile(8, 2)
 
 
+@pytest.mark.parametrize(("terms", "vectors"), [(2048, 3), (3072, 2), (5632, 2)])
+def test_two_panels_fit_a_cache_whose_next_is_far(terms: int, vectors: int) -> None:
+    far = replace(AVX512, exchanges_slowly=True, l2_bytes=1 << 20)
+    assert panel_width(2304, 128, far, terms) == vectors * far.lanes
+    assert panel_width(2304, 128, AVX512, terms) == 3 * far.lanes
+
+
 def test_sums_are_unrolled_where_registers_are_many() -> None:
     assert [tile_steps(cpu) for cpu in (AVX2, AVX512, NEON)] == [1, 4, 4]
 

@@ -16,7 +16,7 @@ from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.integer_dot import SUM, DotInstruction
-from tvm_fusionx.schedules.register_tile import panel_width
+from tvm_fusionx.schedules.register_tile import FLOAT_BYTES, panel_width
 
 DENSE = "nn.dense"
 MATMUL = "nn.matmul"
@@ -62,7 +62,7 @@ def why_not_pack(node: Node, cpu: Cpu) -> str | None:
     if reason is not None:
         return reason
     columns = node.outputs[0].shape[-1]
-    width = panel_width(columns, _rows(node), cpu)
+    width = _panel_width(node, cpu)
     # Unpacked, a product of integers has no instruction: any padding costs less.
     if node.outputs[0].dtype != SUM and -columns % width > MOST_PADDING * columns:
         return f"{columns} columns are too few for a panel of {width}"
@@ -114,11 +114,18 @@ def _rows(node: Node) -> int:
     return math.prod(node.outputs[0].shape[:-1])
 
 
+def _panel_width(node: Node, cpu: Cpu) -> int:
+    depth = node.operands[0].shape[-1]
+    # Bytes, where integers are summed.
+    terms = depth // FLOAT_BYTES if node.outputs[0].dtype == SUM else depth
+    return panel_width(node.outputs[0].shape[-1], _rows(node), cpu, terms)
+
+
 def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
     data = node.operands[0]
     shape = node.outputs[0].shape
     columns, rows = shape[-1], _rows(node)
-    width = panel_width(columns, rows, cpu)
+    width = _panel_width(node, cpu)
     result_dtype = node.outputs[0].dtype
     if cpu.dot is not None and result_dtype == SUM:
         layout = f"NC{width}n{cpu.dot.depth}c"

@@ -18,6 +18,7 @@ from tvm_fusionx.errors import TargetError
 from tvm_fusionx.schedules.host_cpu import (
     begins_one_multiply_add,
     cache_kibibytes,
+    exchanges_slowly,
     host_attributes,
 )
 from tvm_fusionx.schedules.integer_dot import DotInstruction, instruction_of
@@ -71,6 +72,9 @@ class Cpu:
 
     multiply_adds: int = 2
     """Multiply-adds of a native vector that begin in a cycle."""
+
+    exchanges_slowly: bool = False
+    """Whether what one core wrote reaches another no faster than memory does."""
 
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
@@ -189,5 +193,6 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         l1 * KIBI,
         l2 * KIBI // L2_SHARE,
         1 if bits == VECTOR_BITS_AVX512 and begins_one_multiply_add(name) else 2,
+        exchanges_slowly(name),
         instruction_of(features),
     )

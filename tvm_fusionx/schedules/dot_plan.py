@@ -43,6 +43,11 @@ COLUMNS_APART = 0
 MEMORY_COST = 4
 
 
+# Weights that are fetched ahead from the last-level cache: part of what they take unfetched. An
+# estimate between none and all.
+FETCHED_COST = 0.25
+
+
 # What a second parallel loop takes, in bytes of the last-level cache: 2 us at 110 GB/s. Waking the
 # threads is 0.9 us of it (template_results.md); the wait for the slower core is an estimate.
 LOOP_BYTES = 220_000
@@ -121,7 +126,9 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     if packed is not None and packed % lanes == 0 and packed // lanes <= MAX_VECTORS:
         vectors = packed // lanes
     else:
-        vectors = min(panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m))), max(1, n // lanes))
+        vectors = min(
+            panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m)), size(axes.k)), max(1, n // lanes)
+        )
     rows, steps = tile_rows(size(axes.m), vectors, cpu), tile_steps(cpu)
     if values is not None:
         rows, vectors, steps = values[ROWS_KNOB], values[VECTORS_KNOB], values[STEPS_KNOB]
@@ -148,7 +155,7 @@ def row_block_of(plan: DotPlan, cpu: Cpu) -> int:
     """
     rows = rows_together(plan, cpu)
     product = 2 * plan.batch * plan.m * plan.n * FLOAT_BYTES
-    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan)), cpu) + product + LOOP_BYTES
+    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan, cpu)), cpu) + product + LOOP_BYTES
     return COLUMNS_APART if apart < _bytes_read(plan, rows, cpu) else rows
 
 
@@ -194,18 +201,42 @@ def _keeps_weights(plan: DotPlan, cpu: Cpu) -> bool:
     return plan.n * plan.k * FLOAT_BYTES * 2 <= cpu.l2_bytes
 
 
-def chunks_of(plan: DotPlan) -> int:
-    """Return into how many parts the rows are cut so that every core has work."""
+def chunks_of(plan: DotPlan, cpu: Cpu) -> int:
+    """Return into how many parts the rows are cut so that every core has work.
+
+    Into the fewest; where cores exchange slowly what they wrote, into those of the least cost.
+    """
     tiles = -(-plan.m // plan.rows)
-    panels = -(-plan.n // plan.width)
-    best, best_balance = 1, 0.0
-    for chunks in range(1, tiles + 1):
-        if tiles % chunks:
-            continue
-        units = plan.batch * chunks * panels
-        balance = units / (-(-units // plan.cores) * plan.cores)
-        if balance > best_balance:
-            best, best_balance = chunks, balance
-        if best_balance >= MIN_BALANCE:
-            break
-    return best
+    balances = {
+        chunks: _balance(plan, chunks) for chunks in range(1, tiles + 1) if tiles % chunks == 0
+    }
+    enough = min(MIN_BALANCE, max(balances.values()))
+    balanced = [chunks for chunks, balance in balances.items() if balance >= enough]
+    if not cpu.exchanges_slowly or plan.batch > 1:
+        return balanced[0]
+    return min(balanced, key=lambda chunks: _core_bytes(plan, chunks, cpu))
+
+
+def _balance(plan: DotPlan, chunks: int) -> float:
+    """Return the share of the cores' time in which they have work."""
+    units = plan.batch * chunks * -(-plan.n // plan.width)
+    return units / (-(-units // plan.cores) * plan.cores)
+
+
+def _core_bytes(plan: DotPlan, chunks: int, cpu: Cpu) -> float:
+    """Return what a core reads from beyond its second-level cache, in bytes of the last level.
+
+    Rows in as many parts as cores, or more, were written by the core that reads them, and weights
+    are read by each core, which fetches them ahead; in fewer parts, cores read each their own
+    weights, and rows that another wrote. What the cache does not hold is read for each panel.
+    """
+    sharers = max(1, plan.cores // chunks)
+    parts = max(1.0, chunks / plan.cores)
+    rows, panels = plan.m / chunks, -(-plan.n // plan.width) / sharers
+    weights = plan.n * plan.k * FLOAT_BYTES / sharers
+    first = MEMORY_COST * sharers / plan.cores + FETCHED_COST * (1 - sharers / plan.cores)
+    again = 0.0 if _keeps_weights(plan, cpu) else FETCHED_COST * (parts - 1)
+    part = rows * plan.k * FLOAT_BYTES
+    passes = panels if part > cpu.l2_bytes else 1
+    foreign = MEMORY_COST * (1 - 1 / sharers)
+    return weights * (first + again) + parts * part * (passes + foreign)

@@ -117,7 +117,7 @@ def tile_at_root(block: IsolatedDot, late: Late) -> None:
     in_batch = packed is not None and plan.batch >= plan.cores
     outer_n, inner_n = sch.split(n, [None, plan.width])
     outer_m, inner_m = sch.split(m, [None, plan.rows])
-    chunk, outer_m = sch.split(outer_m, [1 if in_batch else chunks_of(plan), None])
+    chunk, outer_m = sch.split(outer_m, [1 if in_batch else chunks_of(plan, block.info.cpu), None])
     sch.reorder(*batch, chunk, outer_n, outer_m, inner_m, inner_n)
     micro_kernel(sch, accumulate, write, outer_m, inner_m, inner_n, plan, late)
     if packed is not None:

@@ -63,6 +63,11 @@ def begins_one_multiply_add(cpu: str) -> bool:
     return cpu in _cores()["one_multiply_add"]
 
 
+def exchanges_slowly(cpu: str) -> bool:
+    """Tell whether what one core wrote reaches another no faster than memory does."""
+    return cpu in _cores()["slow_exchange"]
+
+
 @functools.cache
 def _cores() -> dict[str, Any]:
     facts: dict[str, Any] = json.loads(CORES.read_text(encoding="utf-8"))
