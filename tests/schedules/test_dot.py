@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import tvm
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, var
+from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import assert_scheduled, describe
+from tests.schedules.blocked_blocks import assert_scheduled, describe, unscheduled
 from tests.schedules.matrix_blocks import (
     attention_scores,
     attention_values,
@@ -15,6 +17,10 @@ from tests.schedules.matrix_blocks import (
     layer_norm,
     packed_dense,
 )
+from tvm_fusionx.lowering import compile_kernel
+from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.analysis import describe_block
+from tvm_fusionx.schedules.cpu import describe_cpu
 from tvm_fusionx.schedules.dot import DOT
 
 
@@ -34,8 +40,8 @@ def _shared(x: relay.Expr, batch: int) -> relay.Expr:
     return relay.broadcast_to(relay.expand_dims(x, 0), (batch, *map(int, x.type_annotation.shape)))
 
 
-def _residual_norm(rows: int, columns: int) -> relay.Expr:
-    total = relay.reshape(packed_dense(rows, columns, 24), (1, rows, columns))
+def _residual_norm(rows: int, columns: int, depth: int = 24) -> relay.Expr:
+    total = relay.reshape(packed_dense(rows, columns, depth), (1, rows, columns))
     return layer_norm(total + var("residual", 1, rows, columns), columns)
 
 
@@ -117,7 +123,41 @@ def test_refusal_has_a_reason(reason: str) -> None:
     assert reason in found
 
 
-def test_every_choice_of_a_knob_gives_the_same_numbers() -> None:
+def test_knobs_have_their_defaults_among_their_choices() -> None:
     knobs = DOT.knobs(describe(packed_dense(16, 64, 24)), describe(packed_dense(16, 64, 24)).cpu)
-    assert set(knobs) == {"tile_rows", "tile_vectors", "tile_steps", "row_block"}
+    assert set(knobs) == {"tile_rows", "tile_vectors", "tile_steps", "sum_parts", "row_block"}
     assert all(knob.default in knob.choices for knob in knobs.values())
+
+
+LONG_SUMS = {
+    "bias": packed_dense(24, 64, 1024),
+    "prime rows": packed_dense(13, 48, 768),
+    "more rows than a tile has": packed_dense(197, 32, 512),
+    "columns that no group of cores divides": packed_dense(16, 80, 512),
+    "cut columns": _cut(9, 41, 512),
+    "gelu of prime rows": gelu(packed_dense(11, 48, 512)),
+    "split into heads": _in_heads(packed_dense(10, 32, 512), 10, 32),
+    "norm of prime rows": layer_norm(packed_dense(13, 48, 512), 48),
+    "a sum and its norm": _residual_norm(12, 48, 512),
+}
+
+
+@pytest.mark.parametrize("case", few_fast(LONG_SUMS))
+@pytest.mark.parametrize(("knob", "least"), [("sum_parts", 2), ("tile_steps", 3)])
+def test_every_choice_of_a_knob_gives_the_same_numbers(case: str, knob: str, least: int) -> None:
+    mod, target = module(LONG_SUMS[case]), resolve_target("llvm -mcpu=native -num-cores=2")
+    inputs = inputs_of(mod)
+    expected = run_plain(mod, inputs)
+    func = unscheduled(LONG_SUMS[case], target)
+    choices = DOT.knobs(describe_block(func, describe_cpu(target)), describe_cpu(target))[
+        knob
+    ].choices
+    assert len(choices) >= least
+    for choice in choices:
+        made = schedule(func, target, template="dot", knobs={knob: choice})
+        assert (made.template, made.fallback_reason) == ("dot", None)
+        found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
+        compile_kernel(made.func, target, "kernel")(
+            *(tvm.nd.array(value) for value in inputs.values()), *found
+        )
+        assert_close([array.numpy() for array in found], expected, REASSOCIATING)

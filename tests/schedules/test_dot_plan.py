@@ -18,6 +18,7 @@ from tvm_fusionx.schedules.dot_plan import (
     FLOAT_BYTES,
     DotPlan,
     chunks_of,
+    chunks_of_parts,
     plan_dot,
     row_block_of,
     rows_together,
@@ -74,6 +75,25 @@ def test_cores_that_exchange_slowly_compute_on_from_rows_of_their_own() -> None:
     long = _plan(packed_dense(1500, 384, 1536), near)
     parts = chunks_of(long, far)
     assert long.m // parts * long.k * FLOAT_BYTES <= far.l2_bytes < long.m * long.k * FLOAT_BYTES
+
+
+def test_only_sums_of_packed_weights_are_cut() -> None:
+    assert _plan(packed_dense(16, 64, 1024), AVX2).part_choices == (1, 2, 4)
+    assert _plan(packed_dense(1, 64, 1024), AVX2).part_choices == (1,)
+    plain = relay.nn.dense(var("x", 16, 1024), var("w", 64, 1024))
+    assert _plan(plain, AVX2).part_choices == (1,)
+
+
+@pytest.mark.parametrize("rows", [16, 128, 1024, 1009])
+def test_what_a_core_adds_to_stays_in_its_cache(rows: int) -> None:
+    plan = replace(_plan(packed_dense(rows, 2048, 8192), AVX512), parts=8)
+    chunks, groups = chunks_of_parts(plan, AVX512)
+    assert chunks * groups % plan.cores == 0
+    tiles, panels = -(-plan.m // plan.rows) // chunks, -(-plan.n // plan.width)
+    assert panels >= groups
+    read = tiles * plan.rows * plan.k // plan.parts * FLOAT_BYTES
+    sums = tiles * plan.rows * -(-panels // groups) * plan.width * FLOAT_BYTES
+    assert max(read, sums) <= AVX512.l2_bytes
 
 
 def test_rows_leave_the_cache_early_when_the_weights_stay_in_it() -> None:

@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
-from tvm import relay
+import math
+from typing import Any
+
+from tvm import relay, tir
 
 from tests.relay_modules import var
-from tests.schedules.blocked_blocks import AVX2, describe
+from tests.schedules.blocked_blocks import AVX2, describe, unscheduled
 from tests.schedules.matrix_blocks import packed_dense
+from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.dot import DOT
 from tvm_fusionx.schedules.dot_tiles import IsolatedDot, isolate, schedule_of
 from tvm_fusionx.schedules.inline import inline_spatial
+
+AVX2_OF_TWO = "llvm -mcpu=znver3 -num-cores=2"
+
+
+def _sums(func: Any) -> list[tuple[int, ...]]:
+    """Return the loops around each stage that adds to sums, by their extents."""
+    found: list[tuple[int, ...]] = []
+    around: list[Any] = []
+
+    def enter(node: Any) -> None:
+        if isinstance(node, tir.For):
+            around.append(node)
+        elif any(it.iter_type == tir.IterVar.CommReduce for it in node.iter_vars):
+            found.append(tuple(int(loop.extent) for loop in around))
+
+    def leave(node: Any) -> None:
+        if isinstance(node, tir.For):
+            around.pop()
+
+    tir.stmt_functor.ir_transform(func.body, enter, leave, ["tir.For", "tir.Block"])
+    return found
+
+
+def test_parts_of_sums_are_added_before_the_next_part_begins() -> None:
+    body, target = packed_dense(16, 64, 512), resolve_target(AVX2_OF_TWO)
+    made = schedule(unscheduled(body, target), target, {"sum_parts": 2}, "dot")
+    products, sums = _sums(made.func)
+    # Two groups of panels, and within each all panels of a part before the next part.
+    assert products[:4] == sums[:4] == (2, 2, 2, 4)
+    assert (math.prod(products), math.prod(sums)) == (16 * 64 * 512, 16 * 64 * 2)
+    (whole,) = _sums(schedule(unscheduled(body, target), target, {"sum_parts": 1}, "dot").func)
+    assert math.prod(whole) == 16 * 64 * 512
 
 
 def _isolated(body: relay.Expr) -> IsolatedDot:

@@ -105,8 +105,9 @@ def _lines(func: Any) -> dict[tuple[int, ...], set[int]]:
     for load, loops in fetches:
         (index,) = load.indices
         used = [loop for loop in loops if int(loop.extent) > 1]
+        once = {loop.loop_var: tir.const(0, loop.loop_var.dtype) for loop in loops}
         for values in itertools.product(*(range(int(loop.extent)) for loop in used)):
-            at = {
+            at = once | {
                 loop.loop_var: tir.const(value, loop.loop_var.dtype)
                 for loop, value in zip(used, values, strict=True)
             }
@@ -137,6 +138,21 @@ def test_a_panel_is_fetched_while_the_one_before_it_is_multiplied() -> None:
         # The last panel fetches its own last lines again.
         within = {line for line in found if first <= line < first + panel}
         assert within == found
+
+
+def test_each_part_of_a_sum_fetches_its_part_of_the_next_panel() -> None:
+    target = resolve_target(AVX2)
+    func = unscheduled(packed_dense(16, 96, 1024, 24), target)
+    made = schedule(func, target, {"sum_parts": 2}, "dot")
+    panel, part = 1024 * 24 // LINE, 512 * 24 // LINE
+    fetched = _lines(made.func)
+    assert {(group, of) for group, of, *_ in fetched} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    for (group, of, at, *_), lines in fetched.items():
+        # After the last panel comes nothing, and the last lines are fetched again.
+        first = (group * 2 + at + 1) * panel + of * part
+        assert lines <= set(range(first, first + part)) or (group, at) == (1, 1)
+    whole = {line for (group, *_), lines in fetched.items() if group == 0 for line in lines}
+    assert set(range(panel, 3 * panel)) == whole
 
 
 @pytest.mark.parametrize("case", BLOCKS)

@@ -12,6 +12,7 @@ from tvm_fusionx.schedules.register_tile import (
     RegisterTile,
     max_rows,
     panel_width,
+    sum_parts,
     tile_for,
     tile_rows,
     tile_steps,
@@ -78,11 +79,39 @@ def test_three_vectors_where_two_multiply_adds_begin_in_a_cycle() -> None:
     assert tile_for(128, 128, AVX512) == RegisterTile(8, 2)
 
 
-@pytest.mark.parametrize(("terms", "vectors"), [(2048, 3), (3072, 2), (5632, 2)])
+@pytest.mark.parametrize(("terms", "vectors"), [(2048, 3), (3072, 2), (4096, 2)])
 def test_two_panels_fit_a_cache_whose_next_is_far(terms: int, vectors: int) -> None:
     far = replace(AVX512, exchanges_slowly=True, l2_bytes=1 << 20)
     assert panel_width(2304, 128, far, terms) == vectors * far.lanes
     assert panel_width(2304, 128, AVX512, terms) == 3 * far.lanes
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "parts"),
+    [
+        (128, 3072, 1),
+        (128, 5632, 8),
+        (128, 8192, 8),
+        (100, 12544, 14),
+        (1, 8192, 1),
+        (128, 8191, 1),
+    ],
+    ids=[
+        "fits",
+        "5,632 terms",
+        "8,192 terms",
+        "12,544 terms",
+        "one row",
+        "a prime number of terms",
+    ],
+)
+def test_long_sums_are_cut_where_the_next_cache_is_far(rows: int, terms: int, parts: int) -> None:
+    far = replace(AVX512, exchanges_slowly=True, l2_bytes=1 << 20)
+    assert sum_parts(rows, terms, far) == parts
+    assert sum_parts(rows, terms, AVX512) == 1
+    if parts > 1:
+        # Parts fit, so panels are as wide as those of short sums.
+        assert panel_width(2304, rows, far, terms) == 3 * far.lanes
 
 
 def test_sums_are_unrolled_where_registers_are_many() -> None:

@@ -19,6 +19,7 @@ from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.dot_plan import (
     COLUMNS_APART,
     MAX_VECTORS,
+    PARTS_KNOB,
     ROW_BLOCK_KNOB,
     ROWS_KNOB,
     STEPS_KNOB,
@@ -87,6 +88,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
         ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
         VECTORS_KNOB: Knob(plan.vectors, vectors),
         STEPS_KNOB: Knob(plan.steps, STEPS),
+        PARTS_KNOB: Knob(plan.parts, plan.part_choices),
         ROW_BLOCK_KNOB: Knob(block, tuple(sorted(blocks))),
     }
 
@@ -115,7 +117,7 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
     current = block.info
     after = current.downstream(block.write)
     late: Late = []
-    if after and values[ROW_BLOCK_KNOB] == COLUMNS_APART:
+    if after and (values[ROW_BLOCK_KNOB] == COLUMNS_APART or block.plan.parts > 1):
         return _as_own_nest(func, info, values)
     if after:
         _refuse_partial_tiles(info, values)

@@ -11,7 +11,14 @@ from tvm import tir
 from tvm_fusionx.schedules.access import DotAxes, dot_axes
 from tvm_fusionx.schedules.analysis import Stage
 from tvm_fusionx.schedules.cpu import L2_SHARE, Cpu
-from tvm_fusionx.schedules.register_tile import FEW_ROWS, panel_vectors, tile_rows, tile_steps
+from tvm_fusionx.schedules.register_tile import (
+    FEW_ROWS,
+    choices_of_parts,
+    panel_vectors,
+    sum_parts,
+    tile_rows,
+    tile_steps,
+)
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
 
 # Multiply-adds below which a dot product stays on one thread: about 5 us of work, what it costs to
@@ -30,6 +37,9 @@ VECTORS_KNOB = "tile_vectors"
 
 
 STEPS_KNOB = "tile_steps"
+
+
+PARTS_KNOB = "sum_parts"
 
 
 ROW_BLOCK_KNOB = "row_block"
@@ -72,6 +82,10 @@ class DotPlan:
     rows: int
     vectors: int
     steps: int
+    parts: int
+    """Into how many the sums are cut, between which they are kept in memory."""
+    part_choices: tuple[int, ...]
+    """Into how many they can be cut: those of packed weights that no batch has."""
     packed_width: int | None
     cores: int
 
@@ -130,8 +144,13 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
             panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m)), size(axes.k)), max(1, n // lanes)
         )
     rows, steps = tile_rows(size(axes.m), vectors, cpu), tile_steps(cpu)
+    can_part = packed is not None and size(axes.batch) == 1 and not stage.sums_integers
+    can_part = can_part and size(axes.m) >= FEW_ROWS
+    choices = choices_of_parts(size(axes.k)) if can_part else [1]
+    parts = sum_parts(size(axes.m), size(axes.k), cpu) if can_part else 1
     if values is not None:
         rows, vectors, steps = values[ROWS_KNOB], values[VECTORS_KNOB], values[STEPS_KNOB]
+        parts = values[PARTS_KNOB]
     return DotPlan(
         axes,
         size(axes.batch),
@@ -142,6 +161,8 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
         rows,
         vectors,
         steps,
+        parts,
+        tuple(choices),
         packed,
         cpu.cores,
     )
@@ -151,8 +172,11 @@ def row_block_of(plan: DotPlan, cpu: Cpu) -> int:
     """Return the rows that are computed before what reduces them runs.
 
     :data:`COLUMNS_APART` where it costs less that the cores share the columns of the product: each
-    then reads weights of its own, and reads them once.
+    then reads weights of its own, and reads them once. So too where sums are cut into parts, which
+    end all at once.
     """
+    if plan.parts > 1:
+        return COLUMNS_APART
     rows = rows_together(plan, cpu)
     product = 2 * plan.batch * plan.m * plan.n * FLOAT_BYTES
     apart = _bytes_read(plan, -(-plan.m // chunks_of(plan, cpu)), cpu) + product + LOOP_BYTES
@@ -215,6 +239,23 @@ def chunks_of(plan: DotPlan, cpu: Cpu) -> int:
     if not cpu.exchanges_slowly or plan.batch > 1:
         return balanced[0]
     return min(balanced, key=lambda chunks: _core_bytes(plan, chunks, cpu))
+
+
+def chunks_of_parts(plan: DotPlan, cpu: Cpu) -> tuple[int, int]:
+    """Return into how many parts the rows and the panels are cut where sums are cut too.
+
+    A part of the rows meets all panels of its group, in one part of the sums and then in the next:
+    rows and sums stay in the second-level cache meanwhile. All cores have as many tasks.
+    """
+    tiles, panels = -(-plan.m // plan.rows), -(-plan.n // plan.width)
+    most = cpu.l2_bytes // FLOAT_BYTES
+    tile = plan.rows * plan.k // plan.parts
+    whole = [count for count in range(1, tiles + 1) if tiles % count == 0]
+    chunks = next((count for count in whole if tiles // count * tile <= most), tiles)
+    panel = tiles // chunks * plan.rows * plan.width
+    even = [count for count in range(1, panels + 1) if chunks * count % plan.cores == 0]
+    groups = next((count for count in even if -(-panels // count) * panel <= most), panels)
+    return chunks, groups
 
 
 def _balance(plan: DotPlan, chunks: int) -> float:

@@ -17,6 +17,7 @@ from tvm_fusionx.schedules.dot_plan import (
     FLOAT_BYTES,
     DotPlan,
     chunks_of,
+    chunks_of_parts,
     plan_dot,
 )
 from tvm_fusionx.schedules.fetch_ahead import PIECES, pauses_in
@@ -111,6 +112,9 @@ def _inline_what_finishes(sch: Any, info: BlockInfo, write: str) -> None:
 def tile_at_root(block: IsolatedDot, late: Late) -> None:
     """Tile the writing block over its whole matrix and spread the tiles over the cores."""
     sch, plan = block.sch, block.plan
+    if plan.parts > 1 and not block.needs_pack:
+        _parts_at_root(block, late)
+        return
     write, accumulate = sch.get_block(block.write), sch.get_block(block.reduce)
     batch, m, n = roles(sch, write, plan)
     packed = pack_right(block) if block.needs_pack else None
@@ -125,6 +129,47 @@ def tile_at_root(block: IsolatedDot, late: Late) -> None:
     around = [*batch] if in_batch else [*batch, chunk, outer_n]
     if plan.is_parallel:
         sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
+
+
+def _parts_at_root(block: IsolatedDot, late: Late) -> None:
+    """Sum part after part of all products of a task, then write it out.
+
+    A panel of a long sum would leave the second-level cache before the next rows meet it.
+    """
+    sch, plan = block.sch, block.plan
+    write, sums = sch.get_block(block.write), sch.get_block(block.reduce)
+    chunks, groups = chunks_of_parts(plan, block.info.cpu)
+    _, m, n = roles(sch, write, plan)
+    outer_n, inner_n = sch.split(n, [None, plan.width])
+    outer_m, inner_m = sch.split(m, [None, plan.rows])
+    chunk, outer_m = sch.split(outer_m, [chunks, None])
+    group, outer_n = sch.split(outer_n, [groups, None])
+    sch.reorder(chunk, group, outer_n, outer_m, inner_m, inner_n)
+    _, lane = sch.split(inner_n, [plan.vectors, plan.lanes])
+    sch.vectorize(lane)
+
+    _, (terms,) = own_loops(sch, sums)
+    part, _ = sch.split(terms, [plan.parts, None])
+    products = sch.rfactor(part, 0)
+    sch.set_scope(products, 0, "local")
+    sch.set_scope(sums, 0, "global")
+    sch.compute_at(sums, group, preserve_unit_loops=True)
+    _, m, n = roles(sch, sums, plan)
+    _, (part,) = own_loops(sch, sums)
+    outer_n, inner_n = sch.split(n, [None, plan.width])
+    outer_m, inner_m = sch.split(m, [None, plan.rows])
+    sch.reorder(part, outer_n, outer_m, inner_m, inner_n)
+    micro_kernel(sch, products, sums, outer_m, inner_m, inner_n, _plan_of_a_part(plan), late)
+    late.append(lambda: sch.vectorize(sch.get_loops(sch.decompose_reduction(sums, part))[-1]))
+    if plan.is_parallel:
+        sch.parallel(sch.fuse(chunk, group))
+
+
+def _plan_of_a_part(plan: DotPlan) -> DotPlan:
+    """Return the plan of the products of one part, whose parts are an axis before the others."""
+    axes = plan.axes
+    shifted = [tuple(axis + 1 for axis in each) for each in (axes.m, axes.n)]
+    return replace(plan, k=plan.k // plan.parts, axes=replace(axes, m=shifted[0], n=shifted[1]))
 
 
 def roles(sch: Any, block: Any, plan: DotPlan) -> tuple[list[Any], Any, Any]:

@@ -141,9 +141,10 @@ def _as_panels(
     """Return what a sum loads as panels: loops in which it is the same, in one over others."""
     used = set().union(*map(variables_of, indices))
     outer = [loop for loop in around if loop.loop_var in used]
-    if not outer:
+    wide = [loop for loop in outer if int(loop.extent) > 1]
+    if not wide:
         return None
-    over = outer[-1]
+    over = wide[-1]
     again = [loop for loop in around[around.index(over) + 1 :] if int(loop.extent) > 1]
     begin = {var: tir.const(0, var.dtype) for var in inside}
     flat: Any = 0
@@ -156,5 +157,5 @@ def _as_panels(
     zero = {loop.loop_var: tir.const(0, loop.loop_var.dtype) for loop in outer}
     second = analyzer.simplify(tir.stmt_functor.substitute(following, zero))
     # Else what a tile reads does not lie in one run.
-    is_one_run = isinstance(second, tir.IntImm) and int(second) == size
+    is_one_run = isinstance(second, tir.IntImm) and int(second) >= size
     return _Panels(buffer, following, again) if again and is_one_run else None

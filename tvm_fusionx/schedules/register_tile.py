@@ -41,9 +41,16 @@ ABOUT_LEAST = 1.015
 # Two panels, the one that is multiplied and the one that is fetched meanwhile, as a share of the
 # second-level cache; and what a multiply-add takes there whose next cache is a mesh away. Sums of
 # 3,072 terms on Sapphire Rapids: 317 GFLOP/s in panels of three vectors, 334 in ones of two; of
-# 5,632 terms: 221, 279, and 294 in ones of one.
-FAR_COSTS = ((0.5, 1.0), (1.0, 1.08), (math.inf, 1.4))
+# 5,632 terms: 221, 279, and 294 in ones of one, or 418 in parts of 704 terms.
+FAR = 1.0
+FAR_COSTS = ((0.5, 1.0), (FAR, 1.08), (math.inf, 1.4))
 FLOAT_BYTES = 4
+
+# Beyond, sums are cut into parts whose panels take less of that cache, for rows and sums stay there
+# as well: 5,632 terms in parts of 1,408 took 345 GFLOP/s, 8,192 in ones of 2,048 355, of 1,024 408.
+# Parts of fewer terms than this were not tried: each reads and writes all sums once.
+SHARE_OF_A_PART = 0.2
+LEAST_TERMS = 256
 
 # A row count that divides the matrix is preferred while it keeps this share of the tallest tile.
 MIN_ROWS_SHARE = 0.6
@@ -79,6 +86,8 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
     else:
         choices = VECTORS_WITH_MANY_REGISTERS
 
+    terms //= sum_parts(rows, terms, cpu)
+
     def cost(vectors: int) -> float:
         padded = columns + -columns % (vectors * cpu.lanes)
         if rows >= FEW_ROWS:
@@ -102,9 +111,40 @@ def _far_cost(vectors: int, terms: int, cpu: Cpu) -> float:
     """Return what a multiply-add takes whose weights leave the second-level cache too early."""
     if not cpu.exchanges_slowly:
         return 1.0
-    panels = 2 * vectors * cpu.lanes * terms * FLOAT_BYTES
-    share = panels / (L2_SHARE * cpu.l2_bytes)
+    share = _share_of_panels(vectors, terms, cpu)
     return next(cost for most, cost in FAR_COSTS if share <= most)
+
+
+def _share_of_panels(vectors: int, terms: int, cpu: Cpu) -> float:
+    """Return the share of the second-level cache that two panels of weights take."""
+    return 2 * vectors * cpu.lanes * terms * FLOAT_BYTES / (L2_SHARE * cpu.l2_bytes)
+
+
+def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:
+    """Return into how many parts the sums of a product are cut, whose panels fit the cache.
+
+    Parameters
+    ----------
+    rows
+        Of the product's result.
+    terms
+        Of each sum.
+    """
+    widest = VECTORS_WITH_MANY_REGISTERS[0]
+    fit_whole = _share_of_panels(widest, terms, cpu) <= FAR
+    if rows < FEW_ROWS or fit_whole or not cpu.exchanges_slowly:
+        return 1
+    fitting = (
+        parts
+        for parts in choices_of_parts(terms)
+        if _share_of_panels(widest, terms // parts, cpu) <= SHARE_OF_A_PART
+    )
+    return next(fitting, 1)
+
+
+def choices_of_parts(terms: int) -> list[int]:
+    """Return into how many equal parts a sum of `terms` can be cut."""
+    return [parts for parts in range(1, terms // LEAST_TERMS + 1) if terms % parts == 0] or [1]
 
 
 def tile_steps(cpu: Cpu) -> int:
