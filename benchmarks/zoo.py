@@ -237,7 +237,9 @@ def main() -> int:
     whole = folder_of(facts["device"], date, results)
     folder = whole if options.budget is None else whole / EQUAL_BUDGET
     folder.mkdir(parents=True, exist_ok=True)
-    before = json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
+    begins_anew = not options.missing and set(options.models) >= set(zoo.names())
+    is_begun = (folder / RUN).is_file() and not begins_anew
+    before = json.loads((folder / RUN).read_text()) if is_begun else {}
     if _goes_on(before, facts):
         # What it was begun with holds. Each model tells its commit.
         facts = {**facts, **before, "then": [*before.get("then", ()), facts["command"]]}

@@ -155,6 +155,21 @@ def test_a_run_that_goes_on_keeps_what_it_was_begun_with(
         assert (facts["commit"], "then" in facts) == ("new", False)
 
 
+def test_a_run_of_all_models_begins_anew(
+    started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = {**FACTS, "command": "begin", "commit": "old", "failed": {"gpt2": "died"}}
+    (folder / "run.json").write_text(json.dumps(begun))
+    monkeypatch.setattr(sys, "argv", ["zoo.py", "--vs", "ort", "--date", "2026-01-31"])
+    zoo.main()
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts == {**FACTS, "failed": {}, "full": False}
+    (folder / "run.json").write_text(json.dumps(begun))
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "minilm"])
+    zoo.main()
+    assert json.loads((folder / "run.json").read_text())["commit"] == "old"
+
+
 def test_a_run_of_few_sides_or_times_is_not_full(
     started: list[list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
