@@ -146,16 +146,21 @@ def _as_panels(
         return None
     over = wide[-1]
     again = [loop for loop in around[around.index(over) + 1 :] if int(loop.extent) > 1]
-    begin = {var: tir.const(0, var.dtype) for var in inside}
     flat: Any = 0
     for index, extent in zip(indices, buffer.shape, strict=True):
         flat = flat * int(extent) + index
+    begin = {var: tir.const(0, var.dtype) for var in inside}
+    end = {var: tir.const(extent - 1, var.dtype) for var, extent in inside.items()}
     first = tir.stmt_functor.substitute(flat, begin)
     following = tir.stmt_functor.substitute(first, {over.loop_var: over.loop_var + 1})
-    analyzer = tvm.arith.Analyzer()
-    size = math.prod(extent for var, extent in inside.items() if var in used)
     zero = {loop.loop_var: tir.const(0, loop.loop_var.dtype) for loop in outer}
-    second = analyzer.simplify(tir.stmt_functor.substitute(following, zero))
-    # Else what a tile reads does not lie in one run.
-    is_one_run = isinstance(second, tir.IntImm) and int(second) >= size
+
+    def place(element: Any) -> int | None:
+        at = tvm.arith.Analyzer().simplify(tir.stmt_functor.substitute(element, zero))
+        return int(at) if isinstance(at, tir.IntImm) else None
+
+    size = math.prod(extent for var, extent in inside.items() if var in used)
+    last, second = place(tir.stmt_functor.substitute(flat, end)), place(following)
+    # Else what a tile reads does not lie in one run, or the next tile reads part of it again.
+    is_one_run = place(first) == 0 and last == size - 1 and second is not None and second >= size
     return _Panels(buffer, following, again) if again and is_one_run else None
