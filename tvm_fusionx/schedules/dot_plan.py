@@ -144,8 +144,8 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
             panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m)), size(axes.k)), max(1, n // lanes)
         )
     rows, steps = tile_rows(size(axes.m), vectors, cpu), tile_steps(cpu)
-    can_part = packed is not None and size(axes.batch) == 1 and not stage.sums_integers
-    can_part = can_part and size(axes.m) >= FEW_ROWS
+    has_rows = size(axes.batch) == 1 and size(axes.m) >= FEW_ROWS
+    can_part = packed is not None and has_rows and not stage.sums_integers
     choices = choices_of_parts(size(axes.k)) if can_part else [1]
     parts = sum_parts(size(axes.m), size(axes.k), cpu) if can_part else 1
     if values is not None:
@@ -245,7 +245,8 @@ def chunks_of_parts(plan: DotPlan, cpu: Cpu) -> tuple[int, int]:
     """Return into how many parts the rows and the panels are cut where sums are cut too.
 
     A part of the rows meets all panels of its group, in one part of the sums and then in the next:
-    rows and sums stay in the second-level cache meanwhile. All cores have as many tasks.
+    rows and sums stay in the second-level cache meanwhile. All cores have as many tasks, unless
+    there are too few panels.
     """
     tiles, panels = -(-plan.m // plan.rows), -(-plan.n // plan.width)
     most = cpu.l2_bytes // FLOAT_BYTES

@@ -41,14 +41,15 @@ ABOUT_LEAST = 1.015
 # Two panels, the one that is multiplied and the one that is fetched meanwhile, as a share of the
 # second-level cache; and what a multiply-add takes there whose next cache is a mesh away. Sums of
 # 3,072 terms on Sapphire Rapids: 317 GFLOP/s in panels of three vectors, 334 in ones of two; of
-# 5,632 terms: 221, 279, and 294 in ones of one, or 418 in parts of 704 terms.
+# 5,632 terms: 221, 279, and 294 in ones of one.
 FAR = 1.0
 FAR_COSTS = ((0.5, 1.0), (FAR, 1.08), (math.inf, 1.4))
 FLOAT_BYTES = 4
 
 # Beyond, sums are cut into parts whose panels take less of that cache, for rows and sums stay there
-# as well: 5,632 terms in parts of 1,408 took 345 GFLOP/s, 8,192 in ones of 2,048 355, of 1,024 408.
-# Parts of fewer terms than this were not tried: each reads and writes all sums once.
+# as well. Times as fast as whole sums, in turns: 5,632 terms in parts of 1,408 1.17, of 704 1.25;
+# 8,192 in parts of 2,048 1.44, of 1,024 1.53; 12,544 in parts of 1,792 2.57, of 896 2.67.
+# Parts of fewer terms than these were not tried as defaults: each reads and writes all sums once.
 SHARE_OF_A_PART = 0.2
 LEAST_TERMS = 256
 
