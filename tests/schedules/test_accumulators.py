@@ -106,6 +106,8 @@ MODELS = {
     # On AVX2, a tile of 3 chunks by 4 columns and one of 5 by 2 fill all 16 registers.
     "1x1 convolution of 3 chunks": _pointwise(192, 7, 1152),
     "1x1 convolution of 5 chunks": _pointwise(480, 28, 80),
+    # On AVX-512, five chunks of 8 channels in three vectors.
+    "1x1 convolution of half vectors": _pointwise(144, 28, 40),
     "3x3 convolution, stride 2": _strided(56),
     # On AVX2, a tile of one chunk by all columns would spill.
     "3x3 convolution of 13 columns": _strided(26),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import tvm
+from tvm import relay
 
 from tests.depthwise_pairs import pair
-from tests.relay_modules import REASSOCIATING, TARGET, assert_close, inputs_of, module, run_plain
+from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import unscheduled
+from tests.schedules.blocked_blocks import eight_lanes, unscheduled
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules import schedule
 
 NAME = "depthwise_pointwise"
 
@@ -30,12 +31,23 @@ NAME = "depthwise_pointwise"
 )
 def test_every_division_computes_the_same(knobs: dict[str, int]) -> None:
     # Two tasks of four rows share seven pixel by pixel: 32 of 63.
-    body = pair(16, (7, 9), 32, batch=2)
-    made = schedule(unscheduled(body), resolve_target(TARGET), knobs)
+    assert_right(pair(16, (7, 9), 32, batch=2), knobs)
+
+
+@pytest.mark.parametrize("tile_chunks", [1, 2, 4])
+def test_chunks_share_vectors(tile_chunks: int) -> None:
+    # Seven chunks of 4 in four vectors of 8.
+    knobs = {"task_rows": 4, "tile_chunks": tile_chunks}
+    assert_right(pair(16, (7, 9), 28, batch=2, out_block=4), knobs)
+
+
+def assert_right(body: relay.Expr, knobs: dict[str, int]) -> None:
+    target = eight_lanes()
+    made = schedule(unscheduled(body, target), target, knobs)
     assert (made.template, made.fallback_reason) == (NAME, None)
     assert knobs.items() <= made.knobs.items()
-    with lowering(TARGET):
-        built = tvm.build(made.func.with_attr("global_symbol", "pair"), TARGET)
+    with lowering(target):
+        built = tvm.build(made.func.with_attr("global_symbol", "pair"), target)
     inputs = inputs_of(module(body))
     (expected,) = run_plain(module(body), inputs)
     found = tvm.nd.empty(expected.shape)

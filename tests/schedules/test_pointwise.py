@@ -66,6 +66,19 @@ BLOCKS = {
     "two pixels": dense(8, (2, 1), 8, ONE),
     "two images": dense(16, (6, 7), 24, ONE, batch=2),
     "chunks of 16": dense(32, (6, 7), 48, ONE, blocks=(16, 16)),
+    "two chunks a vector": dense(16, (6, 7), 48, ONE, blocks=(8, 4), post=hard_swish),
+    "an odd number of half vectors": dense(
+        12, (5, 7), 20, ONE, blocks=(4, 4), post=lambda y: y + var("r", 1, 5, 5, 7, 4)
+    ),
+    "three quarters of vectors": dense(16, (5, 7), 14, ONE, blocks=(8, 2), batch=2),
+    "half vectors leave the layout": dense(
+        8,
+        (5, 7),
+        12,
+        ONE,
+        blocks=(8, 4),
+        post=lambda y: relay.layout_transform(y, "NCHW4c", "NCHW"),
+    ),
     "chunks differ": dense(32, (6, 7), 24, ONE, blocks=(16, 8)),
     "from chunks of 12": dense(12, (5, 7), 24, ONE, blocks=(12, 8)),
     "chunks of 1": dense(3, (5, 7), 16, ONE, blocks=(1, 8)),
@@ -129,7 +142,7 @@ REFUSED = {
     ),
     "its pixels do not read those in the same place": (dense(32, (5, 7), 32, ONE, groups=2),),
     "its pixels are one row": (dense(16, (1, 9), 16, ONE),),
-    "its chunks are no whole vectors": (
+    "its chunks fill no whole vectors": (
         dense(12, (5, 7), 24, ONE, blocks=(12, 12)),
         dense(12, (5, 7), 18, ONE, blocks=(12, 6)),
     ),

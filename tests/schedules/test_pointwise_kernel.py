@@ -45,6 +45,10 @@ KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
         dense(16, (3, 3), 16, ONE, batch=2),
         {"tile_chunks": 1, "tile_pixels": 6, "pixel_tasks": 4},
     ),
+    "half vectors": (
+        dense(32, (5, 7), 28, ONE, blocks=(8, 4), post=hard_swish),
+        {"tile_chunks": 2, "tile_pixels": 5, "channel_tasks": 2, "block_chunks": 2},
+    ),
     "parts of another number of tiles": (
         dense(16, (5, 7), 48, ONE),
         {"tile_chunks": 6, "channel_tasks": 2},

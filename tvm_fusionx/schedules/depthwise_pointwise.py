@@ -14,6 +14,7 @@ from tvm_fusionx.schedules.conv_structure import Window
 from tvm_fusionx.schedules.conv_tiling import RegisterTile
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.output_vectors import OutputVectors
 from tvm_fusionx.schedules.pair_kernel import build_kernel
 from tvm_fusionx.schedules.pair_structure import Pair, find_pair
 from tvm_fusionx.schedules.pair_tiling import (
@@ -76,6 +77,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
 
     kernel = build_kernel(
         pair,
+        OutputVectors.of(pair.pointwise, info.cpu),
         (_weights(pair.depthwise), _weights(pair.pointwise)),
         tiling,
         middle,

@@ -9,6 +9,8 @@ its first row has before them below.
 
     data    [N, C / c, H, W, c]     wide [C / c][row, column][c]
     weights [C / c, 1, h, w, 1, c] and [O / o, C / c, 1, 1, c, o]
+
+A vector of sums holds one output chunk, or several that fill it together (`output_vectors.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES
 from tvm_fusionx.schedules.fetch_ahead import Pauses, pauses_in
+from tvm_fusionx.schedules.output_vectors import OutputVectors
 from tvm_fusionx.schedules.pair_structure import Pair
 from tvm_fusionx.schedules.pair_tiling import PairTiling
 from tvm_fusionx.schedules.prefetch import elements_of_a_line, fetched_lines
@@ -36,6 +39,7 @@ CHUNK_GAP = 16
 
 def build_kernel(
     pair: Pair,
+    vectors: OutputVectors,
     weights: tuple[Any, Any],
     tiling: PairTiling,
     middle: Any,
@@ -49,10 +53,12 @@ def build_kernel(
     ----------
     pair
         What to compute.
+    vectors
+        Its output channels as vectors.
     weights
         Buffers of the depthwise and of the pointwise weights.
     tiling
-        How it is divided.
+        How it is divided, a vector counted as a chunk of the output.
     middle
         Takes the function that stores into the buffer, and returns the one that is called with each
         depthwise sum: image, chunk, row, column, lane and the value.
@@ -61,7 +67,7 @@ def build_kernel(
     parallel
         Whether tasks run on several threads.
     """
-    kernel = _Kernel(pair, weights, tiling, middle, write)
+    kernel = _Kernel(pair, vectors, weights, tiling, middle, write)
     return kernel.build("parallel" if parallel else "serial")
 
 
@@ -69,20 +75,20 @@ class _Kernel:
     def __init__(
         self,
         pair: Pair,
+        vectors: OutputVectors,
         weights: tuple[Any, Any],
         tiling: PairTiling,
         middle: Any,
         write: Store,
     ) -> None:
         self.pair, self.tiling, self.middle, self.write = pair, tiling, middle, write
-        self.weights = weights
+        self.vectors, self.weights = vectors, weights
         self.ib = tir.ir_builder.create()
         self.dtype = pair.data.dtype
-        first, second = pair.depthwise, pair.pointwise
+        first = pair.depthwise
         _, self.chunks, height, width, self.inner = pair.in_shape
         self.tiles = WindowTiles(first, pair.padding, height, width, tiling.columns)
         self.rows, self.columns = first.rows, first.columns
-        self.outer = second.lanes
         self.pixels = tiling.pixels
         self.pixel_tiles = math.ceil(self.pixels / tiling.tile.columns)
         self.shares_rows = self.pixels != tiling.rows * self.columns
@@ -103,7 +109,7 @@ class _Kernel:
                 ib.for_range(0, task_rows, "row") as row,
             ):
                 self._depthwise_row(wide, image, chunk, first_row, row, self.lead - offset)
-            groups = self.pair.pointwise.chunks // self.tiling.tile.chunks
+            groups = self.vectors.number // self.tiling.tile.chunks
             with (
                 ib.for_range(0, groups, "group") as group,
                 ib.for_range(0, self.pixel_tiles, "tile") as tile,
@@ -183,12 +189,12 @@ class _Kernel:
         Where in the buffer they lie does not depend on `offset`: LLVM would miss that they are
         neighbours, and compute an address for each of them in the innermost loop.
         """
-        ib, tile, lanes = self.ib, self.tiling.tile, self.outer
-        places = [(pixel, chunk) for pixel in range(tile.columns) for chunk in range(tile.chunks)]
+        ib, tile, lanes = self.ib, self.tiling.tile, self.vectors.lanes
+        places = [(pixel, vector) for pixel in range(tile.columns) for vector in range(tile.chunks)]
         sums = VectorSums(ib, len(places), lanes, self.dtype)
         panel = tile.chunks * self.chunks * self.inner * lanes
-        vectors = self.inner * len(places)
-        pauses = pauses_in(self.chunks, vectors, panel * FLOAT_BYTES, self.pixel_tiles)
+        products = self.inner * len(places)
+        pauses = pauses_in(self.chunks, products, panel * FLOAT_BYTES, self.pixel_tiles)
         together = self.chunks if pauses is None else pauses.steps
         with (
             ib.for_range(0, self.chunks // together, "piece") as piece,
@@ -197,28 +203,28 @@ class _Kernel:
             ib.for_range(0, self.inner, "channel") as channel,
         ):
             in_chunk = piece * together + step
-            for place, (pixel, chunk) in enumerate(places):
+            for place, (pixel, vector) in enumerate(places):
                 place_in_chunk = (self.lead + start + pixel) * self.inner + channel
                 at = in_chunk * self.chunk_stride + place_in_chunk
                 element = broadcast(tir.BufferLoad(wide, [at]), lanes)
-                out_chunk = group * tile.chunks + chunk
-                weight = tir.BufferLoad(
-                    self.weights[1], [out_chunk, in_chunk, 0, 0, channel, ramp(0, lanes)]
+                at_channel = (in_chunk, 0, 0, channel)
+                weight = self.vectors.load(
+                    self.weights[1], group * tile.chunks + vector, at_channel
                 )
                 sums.add_product(place, element, weight)
-        for place, (pixel, chunk) in enumerate(places):
+        for place, (pixel, vector) in enumerate(places):
             at = offset + start + pixel
             row = first_row + tir.floordiv(at, self.columns)
             column = tir.floormod(at, self.columns)
-            out_chunk = group * tile.chunks + chunk
-            sums.store(self.write, (image, out_chunk, row, column), place)
+            out = group * tile.chunks + vector
+            self.vectors.store(sums, self.write, (image, row, column), out, place)
 
     @contextlib.contextmanager
     def _fetching(self, group: Any, tile: Any, piece: Any, pauses: Pauses | None) -> Iterator[None]:
         """Fetch a share of the next group's weights before what is computed in the scope."""
         if pauses is not None:
             weights = self.weights[1]
-            panel = self.tiling.tile.chunks * self.chunks * self.inner * self.outer
+            panel = self.tiling.tile.chunks * self.chunks * self.inner * self.vectors.lanes
             number = tile * (self.chunks // pauses.steps) + piece
             share = pauses.lines * elements_of_a_line(weights.dtype)
             for stmt in fetched_lines(weights, (group + 1) * panel + number * share, pauses.lines):

@@ -20,6 +20,7 @@ from tvm_fusionx.schedules.conv_tiling import (
     tile_cost,
 )
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.output_vectors import with_joined_chunks
 from tvm_fusionx.schedules.pair_structure import Pair
 
 # Bytes a cycle that a core streams from its second-level cache.
@@ -108,9 +109,10 @@ def pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[RegisterTile]:
 
 def _flat(pair: Pair, rows: int, cpu: Cpu) -> Window:
     """Return the pointwise window of a task, its pixels in one row."""
-    batch, chunks, _, _, lanes = pair.pointwise.out_shape
+    window = with_joined_chunks(pair.pointwise, cpu)
+    batch, chunks, _, _, lanes = window.out_shape
     pixels, _ = task_pixels(pair, rows, cpu)
-    return dataclasses.replace(pair.pointwise, out_shape=(batch, chunks, 1, pixels, lanes))
+    return dataclasses.replace(window, out_shape=(batch, chunks, 1, pixels, lanes))
 
 
 def _pixel_tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:

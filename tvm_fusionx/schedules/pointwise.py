@@ -16,6 +16,7 @@ from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.conv_tiling import RegisterTile, divisors
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.output_vectors import OutputVectors, with_joined_chunks
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.pointwise_kernel import build_kernel
 from tvm_fusionx.schedules.pointwise_tiling import (
@@ -58,8 +59,8 @@ def _why_not(info: BlockInfo) -> str | None:
     window = _pointwise_window(info)
     if isinstance(window, str):
         return window
-    if window.lanes % info.cpu.lanes:
-        return "its chunks are no whole vectors"
+    if with_joined_chunks(window, info.cpu).lanes % info.cpu.lanes:
+        return "its chunks fill no whole vectors"
     written = {
         buffer.data
         for name in info.producers[window.stage.name]
@@ -78,8 +79,9 @@ def _why_not(info: BlockInfo) -> str | None:
 
 
 def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    window = _pointwise_window(info)
-    assert isinstance(window, Window)
+    found = _pointwise_window(info)
+    assert isinstance(found, Window)
+    window = with_joined_chunks(found, cpu)
     best = best_tiling(window, cpu, gathers=bool(info.producers[window.stage.name]))
     tiles = pixel_tiles(window, cpu)
     return {
@@ -94,8 +96,9 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     window = _pointwise_window(info)
     assert isinstance(window, Window)
+    vectors = OutputVectors.of(window, info.cpu)
     # Tiles of another size make other numbers of tiles.
-    channel_tasks = math.gcd(window.chunks // values["tile_chunks"], values["channel_tasks"])
+    channel_tasks = math.gcd(vectors.number // values["tile_chunks"], values["channel_tasks"])
     tiling = PointwiseTiling(
         RegisterTile(values["tile_chunks"], values["tile_pixels"]),
         values["pixel_tasks"],
@@ -120,6 +123,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
 
     kernel = build_kernel(
         window,
+        vectors,
         weights,
         tiling,
         None if gathering is None else gather,

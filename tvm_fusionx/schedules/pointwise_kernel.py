@@ -8,6 +8,8 @@ between two blocks they are kept in a buffer.
 
     data    [N, C / c, H, W, c]     wide [C / c][pixel][c]     kept [tile][sum][o]
     weights [O / o, C / c, 1, 1, c, o]
+
+A vector holds one output chunk, or several that fill it together (`output_vectors.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window
 from tvm_fusionx.schedules.fetch_ahead import Pauses, pauses_in
+from tvm_fusionx.schedules.output_vectors import OutputVectors
 from tvm_fusionx.schedules.pointwise_tiling import PointwiseTiling, in_chunks
 from tvm_fusionx.schedules.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.schedules.stage_replacement import Store
@@ -33,6 +36,7 @@ CHUNK_GAP = 16
 
 def build_kernel(
     window: Window,
+    vectors: OutputVectors,
     weights: Any,
     tiling: PointwiseTiling,
     gather: Any | None,
@@ -46,10 +50,12 @@ def build_kernel(
     ----------
     window
         The convolution; its kernel is one pixel, its stride one.
+    vectors
+        Its output channels as vectors.
     weights
         Buffer of the weights.
     tiling
-        How it is divided.
+        How it is divided, a vector counted as a chunk of the output.
     gather
         Takes the function that stores into the buffer, and returns the one that is called with each
         place of the input: image, chunk, row, column, lane and None. None where the convolution
@@ -59,26 +65,32 @@ def build_kernel(
     parallel
         Whether tasks run on several threads.
     """
-    kernel = _Kernel(window, weights, tiling, gather, write)
+    kernel = _Kernel(window, vectors, weights, tiling, gather, write)
     return kernel.build("parallel" if parallel else "serial")
 
 
 class _Kernel:
     def __init__(
-        self, window: Window, weights: Any, tiling: PointwiseTiling, gather: Any, write: Store
+        self,
+        window: Window,
+        vectors: OutputVectors,
+        weights: Any,
+        tiling: PointwiseTiling,
+        gather: Any,
+        write: Store,
     ) -> None:
-        self.window, self.weights, self.tiling = window, weights, tiling
+        self.window, self.vectors, self.weights, self.tiling = window, vectors, weights, tiling
         self.gather, self.write = gather, write
         self.ib = tir.ir_builder.create()
         self.dtype = window.data.dtype
         self.pixels = tiling.pixels(window)
         self.columns = min(tiling.tile.columns, self.pixels)
         self.tiles = math.ceil(self.pixels / self.columns)
-        self.groups = tiling.groups(window)
+        self.groups = tiling.groups(vectors.number)
         self.blocks = in_chunks(window) // tiling.block_chunks
-        self.inner, self.lanes = window.in_block, window.lanes
+        self.inner, self.lanes = window.in_block, vectors.lanes
         self.places = [
-            (pixel, chunk) for pixel in range(self.columns) for chunk in range(tiling.tile.chunks)
+            (pixel, vector) for pixel in range(self.columns) for vector in range(tiling.tile.chunks)
         ]
         self.chunk_stride = self.pixels * self.inner + CHUNK_GAP
 
@@ -156,13 +168,13 @@ class _Kernel:
                 for place, slot in enumerate(slots):
                     sums.put(place, tir.BufferLoad(kept, [slot]))
             self._multiply(sums, wide, image, first, start, group, block, tile)
-            for place, (pixel, chunk) in enumerate(self.places):
+            for place, (pixel, vector) in enumerate(self.places):
                 if not ends:
                     ib.emit(tir.BufferStore(kept, sums.value(place), [slots[place]]))
                     continue
-                out_chunk = group * self.tiling.tile.chunks + chunk
-                at = (image, out_chunk, *self._place(first + start + pixel))
-                sums.store(self.write, at, place)
+                at = (image, *self._place(first + start + pixel))
+                number = group * self.tiling.tile.chunks + vector
+                self.vectors.store(sums, self.write, at, number, place)
 
     def _multiply(
         self,
@@ -186,17 +198,15 @@ class _Kernel:
             ib.for_range(0, self.inner, "channel") as channel,
         ):
             in_chunk = block * chunks + piece * together + step
-            for place, (pixel, chunk) in enumerate(self.places):
+            for place, (pixel, vector) in enumerate(self.places):
                 if wide is not None:
                     at = in_chunk * self.chunk_stride + (start + pixel) * self.inner + channel
                     element = tir.BufferLoad(wide, [at])
                 else:
                     where = self._place(first + start + pixel)
                     element = tir.BufferLoad(self.window.data, [image, in_chunk, *where, channel])
-                weight = tir.BufferLoad(
-                    self.weights,
-                    [group * tile.chunks + chunk, in_chunk, 0, 0, channel, ramp(0, self.lanes)],
-                )
+                at_channel = (in_chunk, 0, 0, channel)
+                weight = self.vectors.load(self.weights, group * tile.chunks + vector, at_channel)
                 sums.add_product(place, broadcast(element, self.lanes), weight)
 
     @contextlib.contextmanager
@@ -214,8 +224,9 @@ class _Kernel:
         if pauses is None:
             yield
             return
-        chunks, block_chunks = self.tiling.tile.chunks, self.tiling.block_chunks
-        run = block_chunks * self.inner * self.lanes
+        block_chunks = self.tiling.block_chunks
+        chunks = self.tiling.tile.chunks * self.vectors.joined
+        run = block_chunks * self.inner * self.vectors.chunk_lanes
         number = tile * (block_chunks // pauses.steps) + piece
         element = number * pauses.lines * elements_of_a_line(self.weights.dtype)
         following = group * self.blocks + block + 1

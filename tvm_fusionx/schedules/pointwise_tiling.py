@@ -50,9 +50,9 @@ class PointwiseTiling:
         """Return the pixels of a task."""
         return math.ceil(window.rows * window.columns / self.pixel_tasks)
 
-    def groups(self, window: Window) -> int:
-        """Return the tiles of output channels of a task."""
-        return window.chunks // self.tile.chunks // self.channel_tasks
+    def groups(self, chunks: int) -> int:
+        """Return the tiles of output channels of a task, of so many `chunks` in all."""
+        return chunks // self.tile.chunks // self.channel_tasks
 
 
 def in_chunks(window: Window) -> int:
@@ -79,7 +79,7 @@ def block_of(tile: RegisterTile, window: Window, cpu: Cpu) -> int:
 
 def cycles(tiling: PointwiseTiling, window: Window, cpu: Cpu, *, gathers: bool) -> float:
     """Return the estimated cycles of the whole convolution, on all cores of `cpu`."""
-    tile, pixels, groups = tiling.tile, tiling.pixels(window), tiling.groups(window)
+    tile, pixels, groups = tiling.tile, tiling.pixels(window), tiling.groups(window.chunks)
     tasks = window.batch * tiling.pixel_tasks * tiling.channel_tasks
     vectors = window.lanes / MAX_LANES
     products = window.in_channels * groups * tile.chunks * pixels * vectors / FMAS_A_CYCLE

@@ -39,18 +39,26 @@ class VectorSums:
         """Put sum `place` and a vector together by `combiner`, a class such as ``tir.Max``."""
         self.put(place, combiner(self.value(place), element))
 
-    def store(self, store: Store, at: tuple[Any, ...], place: int) -> None:
+    def store(
+        self, store: Store, at: tuple[Any, ...], place: int, part: tuple[int, int] | None = None
+    ) -> None:
         """Store sum `place` with the function `store` at `at`: as a vector, or lane by lane.
 
         Lanes that are tested are written out, so that the sums stay in registers.
+
+        Parameters
+        ----------
+        part
+            First lane, and number of lanes, of those that are stored; all when None.
         """
+        first_lane, lanes = part if part is not None else (0, self.lanes)
         lane = tir.Var("lane", "int32")
-        value = tir.BufferLoad(self.buffer, [place * self.lanes + lane])
+        value = tir.BufferLoad(self.buffer, [place * self.lanes + first_lane + lane])
         indices = (tir.const(each, "int32") if isinstance(each, int) else each for each in at)
         stmt = store(*indices, lane, value)
         is_tested = isinstance(stmt, tir.IfThenElse)
         kind = tir.ForKind.UNROLLED if is_tested else tir.ForKind.VECTORIZED
-        self.ib.emit(tir.For(lane, 0, self.lanes, kind, stmt))
+        self.ib.emit(tir.For(lane, 0, lanes, kind, stmt))
 
     def value(self, place: int) -> Any:
         """Return sum `place`."""
