@@ -54,6 +54,8 @@ def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> n
 
 @pytest.mark.parametrize("tile", FILTERINGS)
 @pytest.mark.parametrize("transforms_weights", [True, False])
+# Chunks of a panel, and those that a vector holds: three in two lie over each other.
+@pytest.mark.parametrize(("chunks", "joined"), [(2, 1), (2, 2), (3, 2)])
 @pytest.mark.parametrize(
     ("cut", "padding", "size"),
     few_fast_rows(
@@ -67,22 +69,29 @@ def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> n
     ),
 )
 def test_it_is_the_direct_sum(
-    tile: int, transforms_weights: bool, cut: Cut, padding: tuple[int, int], size: tuple[int, int]
+    tile: int,
+    transforms_weights: bool,
+    chunks: int,
+    joined: int,
+    cut: Cut,
+    padding: tuple[int, int],
+    size: tuple[int, int],
 ) -> None:
     rows, columns = size
     top, left = padding
-    out = (2, 4, rows + top - 1, columns + left - 1, OUTER)
+    out = (2, 2 * chunks, rows + top - 1, columns + left - 1, OUTER)
     problem = Problem(
         FILTERINGS[tile],
         (2, 2, rows, columns, INNER),
         out,
         padding,
-        2 * OUTER,
+        chunks * OUTER,
         transforms_weights,
+        joined,
     )
     generator = np.random.default_rng(0)
     data = generator.standard_normal((2, 2 * INNER, rows, columns)).astype("float32")
-    weights = generator.standard_normal((4 * OUTER, 2 * INNER, 3, 3)).astype("float32")
+    weights = generator.standard_normal((2 * chunks * OUTER, 2 * INNER, 3, 3)).astype("float32")
     columns = min(cut.columns, problem.tiles)
     cut = Cut(min(cut.tiles, problem.tiles), cut.panel_tasks, columns, cut.depth)
     found, expected = _run(problem, cut, data, weights), _direct(data, weights, top, left, out)

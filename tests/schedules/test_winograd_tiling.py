@@ -41,8 +41,8 @@ def test_panels_divide_the_channels_and_leave_room_for_sums(
 @pytest.mark.parametrize("outputs", [8, 16, 24, 32])
 def test_sums_weights_and_a_broadcast_fit_the_registers(cpu: Cpu, outputs: int) -> None:
     sized = problem(32, 56, 4, outputs, cpu=cpu)
-    chunks = sized.panel_chunks
-    assert all(each * chunks + chunks + 1 <= cpu.registers for each in column_choices(sized, cpu))
+    vectors = sized.panel_vectors.number
+    assert all(each * vectors + vectors + 1 <= cpu.registers for each in column_choices(sized, cpu))
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
@@ -67,7 +67,7 @@ def test_every_core_has_work_and_the_same() -> None:
 
 def test_few_tiles_share_the_weights_between_tasks() -> None:
     # Weights are most of the traffic: no two tasks read the same.
-    assert best_cut(problem(256, 14, 4), AVX512) == Cut(16, 2, 6, 256 // 8)
+    assert best_cut(problem(256, 14, 4), AVX512) == Cut(16, 2, 8, 256 // 8)
 
 
 def test_weights_beyond_the_cache_prefer_small_tiles() -> None:

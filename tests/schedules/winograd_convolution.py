@@ -14,6 +14,7 @@ from tvm_fusionx.ecg.relay_attributes import default_attributes, to_attrs
 from tvm_fusionx.layout.blocked_convolution import pack_weights
 from tvm_fusionx.layout.winograd import WINOGRAD
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.output_vectors import joined_chunks
 from tvm_fusionx.schedules.winograd_expression import register_winograd
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, panel_weights, transform_weights
 from tvm_fusionx.schedules.winograd_tiling import Problem, panel_channels
@@ -123,11 +124,13 @@ def problem(
 ) -> Problem:
     """Return a square convolution, padded to keep its size, in numbers."""
     outputs = outputs or channels
+    panel = panel_channels(outputs, BLOCK, cpu)
     return Problem(
         filtering=FILTERINGS[tile],
         in_shape=(1, channels // BLOCK, size, size, BLOCK),
         out_shape=(1, outputs // BLOCK, size, size, BLOCK),
         padding=(1, 1),
-        panel=panel_channels(outputs, BLOCK, cpu),
+        panel=panel,
         transforms_weights=transforms_weights,
+        joined=joined_chunks(panel // BLOCK, BLOCK, cpu),
     )

@@ -15,6 +15,7 @@ from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.output_vectors import joined_chunks
 from tvm_fusionx.schedules.winograd_filtering import (
     FILTERINGS,
     WINDOW,
@@ -117,13 +118,15 @@ def _problem(node: Node, tile: int, transforms_weights: bool, cpu: Cpu) -> Probl
     shape = node.outputs[0].shape
     _, chunks, _, _, block = shape
     top, left, _, _ = (int(each) for each in node.attrs["padding"])
+    panel = panel_channels(chunks * block, block, cpu)
     return Problem(
         filtering=FILTERINGS[tile],
         in_shape=node.operands[0].shape,
         out_shape=shape,
         padding=(top, left),
-        panel=panel_channels(chunks * block, block, cpu),
+        panel=panel,
         transforms_weights=transforms_weights,
+        joined=joined_chunks(panel // block, block, cpu),
     )
 
 

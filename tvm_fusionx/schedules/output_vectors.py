@@ -19,10 +19,10 @@ from tvm_fusionx.schedules.stage_replacement import Store
 from tvm_fusionx.schedules.vector_sums import VectorSums, ramp
 
 
-def joined_chunks(window: Window, cpu: Cpu) -> int:
-    """Return how many output chunks of `window` one vector holds, a power of two."""
-    room = cpu.lanes // window.lanes if cpu.lanes % window.lanes == 0 else 1
-    most = max(1, min(room, window.chunks))
+def joined_chunks(chunks: int, lanes: int, cpu: Cpu) -> int:
+    """Return how many of so many chunks of `lanes` channels one vector holds, a power of two."""
+    room = cpu.lanes // lanes if cpu.lanes % lanes == 0 else 1
+    most = max(1, min(room, chunks))
     return 1 << (most.bit_length() - 1)
 
 
@@ -48,7 +48,7 @@ class OutputVectors:
     @classmethod
     def of(cls, window: Window, cpu: Cpu) -> OutputVectors:
         """Return those that fill the vectors of `cpu`, as :func:`with_joined_chunks` counts."""
-        return cls(window.chunks, window.lanes, joined_chunks(window, cpu))
+        return cls(window.chunks, window.lanes, joined_chunks(window.chunks, window.lanes, cpu))
 
     @property
     def number(self) -> int:
@@ -62,10 +62,10 @@ class OutputVectors:
 
     def first_chunk(self, vector: Any) -> Any:
         """Return the first chunk of a vector."""
-        first = vector * self.joined
+        first, last = vector * self.joined, self.chunks - self.joined
         if self.chunks % self.joined == 0:
             return first
-        return tir.min(first, self.chunks - self.joined)
+        return min(first, last) if isinstance(first, int) else tir.min(first, last)
 
     def load(self, weights: Any, vector: Any, place: Sequence[Any]) -> Any:
         """Return a vector of packed weights ``[O / o, ..., o]``.

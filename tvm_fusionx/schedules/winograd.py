@@ -17,6 +17,7 @@ from tvm_fusionx.schedules.conv_tiling import divisors
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.default import schedule_alone
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.output_vectors import joined_chunks
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.stage_replacement import (
     gather_what_follows,
@@ -35,8 +36,9 @@ from tvm_fusionx.schedules.winograd_expression import (
     WEIGHT_STAGES,
 )
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
-from tvm_fusionx.schedules.winograd_kernel import Pooling, build_kernel
+from tvm_fusionx.schedules.winograd_kernel import build_kernel
 from tvm_fusionx.schedules.winograd_pool import Pool, find_pool
+from tvm_fusionx.schedules.winograd_rows import Pooling
 from tvm_fusionx.schedules.winograd_source import Source, find_source
 from tvm_fusionx.schedules.winograd_tiling import (
     Cut,
@@ -83,13 +85,15 @@ def _problem(info: BlockInfo) -> Problem:
     data, weights = _operands(info)
     output = info.stages[STAGE_OUTPUT]
     tile, top, left = (int(each) for each in output.block.annotations[GEOMETRY])
+    panel, block = int(weights.shape[-1]), output.spatial[4]
     return Problem(
         filtering=FILTERINGS[tile],
         in_shape=tuple(int(extent) for extent in data.shape),
         out_shape=output.spatial,
         padding=(top, left),
-        panel=int(weights.shape[-1]),
+        panel=panel,
         transforms_weights=STAGE_WEIGHT_ROWS in info.stages,
+        joined=joined_chunks(panel // block, block, info.cpu),
     )
 
 

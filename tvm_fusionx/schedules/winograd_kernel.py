@@ -6,7 +6,9 @@ weights streaming through in the order they lie in memory; then transforms the p
 and writes them, with everything that follows the convolution applied to the registers.
 
     data   [N, I / i, H, W, i]            weights [O / panel, points, I, panel]
-    wide   [points][I / i][tiles][i]      product [panel / o][tiles][points][o]
+    wide   [points][I / i][tiles][i]      product [panel / v][tiles][points][v]
+
+A vector v is one output chunk, or several that fill it together (`output_vectors.py`).
 
 Where weights are many and tiles few, the kernel transforms the weights itself. It then goes through
 the input channels part by part, so that what is transformed stays in the second level cache, and
@@ -20,32 +22,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.winograd_pool import Pool
 from tvm_fusionx.schedules.winograd_products import POINT_GAP, Products
 from tvm_fusionx.schedules.winograd_program import apply_matrix
+from tvm_fusionx.schedules.winograd_rows import Pooling, TileRows, Write
 from tvm_fusionx.schedules.winograd_source import Source
 from tvm_fusionx.schedules.winograd_tiling import Cut, Problem
 from tvm_fusionx.schedules.winograd_vectors import Vectors, load, ramp
 from tvm_fusionx.schedules.winograd_weights import ReadyWeights
-
-# Writes one vector of the result: takes image, chunk, row, column, lane and the value.
-Write = Callable[[Any, Any, Any, Any, Any, Any], Any]
-
-
-@dataclass(frozen=True)
-class Pooling:
-    """A pool between the convolution and what is written."""
-
-    pool: Pool
-    """Its windows; their sides divide those of the tiles."""
-
-    between: Write
-    """Takes what :data:`Write` takes, and returns what the pool reads there."""
 
 
 def build_kernel(
@@ -94,11 +81,11 @@ class _Kernel(Vectors):
     ) -> None:
         super().__init__(source.buffer.dtype)
         self.problem, self.cut = problem, cut
-        self.write, self.pooling = write, pooling
+        self.result, self.pooling = TileRows(self.ib, problem, write), pooling
         self.source, self.weights = source, weights
         self.points = problem.filtering.points
         _, in_chunks, self.height, self.width, self.inner = problem.in_shape
-        self.outer = problem.out_shape[4]
+        self.vectors = problem.panel_vectors
         self.depth = cut.depth or in_chunks
         self.parts = in_chunks // self.depth
         # Sums are added to by each part: columns of tiles may not overlap then.
@@ -107,7 +94,12 @@ class _Kernel(Vectors):
         self.point_stride = self.depth * self.tiles * self.inner + POINT_GAP
         self.ready = ReadyWeights(problem.filtering, self.depth * self.inner, problem.panel)
         self.products = Products(
-            self.points, self.tiles, problem.panel_chunks, self.outer, self.panels, self.parts > 1
+            self.points,
+            self.tiles,
+            self.vectors.number,
+            self.vectors.lanes,
+            self.panels,
+            self.parts > 1,
         )
 
     def build(self, kind: str) -> Any:
@@ -129,7 +121,8 @@ class _Kernel(Vectors):
                     panel = first_panel + step
                     if ready is not None:
                         start = part * self.ready.channels
-                        self.ready.transform(self, self.weights, panel, start, ready, self.outer)
+                        lanes = self.vectors.chunk_lanes
+                        self.ready.transform(self, self.weights, panel, start, ready, lanes)
                     self._multiply(wide, product, ready, panel, step, part)
                     if self.parts == 1:
                         self._finish_panel(product, step, panel, first)
@@ -141,15 +134,15 @@ class _Kernel(Vectors):
     def _finish_panel(self, product: Any, step: Any, panel: Any, first: Any) -> None:
         """Transform the products of one panel back, and write what they make."""
         with (
-            self.ib.for_range(0, self.problem.panel_chunks, "chunk") as chunk,
+            self.ib.for_range(0, self.vectors.number, "vector") as vector,
             self.ib.for_range(0, self.cut.tiles, "tile") as tile,
         ):
 
             def at(point: int) -> Any:
-                return self.products.at(step, chunk, tile, point)
+                return self.products.at(step, vector, tile, point)
 
-            out_chunk = panel * self.problem.panel_chunks + chunk
-            self._transform_output(product, at, out_chunk, self._place(first + tile))
+            first_chunk = panel * self.vectors.chunks + self.vectors.first_chunk(vector)
+            self._transform_output(product, at, first_chunk, self._place(first + tile))
 
     def _place(self, tile: Any) -> tuple[Any, Any, Any]:
         """Return image, row and column of a tile among tiles; the last tile's beyond the end."""
@@ -246,9 +239,9 @@ class _Kernel(Vectors):
         self, wide: Any, product: Any, ready: Any, panel: Any, step: Any, part: Any
     ) -> None:
         """Multiply one panel of weights with all tiles of the task, at every point."""
-        ib, cut, lanes = self.ib, self.cut, self.outer
-        chunks, vector = self.problem.panel_chunks, f"{self.dtype}x{self.outer}"
-        sums = [(j, k) for j in range(cut.columns) for k in range(chunks)]
+        ib, cut, lanes = self.ib, self.cut, self.vectors.lanes
+        vector = f"{self.dtype}x{lanes}"
+        sums = [(j, k) for j in range(cut.columns) for k in range(self.vectors.number)]
         with (
             ib.for_range(0, self.points, "point") as point,
             ib.for_range(0, math.ceil(self.tiles / cut.columns), "columns") as column,
@@ -283,15 +276,14 @@ class _Kernel(Vectors):
                 channel_of_part = chunk * self.inner + channel
                 for number, (j, k) in enumerate(sums):
                     factor = tir.BufferLoad(wide, [source + j * self.inner + channel])
+                    start = self.vectors.first_chunk(k) * self.vectors.chunk_lanes
                     if ready is None:
                         read = part * self.ready.channels + channel_of_part
                         weight = tir.BufferLoad(
-                            self.weights, [panel, point, read, ramp(k * lanes, lanes)]
+                            self.weights, [panel, point, read, ramp(start, lanes)]
                         )
                     else:
-                        weight = load(
-                            ready, self.ready.at(point, channel_of_part, k * lanes), lanes
-                        )
+                        weight = load(ready, self.ready.at(point, channel_of_part, start), lanes)
                     value = load(total, number * lanes, lanes)
                     value = value + tir.Broadcast(factor, lanes) * weight
                     self.store(total, number * lanes, value, lanes)
@@ -305,9 +297,10 @@ class _Kernel(Vectors):
         return tir.Select(ends, panel - step, panel + 1), part * self.ready.channels
 
     def _transform_output(
-        self, product: Any, at: Callable[[int], Any], chunk: Any, place: tuple[Any, ...]
+        self, product: Any, at: Callable[[int], Any], first_chunk: Any, place: tuple[Any, ...]
     ) -> None:
-        filtering, lanes = self.problem.filtering, self.outer
+        """Transform one vector of products back, and write what its chunks make."""
+        filtering, lanes = self.problem.filtering, self.vectors.lanes
         span, tile = filtering.span, filtering.tile
         half = self.allocate("half", tile * span * lanes, "local")
         for j in range(span):
@@ -323,77 +316,6 @@ class _Kernel(Vectors):
             for j, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
                 self.store(pixels, j * lanes, value, lanes)
             if self.pooling is None:
-                self._write_row(pixels, k, chunk, place)
+                self.result.write_row(pixels, k, first_chunk, place)
             else:
-                self._pool_row(self.pooling, pixels, pooled, k, chunk, place)
-
-    def _write_row(self, pixels: Any, k: int, chunk: Any, place: tuple[Any, ...]) -> None:
-        """Write one row of a tile, as far as it lies in the image."""
-        _, _, rows, columns, lanes = self.problem.out_shape
-        tile = self.problem.filtering.tile
-        image, tile_row, tile_column = place
-        stmts = []
-        for j in range(tile):
-            lane = tir.Var("lane", "int32")
-            value = tir.BufferLoad(pixels, [j * lanes + lane])
-            stmt = self.write(
-                image, chunk, tile_row * tile + k, tile_column * tile + j, lane, value
-            )
-            stmt = tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt)
-            stmts.append(_unless_last(tile_column, j, columns, tile, stmt))
-        self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
-
-    def _pool_row(
-        self,
-        pooling: Pooling,
-        pixels: Any,
-        pooled: Any,
-        k: int,
-        chunk: Any,
-        place: tuple[Any, ...],
-    ) -> None:
-        """Add one row of a tile to its windows, and write the windows that it ends.
-
-        Parameters
-        ----------
-        pooled
-            The windows that are not complete, side by side; kept from row to row.
-        """
-        _, _, rows, columns, lanes = self.problem.out_shape
-        tile = self.problem.filtering.tile
-        high, wide = pooling.pool.window
-        image, tile_row, tile_column = place
-        stmts = []
-        for j in range(tile):
-            lane = tir.Var("lane", "int32")
-            value = pooling.between(
-                image,
-                chunk,
-                tile_row * tile + k,
-                tile_column * tile + j,
-                lane,
-                tir.BufferLoad(pixels, [j * lanes + lane]),
-            )
-            slot = j // wide * lanes + lane
-            if k % high or j % wide:
-                value = pooling.pool.combine(tir.BufferLoad(pooled, [slot]), value)
-            stmt = tir.BufferStore(pooled, value, [slot])
-            stmt = tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt)
-            stmts.append(_unless_last(tile_column, j, columns, tile, stmt))
-        self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
-        if (k + 1) % high:
-            return
-        row, stmts = tile_row * (tile // high) + k // high, []
-        for j in range(tile // wide):
-            lane = tir.Var("lane", "int32")
-            value = tir.BufferLoad(pooled, [j * lanes + lane])
-            stmt = self.write(image, chunk, row, tile_column * (tile // wide) + j, lane, value)
-            stmt = tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt)
-            stmts.append(_unless_last(tile_column, (j + 1) * wide - 1, columns, tile, stmt))
-        self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
-
-
-def _unless_last(at: Any, position: int, extent: int, tile: int, stmt: Any) -> Any:
-    """Return `stmt`, left out in the last tile if its position lies beyond the extent."""
-    last = -(-extent // tile) - 1
-    return tir.IfThenElse(at < last, stmt, None) if last * tile + position >= extent else stmt
+                self.result.pool_row(self.pooling, pixels, pooled, k, first_chunk, place)

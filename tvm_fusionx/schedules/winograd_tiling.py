@@ -20,6 +20,7 @@ from tvm_fusionx.schedules.conv_tiling import (
     divisors,
 )
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.output_vectors import OutputVectors, joined_chunks
 from tvm_fusionx.schedules.winograd_filtering import WINDOW, Filtering
 
 FLOAT_BYTES = 4
@@ -84,6 +85,8 @@ class Problem:
     """Output channels of a panel of weights; a multiple of o that divides O."""
     transforms_weights: bool = False
     """Whether the kernel transforms the weights, and not the compiler."""
+    joined: int = 1
+    """Output chunks that a vector of sums holds."""
 
     @property
     def in_channels(self) -> int:
@@ -104,6 +107,11 @@ class Problem:
     def panel_chunks(self) -> int:
         """Output chunks of a panel."""
         return self.panel // self.out_shape[4]
+
+    @property
+    def panel_vectors(self) -> OutputVectors:
+        """The output channels of a panel as vectors."""
+        return OutputVectors(self.panel_chunks, self.out_shape[4], self.joined)
 
     @property
     def tile_rows(self) -> int:
@@ -158,7 +166,9 @@ def panel_channels(out_channels: int, block: int, cpu: Cpu) -> int:
 
 def _most_columns(chunks: int, block: int, cpu: Cpu) -> int:
     """Return the tiles whose sums fit the registers beside a row of weights of so many chunks."""
-    return max(1, (chunks_held(block, cpu) - chunks - SPARE_REGISTERS + 1) // chunks)
+    vectors = OutputVectors(chunks, block, joined_chunks(chunks, block, cpu))
+    held = chunks_held(vectors.lanes, cpu)
+    return max(1, (held - vectors.number - SPARE_REGISTERS + 1) // vectors.number)
 
 
 def tile_choices(problem: Problem) -> list[int]:
@@ -192,12 +202,13 @@ def best_columns(problem: Problem, tiles: int, cpu: Cpu) -> int:
 
 def product_cycles(problem: Problem, cut: Cut) -> float:
     """Return the cycles of the products of one panel of weights in one task."""
-    sums = problem.panel_chunks * cut.columns
+    vectors = problem.panel_vectors
+    sums = vectors.number * cut.columns
     fmas = max(sums, SUMS_TO_HIDE_LATENCY) / FMAS_A_CYCLE
-    loads = (problem.panel_chunks + cut.columns) / LOADS_A_CYCLE
-    step = max(fmas, loads) + problem.panel_chunks * WEIGHT_CYCLES
+    loads = (vectors.number + cut.columns) / LOADS_A_CYCLE
+    step = max(fmas, loads) + vectors.number * WEIGHT_CYCLES
     steps = problem.filtering.points * math.ceil(cut.tiles / cut.columns)
-    return steps * problem.in_channels * step * math.ceil(problem.out_shape[4] / MAX_LANES)
+    return steps * problem.in_channels * step * math.ceil(vectors.lanes / MAX_LANES)
 
 
 def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
@@ -209,7 +220,7 @@ def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     depth = cut.depth or problem.in_shape[1]
     parts = problem.in_shape[1] // depth
     tiles = cut.tiles if parts == 1 else cut.whole_tiles
-    vectors = panels * problem.panel_chunks
+    vectors = panels * problem.panel_vectors.number
     transforms = (
         tiles * points * problem.in_shape[1] + cut.tiles * points * vectors
     ) * TRANSFORM_CYCLES_A_POINT
