@@ -26,6 +26,7 @@ from tvm_fusionx.schedules.dot import DOT
 from tvm_fusionx.schedules.gpu.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.modulos import keep_nested_remainders
+from tvm_fusionx.schedules.planes import PLANES
 from tvm_fusionx.schedules.pointwise import POINTWISE
 from tvm_fusionx.schedules.pool import POOL
 from tvm_fusionx.schedules.rows import ROWS
@@ -62,6 +63,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     DEPTHWISE_POINTWISE,
     CONV_IMAGE,
     POINTWISE,
+    PLANES,
     CONV2D,
     DEPTHWISE,
     POOL,
