@@ -98,6 +98,13 @@ def _strided(size: int) -> relay.Expr:
     return relay.nn.relu(relay.nn.bias_add(image, const(128)))
 
 
+def _along_rows(channels: int, columns: int) -> relay.Expr:
+    planes = relay.nn.conv2d(
+        var("x", 1, channels, 8, columns), const(channels, channels, 3, 1), padding=(1, 0, 1, 0)
+    )
+    return relay.nn.relu(relay.nn.bias_add(planes, const(channels)))
+
+
 MODELS = {
     "dense": relay.nn.relu(
         relay.nn.bias_add(relay.nn.dense(var("x", 128, 384), const(1536, 384)), const(1536))
@@ -111,6 +118,7 @@ MODELS = {
     "3x3 convolution, stride 2": _strided(56),
     # On AVX2, a tile of one chunk by all columns would spill.
     "3x3 convolution of 13 columns": _strided(26),
+    "3x1 convolution": _along_rows(64, 784),
 }
 
 

@@ -42,6 +42,7 @@ from tests.schedules.matrix_blocks import (
     norm_attention,
     packed_dense,
 )
+from tests.schedules.plane_blocks import along, frames
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.emulation import PRESET
@@ -142,6 +143,25 @@ CASES: dict[str, dict[str, Case]] = {
         "odd sizes": Case(dense(12, (7, 13), 20, (1, 1), blocks=(4, 4), post=hard_swish)),
         "chunks of 8, blocks of channels": Case(
             dense(1024, (3, 5), 16, (1, 1), post=relay.sigmoid)
+        ),
+        "five chunks of 2 in three vectors": Case(
+            dense(12, (5, 7), 10, (1, 1), blocks=(4, 2), post=hard_swish)
+        ),
+    },
+    "planes": {
+        "columns of no whole panel": Case(
+            along(
+                6,
+                (4, 77),
+                12,
+                blocks=(1, 4),
+                post=lambda y: relay.layout_transform(y, "NCHW4c", "NCHW"),
+            )
+        ),
+        "frames, every second row": Case(
+            along(
+                5, (9, 48), 16, kernel=5, strides=(2, 1), post=lambda y: relay.nn.relu(frames(y, 6))
+            )
         ),
     },
     "depthwise": {

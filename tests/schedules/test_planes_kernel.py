@@ -16,7 +16,7 @@ from tests.relay_modules import (
     run_plain,
 )
 from tests.schedules.blocked_blocks import eight_lanes, unscheduled
-from tests.schedules.test_planes import along
+from tests.schedules.plane_blocks import along
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import schedule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, describe
-from tests.schedules.test_planes import along
+from tests.schedules.plane_blocks import along
 from tvm_fusionx.schedules.conv_structure import Window, find_window
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.planes_tiling import (
