@@ -30,14 +30,13 @@ from tvm_fusionx.schedules.conv_tiling import (
 )
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.schedules.output_vectors import OutputVectors
 from tvm_fusionx.schedules.pair_structure import padded_by_zeros
 from tvm_fusionx.schedules.parallelism import should_parallelise
 from tvm_fusionx.schedules.stage_replacement import (
-    Store,
     gather_what_follows,
     replace_stages,
     stage_nests,
-    storing,
 )
 from tvm_fusionx.schedules.template import (
     Knob,
@@ -47,6 +46,7 @@ from tvm_fusionx.schedules.template import (
     UnschedulableError,
 )
 from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.window_result import WindowResult
 from tvm_fusionx.schedules.window_tiles import WindowTiles
 
 KERNEL = "conv2d_image"
@@ -176,11 +176,13 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         raise UnschedulableError("stages after the window keep loop nests of their own")
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    kernel = _kernel(found, values, storing(blocks[write], written), parallel=parallel)
+    vectors = OutputVectors(found.window.chunks, found.window.lanes, 1)
+    result = WindowResult.of(blocks[write], found.window, vectors, written)
+    kernel = _kernel(found, values, result, parallel=parallel)
     return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
 
 
-def _kernel(found: ImageWindow, values: KnobValues, write: Store, *, parallel: bool) -> Any:
+def _kernel(found: ImageWindow, values: KnobValues, result: WindowResult, *, parallel: bool) -> Any:
     """Return the statement that computes the window."""
     window, ib = found.window, tir.ir_builder.create()
     rows, chunks = values["task_rows"], values["tile_chunks"]
@@ -198,7 +200,7 @@ def _kernel(found: ImageWindow, values: KnobValues, write: Store, *, parallel: b
             ib.for_range(0, window.chunks // chunks, "group") as group,
         ):
             place = (image, group * chunks, first_row + row)
-            tiles.emit(ib, lambda start: _tile(ib, found, tiles, chunks, place, start, write))
+            tiles.emit(ib, lambda start: _tile(ib, found, tiles, chunks, place, start, result))
     return ib.get()
 
 
@@ -209,7 +211,7 @@ def _tile(
     chunks: int,
     place: tuple[Any, Any, Any],
     start: Any,
-    write: Store,
+    result: WindowResult,
 ) -> None:
     """Compute one tile of sums and write it."""
     window = found.window
@@ -235,10 +237,11 @@ def _tile(
                     weight = tir.BufferLoad(weights, [*at, ramp(0, window.lanes)])
                     vector = broadcast(element, window.lanes)
                     sums.add_product(step_column * chunks + chunk, vector, weight)
-    for step_column in range(tiles.columns):
-        for chunk in range(chunks):
-            target = (image, first_chunk + chunk, out_row, start + step_column)
-            sums.store(write, target, step_column * chunks + chunk)
+    for chunk in range(chunks):
+        places = [step_column * chunks + chunk for step_column in range(tiles.columns)]
+        result.store(
+            sums, places, image, first_chunk + chunk, lambda pixel: (out_row, start + pixel)
+        )
 
 
 CONV_IMAGE = Template("conv_image", _why_not, _knobs, _apply)

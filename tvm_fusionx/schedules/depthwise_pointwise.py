@@ -35,6 +35,7 @@ from tvm_fusionx.schedules.stage_replacement import (
     storing,
 )
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.window_result import WindowResult
 
 KERNEL = "depthwise_pointwise"
 
@@ -77,11 +78,15 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
 
     kernel = build_kernel(
         pair,
-        OutputVectors.of(pair.pointwise, info.cpu),
         (_weights(pair.depthwise), _weights(pair.pointwise)),
         tiling,
         middle,
-        storing(blocks[write], _written(blocks[second])),
+        WindowResult.of(
+            blocks[write],
+            pair.pointwise,
+            OutputVectors.of(pair.pointwise, info.cpu),
+            _written(blocks[second]),
+        ),
         parallel=should_parallelise(info.stages.values(), info.cpu.cores),
     )
     stages = [name for name in (pair.pad, first, between, second) if name is not None]

@@ -24,12 +24,12 @@ from tvm import tir
 
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES
 from tvm_fusionx.schedules.fetch_ahead import Pauses, pauses_in
-from tvm_fusionx.schedules.output_vectors import OutputVectors
 from tvm_fusionx.schedules.pair_structure import Pair
 from tvm_fusionx.schedules.pair_tiling import PairTiling
 from tvm_fusionx.schedules.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.schedules.stage_replacement import Store
 from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.window_result import WindowResult
 from tvm_fusionx.schedules.window_tiles import WindowTiles
 
 # Elements between the chunks of `wide` besides the pixels' own. Without them the chunks of a pixel
@@ -39,11 +39,10 @@ CHUNK_GAP = 16
 
 def build_kernel(
     pair: Pair,
-    vectors: OutputVectors,
     weights: tuple[Any, Any],
     tiling: PairTiling,
     middle: Any,
-    write: Store,
+    result: WindowResult,
     *,
     parallel: bool,
 ) -> Any:
@@ -53,8 +52,6 @@ def build_kernel(
     ----------
     pair
         What to compute.
-    vectors
-        Its output channels as vectors.
     weights
         Buffers of the depthwise and of the pointwise weights.
     tiling
@@ -62,12 +59,12 @@ def build_kernel(
     middle
         Takes the function that stores into the buffer, and returns the one that is called with each
         depthwise sum: image, chunk, row, column, lane and the value.
-    write
-        Called with each pointwise sum in the same way.
+    result
+        Stores the pointwise sums.
     parallel
         Whether tasks run on several threads.
     """
-    kernel = _Kernel(pair, vectors, weights, tiling, middle, write)
+    kernel = _Kernel(pair, weights, tiling, middle, result)
     return kernel.build("parallel" if parallel else "serial")
 
 
@@ -75,14 +72,13 @@ class _Kernel:
     def __init__(
         self,
         pair: Pair,
-        vectors: OutputVectors,
         weights: tuple[Any, Any],
         tiling: PairTiling,
         middle: Any,
-        write: Store,
+        result: WindowResult,
     ) -> None:
-        self.pair, self.tiling, self.middle, self.write = pair, tiling, middle, write
-        self.vectors, self.weights = vectors, weights
+        self.pair, self.tiling, self.middle, self.result = pair, tiling, middle, result
+        self.vectors, self.weights = result.vectors, weights
         self.ib = tir.ir_builder.create()
         self.dtype = pair.data.dtype
         first = pair.depthwise
@@ -212,12 +208,14 @@ class _Kernel:
                     self.weights[1], group * tile.chunks + vector, at_channel
                 )
                 sums.add_product(place, element, weight)
-        for place, (pixel, vector) in enumerate(places):
+
+        def pixel_at(pixel: Any) -> tuple[Any, Any]:
             at = offset + start + pixel
-            row = first_row + tir.floordiv(at, self.columns)
-            column = tir.floormod(at, self.columns)
-            out = group * tile.chunks + vector
-            self.vectors.store(sums, self.write, (image, row, column), out, place)
+            return first_row + tir.floordiv(at, self.columns), tir.floormod(at, self.columns)
+
+        for vector in range(tile.chunks):
+            chosen = [place for place, (_, each) in enumerate(places) if each == vector]
+            self.result.store(sums, chosen, image, group * tile.chunks + vector, pixel_at)
 
     @contextlib.contextmanager
     def _fetching(self, group: Any, tile: Any, piece: Any, pauses: Pauses | None) -> Iterator[None]:

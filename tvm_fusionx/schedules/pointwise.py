@@ -34,6 +34,7 @@ from tvm_fusionx.schedules.stage_replacement import (
     storing,
 )
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.window_result import WindowResult
 
 KERNEL = "pointwise"
 NO_PRODUCTS = "its reduction is not a sum of products of elements as they are"
@@ -96,9 +97,9 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     window = _pointwise_window(info)
     assert isinstance(window, Window)
-    vectors = OutputVectors.of(window, info.cpu)
+    number = with_joined_chunks(window, info.cpu).chunks
     # Tiles of another size make other numbers of tiles.
-    channel_tasks = math.gcd(vectors.number // values["tile_chunks"], values["channel_tasks"])
+    channel_tasks = math.gcd(number // values["tile_chunks"], values["channel_tasks"])
     tiling = PointwiseTiling(
         RegisterTile(values["tile_chunks"], values["tile_pixels"]),
         values["pixel_tasks"],
@@ -121,13 +122,13 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     def gather(keep: Store) -> Store:
         return storing(gathering, (), keep)
 
+    sums = {region.buffer.data for region in reduce.writes}
     kernel = build_kernel(
         window,
-        vectors,
         weights,
         tiling,
         None if gathering is None else gather,
-        storing(write, {region.buffer.data for region in reduce.writes}),
+        WindowResult.of(write, window, OutputVectors.of(window, info.cpu), sums),
         parallel=should_parallelise(info.stages.values(), info.cpu.cores),
     )
     replaced = [name for name in (stages.gather, stages.reduce) if name is not None]

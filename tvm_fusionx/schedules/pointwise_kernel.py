@@ -23,11 +23,10 @@ from tvm import tir
 
 from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window
 from tvm_fusionx.schedules.fetch_ahead import Pauses, pauses_in
-from tvm_fusionx.schedules.output_vectors import OutputVectors
 from tvm_fusionx.schedules.pointwise_tiling import PointwiseTiling, in_chunks
 from tvm_fusionx.schedules.prefetch import elements_of_a_line, fetched_lines
-from tvm_fusionx.schedules.stage_replacement import Store
 from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.window_result import WindowResult
 
 # Elements between the chunks of `wide` besides the pixels' own: chunks a power of two apart share
 # few sets of the first-level cache.
@@ -36,11 +35,10 @@ CHUNK_GAP = 16
 
 def build_kernel(
     window: Window,
-    vectors: OutputVectors,
     weights: Any,
     tiling: PointwiseTiling,
     gather: Any | None,
-    write: Store,
+    result: WindowResult,
     *,
     parallel: bool,
 ) -> Any:
@@ -50,8 +48,6 @@ def build_kernel(
     ----------
     window
         The convolution; its kernel is one pixel, its stride one.
-    vectors
-        Its output channels as vectors.
     weights
         Buffer of the weights.
     tiling
@@ -60,12 +56,12 @@ def build_kernel(
         Takes the function that stores into the buffer, and returns the one that is called with each
         place of the input: image, chunk, row, column, lane and None. None where the convolution
         reads a parameter.
-    write
-        Called with each sum: image, chunk, row, column, lane and the value.
+    result
+        Stores the sums.
     parallel
         Whether tasks run on several threads.
     """
-    kernel = _Kernel(window, vectors, weights, tiling, gather, write)
+    kernel = _Kernel(window, weights, tiling, gather, result)
     return kernel.build("parallel" if parallel else "serial")
 
 
@@ -73,22 +69,21 @@ class _Kernel:
     def __init__(
         self,
         window: Window,
-        vectors: OutputVectors,
         weights: Any,
         tiling: PointwiseTiling,
         gather: Any,
-        write: Store,
+        result: WindowResult,
     ) -> None:
-        self.window, self.vectors, self.weights, self.tiling = window, vectors, weights, tiling
-        self.gather, self.write = gather, write
+        self.window, self.weights, self.tiling = window, weights, tiling
+        self.gather, self.result, self.vectors = gather, result, result.vectors
         self.ib = tir.ir_builder.create()
         self.dtype = window.data.dtype
         self.pixels = tiling.pixels(window)
         self.columns = min(tiling.tile.columns, self.pixels)
         self.tiles = math.ceil(self.pixels / self.columns)
-        self.groups = tiling.groups(vectors.number)
+        self.groups = tiling.groups(self.vectors.number)
         self.blocks = in_chunks(window) // tiling.block_chunks
-        self.inner, self.lanes = window.in_block, vectors.lanes
+        self.inner, self.lanes = window.in_block, self.vectors.lanes
         self.places = [
             (pixel, vector) for pixel in range(self.columns) for vector in range(tiling.tile.chunks)
         ]
@@ -168,13 +163,18 @@ class _Kernel:
                 for place, slot in enumerate(slots):
                     sums.put(place, tir.BufferLoad(kept, [slot]))
             self._multiply(sums, wide, image, first, start, group, block, tile)
-            for place, (pixel, vector) in enumerate(self.places):
-                if not ends:
-                    ib.emit(tir.BufferStore(kept, sums.value(place), [slots[place]]))
-                    continue
-                at = (image, *self._place(first + start + pixel))
-                number = group * self.tiling.tile.chunks + vector
-                self.vectors.store(sums, self.write, at, number, place)
+            if not ends:
+                for place, slot in enumerate(slots):
+                    ib.emit(tir.BufferStore(kept, sums.value(place), [slot]))
+                return
+            for vector in range(self.tiling.tile.chunks):
+                self.result.store(
+                    sums,
+                    [place for place, (_, each) in enumerate(self.places) if each == vector],
+                    image,
+                    group * self.tiling.tile.chunks + vector,
+                    lambda pixel: self._place(first + start + pixel),
+                )
 
     def _multiply(
         self,

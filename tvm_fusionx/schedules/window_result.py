@@ -1,0 +1,162 @@
+"""How the sums of a window are stored: along channels, or along pixels.
+
+Where a result has one channel after the other, pixels are neighbours and channels are not. The sums
+of a pixel are vectors of channels, each of which would be stored by itself. So the vectors of some
+pixels are turned in registers, and what follows is applied to vectors of pixels, one for each
+channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.access import variables_of
+from tvm_fusionx.schedules.conv_structure import Window
+from tvm_fusionx.schedules.flat_access import (
+    accesses_of,
+    conditions_of,
+    decided,
+    step_of,
+    with_flat_access,
+)
+from tvm_fusionx.schedules.output_vectors import OutputVectors
+from tvm_fusionx.schedules.stage_replacement import Store, storing
+from tvm_fusionx.schedules.vector_sums import VectorSums, ramp
+
+# Places of rows, columns and channels of a chunk among the axes of a window.
+ROW_AXIS, COLUMN_AXIS, LANE_AXIS = 2, 3, 4
+
+
+def is_along_pixels(block: Any, window: Window, sums: Collection[Any]) -> bool:
+    """Tell whether a block writes a window's result by planes, pixel beside pixel.
+
+    Parameters
+    ----------
+    block
+        What follows the window, in the window's axes.
+    sums
+        Variables of the buffers that hold the window's result.
+    """
+    body = decided(block).body
+    if not isinstance(body, tir.BufferStore):
+        return False
+    row, column, lane = (block.iter_vars[axis].var for axis in (ROW_AXIS, COLUMN_AXIS, LANE_AXIS))
+    if step_of(body, lane) in (0, 1):
+        return False
+    in_memory = [each for each in accesses_of(body) if each.buffer.data not in sums]
+    pixel = {row, column}
+    return all(
+        (step_of(each, column), step_of(each, row)) in ((1, window.columns), (0, 0))
+        for each in in_memory
+    ) and not any(pixel & variables_of(test) for test in conditions_of(body))
+
+
+def turned(ib: Any, rows: Sequence[Any], lanes: int, dtype: str) -> Any:
+    """Emit what turns `rows` of vectors, and return a buffer of their columns in order.
+
+    Each of log2(rows) steps interleaves a row with the one half of the rows further. It rotates the
+    bits of an element's row and column, taken together, by one: in the end the column comes first.
+
+    Parameters
+    ----------
+    rows
+        As many as a power of two, and more than one.
+    lanes
+        Of each row; a power of two.
+    """
+    half, values, buffer = len(rows) // 2, list(rows), None
+    low = [tir.const(side * lanes + k, "int32") for k in range(lanes // 2) for side in range(2)]
+    high = [index + lanes // 2 for index in low]
+    for _ in range(len(rows).bit_length() - 1):
+        buffer = ib.allocate(dtype, (len(rows) * lanes,), "turned", scope="local")._buffer
+        for number in range(half):
+            pair = [values[number], values[number + half]]
+            for part, chosen in enumerate((low, high)):
+                at = (2 * number + part) * lanes
+                ib.emit(tir.BufferStore(buffer, tir.Shuffle(pair, chosen), [ramp(at, lanes)]))
+        values = [tir.BufferLoad(buffer, [ramp(row * lanes, lanes)]) for row in range(len(rows))]
+    return buffer
+
+
+@dataclass(frozen=True)
+class WindowResult:
+    """Stores the sums of a window with what follows it applied."""
+
+    write: Store
+    """Called with image, chunk, row, column, lane and the value."""
+    vectors: OutputVectors
+    """The output channels as vectors."""
+    along_pixels: bool
+    """Whether a stored vector is one channel of neighbouring pixels."""
+
+    @classmethod
+    def of(
+        cls, block: Any, window: Window, vectors: OutputVectors, sums: Collection[Any]
+    ) -> WindowResult:
+        """Return the result that a block makes of a window's sums.
+
+        Parameters
+        ----------
+        block
+            What follows the window, in the window's axes.
+        sums
+            Variables of the buffers that hold the window's sums.
+        """
+        is_power_of_two = vectors.lanes & (vectors.lanes - 1) == 0
+        along_pixels = is_power_of_two and is_along_pixels(block, window, sums)
+        return cls(storing(decided(block) if along_pixels else block, sums), vectors, along_pixels)
+
+    def store(
+        self,
+        sums: VectorSums,
+        places: Sequence[int],
+        image: Any,
+        vector: Any,
+        pixel_at: Callable[[Any], tuple[Any, Any]],
+    ) -> None:
+        """Store the sums of one vector of channels for neighbouring pixels.
+
+        Parameters
+        ----------
+        places
+            Of the sums, pixel by pixel.
+        vector
+            Which of the vectors of channels.
+        pixel_at
+            Returns row and column of a pixel, counted from the first.
+        """
+        most = self.vectors.lanes if self.along_pixels else 1
+        for start, width in _pieces(len(places), most):
+            if width == 1:
+                at = (image, *pixel_at(start))
+                self.vectors.store(sums, self.write, at, vector, places[start])
+                continue
+            rows = [sums.value(place) for place in places[start : start + width]]
+            columns = turned(sums.ib, rows, self.vectors.lanes, sums.buffer.dtype)
+            for number in range(self.vectors.lanes):
+                chunk, lane = divmod(number, self.vectors.chunk_lanes)
+                pixel = tir.Var("pixel", "int32")
+                value = tir.BufferLoad(columns, [number * width + pixel])
+                place = (self.vectors.first_chunk(vector) + chunk, *pixel_at(start + pixel))
+                stmt = self.write(image, *place, tir.const(lane, "int32"), value)
+                stmt = with_flat_access(stmt, pixel)
+                sums.ib.emit(tir.For(pixel, 0, width, tir.ForKind.VECTORIZED, stmt))
+
+
+def _pieces(number: int, most: int) -> list[tuple[int, int]]:
+    """Return start and width of runs of a power of two, at most `most`, the longest first.
+
+    A single one that is left over is stored with the one before.
+    """
+    pieces, start = [], 0
+    while start < number:
+        width = min(most, 1 << ((number - start).bit_length() - 1))
+        if width == 1 < min(most, number):
+            start, width = start - 1, 2
+        pieces.append((start, width))
+        start += width
+    return pieces
