@@ -66,7 +66,7 @@ def test_each_chunk_is_loaded_and_stored_in_its_place(chunks: int, joined: int) 
     ):
         sums = VectorSums(ib, 2, vectors.lanes, "float32")
         sums.put(1, vectors.load(weights, vector, (row,)))
-        vectors.store(sums, store, (0, row, 0), vector, 1)
+        vectors.store(sums, store, (0, row, 0), vectors.first_chunk(vector), 1)
     built = tvm.build(tir.PrimFunc([weights, found], ib.get()), "llvm")
     given = np.random.default_rng(0).standard_normal((chunks, rows, lanes), dtype="float32")
     result = tvm.nd.array(np.full((1, chunks, rows, 1, lanes), np.nan, "float32"))

@@ -35,7 +35,9 @@ def result_of(body: relay.Expr) -> WindowResult:
     stages = isolate_window(sch, info, window)
     blocks = stage_nests(simplify_indices(sch.mod["main"]))
     sums = {region.buffer.data for region in blocks[stages.reduce].writes}
-    return WindowResult.of(blocks[stages.write], window, OutputVectors.of(window, AVX2), sums)
+    return WindowResult.of(
+        blocks[stages.write], window.columns, OutputVectors.of(window, AVX2), sums
+    )
 
 
 def frames(y: relay.Expr) -> relay.Expr:
@@ -116,7 +118,7 @@ def test_every_number_is_in_its_place(pixels: int, along_pixels: bool, joined: i
         first = vectors.first_chunk(vector) * chunk_lanes
         for pixel in range(pixels):
             sums.put(pixel, tir.BufferLoad(given, [pixel, ramp(first, vectors.lanes)]))
-        result.store(sums, range(pixels), 0, vector, lambda pixel: (0, pixel))
+        result.store(sums, range(pixels), 0, vectors.first_chunk(vector), lambda pixel: (0, pixel))
     built = tvm.build(tir.PrimFunc([given, found], ib.get()), "llvm")
     data = np.random.default_rng(0).standard_normal((pixels, channels), dtype="float32")
     written = tvm.nd.array(np.full((1, channels, 1, pixels), np.nan, "float32"))

@@ -11,6 +11,7 @@ from tvm import tir
 
 from tests.sampled import few_fast_rows
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE
+from tvm_fusionx.schedules.window_result import WindowResult
 from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, panel_weights, transform_weights
 from tvm_fusionx.schedules.winograd_kernel import build_kernel
 from tvm_fusionx.schedules.winograd_source import Source
@@ -42,7 +43,8 @@ def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> n
         *place, value = place_and_value
         return tir.BufferStore(target, value, place)
 
-    body = build_kernel(problem, Source(source), factors, cut, write, parallel=False)
+    result = WindowResult(write, problem.panel_vectors, along_pixels=False)
+    body = build_kernel(problem, Source(source), factors, cut, result, parallel=False)
     built = tvm.build(tir.PrimFunc([source, factors, target], body), target="llvm")
     batch, chunks, height, width, _ = problem.in_shape
     blocked = data.reshape(batch, chunks, INNER, height, width).transpose(0, 1, 3, 4, 2)

@@ -12,6 +12,8 @@ from tvm import tir
 
 from tests.relay_modules import EXACT, assert_close
 from tests.schedules.winograd_convolution import problem
+from tvm_fusionx.schedules.vector_sums import VectorSums
+from tvm_fusionx.schedules.window_result import WindowResult
 from tvm_fusionx.schedules.winograd_pool import Pool
 from tvm_fusionx.schedules.winograd_rows import Pooling, TileRows
 
@@ -20,7 +22,9 @@ LANES = 2
 JOINED = (1, 2)
 
 
-def _built(joined: int, pool: Pool | None) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+def _built(
+    joined: int, pool: Pool | None, *, along_pixels: bool = False
+) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
     """Return a kernel that writes one image of 6 rows and 5 columns from its tiles."""
     sized = dataclasses.replace(
         problem(8, 6, 4), out_shape=(1, 3, 6, 5, LANES), panel=3 * LANES, joined=joined
@@ -36,7 +40,7 @@ def _built(joined: int, pool: Pool | None) -> tuple[Any, tuple[int, ...], tuple[
         *place, value = place_and_value
         return tir.BufferStore(found, value, place)
 
-    rows = TileRows(ib, sized, write)
+    rows = TileRows(ib, sized, WindowResult(write, vectors, along_pixels))
     with (
         ib.for_range(0, 2, "row") as row,
         ib.for_range(0, 2, "column") as column,
@@ -45,11 +49,11 @@ def _built(joined: int, pool: Pool | None) -> tuple[Any, tuple[int, ...], tuple[
         place = (tir.const(0, "int32"), row, column)
         pooled = ib.allocate("float32", (tile * vectors.lanes,), "pooled")._buffer
         for k in range(tile):
-            pixels = ib.allocate("float32", (tile * vectors.lanes,), "pixels")._buffer
+            pixels = VectorSums(ib, tile, vectors.lanes, "float32")
             with ib.for_range(0, tile * vectors.lanes, "at") as at:
                 ib.emit(
                     tir.BufferStore(
-                        pixels, tir.BufferLoad(tiles, [row, column, vector, k, at]), [at]
+                        pixels.buffer, tir.BufferLoad(tiles, [row, column, vector, k, at]), [at]
                     )
                 )
             first = vectors.first_chunk(vector)
@@ -74,9 +78,10 @@ def _tiles_of(image: np.ndarray, joined: int, shape: tuple[int, ...]) -> np.ndar
     return np.ascontiguousarray(np.stack(vectors, 2)).reshape(shape)
 
 
+@pytest.mark.parametrize("along_pixels", [True, False])
 @pytest.mark.parametrize("joined", JOINED)
-def test_rows_are_written_as_far_as_the_image_reaches(joined: int) -> None:
-    built, given, shape = _built(joined, None)
+def test_rows_are_written_as_far_as_the_image_reaches(joined: int, along_pixels: bool) -> None:
+    built, given, shape = _built(joined, None, along_pixels=along_pixels)
     image = np.random.default_rng(0).standard_normal((3, 6, 5, LANES), dtype="float32")
     found = tvm.nd.array(np.full(shape, np.nan, "float32"))
     built(tvm.nd.array(_tiles_of(image, joined, given)), found)

@@ -177,7 +177,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
     vectors = OutputVectors(found.window.chunks, found.window.lanes, 1)
-    result = WindowResult.of(blocks[write], found.window, vectors, written)
+    result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
     kernel = _kernel(found, values, result, parallel=parallel)
     return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
 

@@ -83,7 +83,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         middle,
         WindowResult.of(
             blocks[write],
-            pair.pointwise,
+            pair.pointwise.columns,
             OutputVectors.of(pair.pointwise, info.cpu),
             _written(blocks[second]),
         ),

@@ -84,9 +84,9 @@ class OutputVectors:
         return parts[0]
 
     def store(
-        self, sums: VectorSums, store: Store, at: tuple[Any, ...], vector: Any, place: int
+        self, sums: VectorSums, store: Store, at: tuple[Any, ...], first_chunk: Any, place: int
     ) -> None:
-        """Store sum `place`, the one of `vector`, chunk by chunk.
+        """Store sum `place`, a vector that begins with `first_chunk`, chunk by chunk.
 
         Parameters
         ----------
@@ -96,10 +96,9 @@ class OutputVectors:
             Image, row and column.
         """
         image, row, column = at
-        first = self.first_chunk(vector)
         for each in range(self.joined):
             part = (each * self.chunk_lanes, self.chunk_lanes)
-            sums.store(store, (image, first + each, row, column), place, part)
+            sums.store(store, (image, first_chunk + each, row, column), place, part)
 
 
 def _combined(low: Any, high: Any) -> Any:

@@ -215,7 +215,8 @@ class _Kernel:
 
         for vector in range(tile.chunks):
             chosen = [place for place, (_, each) in enumerate(places) if each == vector]
-            self.result.store(sums, chosen, image, group * tile.chunks + vector, pixel_at)
+            first_chunk = self.vectors.first_chunk(group * tile.chunks + vector)
+            self.result.store(sums, chosen, image, first_chunk, pixel_at)
 
     @contextlib.contextmanager
     def _fetching(self, group: Any, tile: Any, piece: Any, pauses: Pauses | None) -> Iterator[None]:

@@ -128,7 +128,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         weights,
         tiling,
         None if gathering is None else gather,
-        WindowResult.of(write, window, OutputVectors.of(window, info.cpu), sums),
+        WindowResult.of(write, window.columns, OutputVectors.of(window, info.cpu), sums),
         parallel=should_parallelise(info.stages.values(), info.cpu.cores),
     )
     replaced = [name for name in (stages.gather, stages.reduce) if name is not None]

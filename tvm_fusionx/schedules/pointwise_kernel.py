@@ -172,7 +172,7 @@ class _Kernel:
                     sums,
                     [place for place, (_, each) in enumerate(self.places) if each == vector],
                     image,
-                    group * self.tiling.tile.chunks + vector,
+                    self.vectors.first_chunk(group * self.tiling.tile.chunks + vector),
                     lambda pixel: self._place(first + start + pixel),
                 )
 

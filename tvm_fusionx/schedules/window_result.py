@@ -15,7 +15,6 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.access import variables_of
-from tvm_fusionx.schedules.conv_structure import Window
 from tvm_fusionx.schedules.flat_access import (
     accesses_of,
     conditions_of,
@@ -31,15 +30,17 @@ from tvm_fusionx.schedules.vector_sums import VectorSums, ramp
 ROW_AXIS, COLUMN_AXIS, LANE_AXIS = 2, 3, 4
 
 
-def is_along_pixels(block: Any, window: Window, sums: Collection[Any]) -> bool:
+def is_along_pixels(block: Any, columns: int, sums: Collection[Any]) -> bool:
     """Tell whether a block writes a window's result by planes, pixel beside pixel.
 
     Parameters
     ----------
     block
         What follows the window, in the window's axes.
+    columns
+        Of the window's result.
     sums
-        Variables of the buffers that hold the window's result.
+        Variables of the buffers that hold it.
     """
     body = decided(block).body
     if not isinstance(body, tir.BufferStore):
@@ -50,8 +51,7 @@ def is_along_pixels(block: Any, window: Window, sums: Collection[Any]) -> bool:
     in_memory = [each for each in accesses_of(body) if each.buffer.data not in sums]
     pixel = {row, column}
     return all(
-        (step_of(each, column), step_of(each, row)) in ((1, window.columns), (0, 0))
-        for each in in_memory
+        (step_of(each, column), step_of(each, row)) in ((1, columns), (0, 0)) for each in in_memory
     ) and not any(pixel & variables_of(test) for test in conditions_of(body))
 
 
@@ -95,7 +95,7 @@ class WindowResult:
 
     @classmethod
     def of(
-        cls, block: Any, window: Window, vectors: OutputVectors, sums: Collection[Any]
+        cls, block: Any, columns: int, vectors: OutputVectors, sums: Collection[Any]
     ) -> WindowResult:
         """Return the result that a block makes of a window's sums.
 
@@ -103,11 +103,15 @@ class WindowResult:
         ----------
         block
             What follows the window, in the window's axes.
+        columns
+            Of the window's result.
+        vectors
+            Its channels as vectors.
         sums
             Variables of the buffers that hold the window's sums.
         """
         is_power_of_two = vectors.lanes & (vectors.lanes - 1) == 0
-        along_pixels = is_power_of_two and is_along_pixels(block, window, sums)
+        along_pixels = is_power_of_two and is_along_pixels(block, columns, sums)
         return cls(storing(decided(block) if along_pixels else block, sums), vectors, along_pixels)
 
     def store(
@@ -115,7 +119,7 @@ class WindowResult:
         sums: VectorSums,
         places: Sequence[int],
         image: Any,
-        vector: Any,
+        first_chunk: Any,
         pixel_at: Callable[[Any], tuple[Any, Any]],
     ) -> None:
         """Store the sums of one vector of channels for neighbouring pixels.
@@ -124,8 +128,8 @@ class WindowResult:
         ----------
         places
             Of the sums, pixel by pixel.
-        vector
-            Which of the vectors of channels.
+        first_chunk
+            First of the chunks that the vector holds.
         pixel_at
             Returns row and column of a pixel, counted from the first.
         """
@@ -133,7 +137,7 @@ class WindowResult:
         for start, width in _pieces(len(places), most):
             if width == 1:
                 at = (image, *pixel_at(start))
-                self.vectors.store(sums, self.write, at, vector, places[start])
+                self.vectors.store(sums, self.write, at, first_chunk, places[start])
                 continue
             rows = [sums.value(place) for place in places[start : start + width]]
             columns = turned(sums.ib, rows, self.vectors.lanes, sums.buffer.dtype)
@@ -141,7 +145,7 @@ class WindowResult:
                 chunk, lane = divmod(number, self.vectors.chunk_lanes)
                 pixel = tir.Var("pixel", "int32")
                 value = tir.BufferLoad(columns, [number * width + pixel])
-                place = (self.vectors.first_chunk(vector) + chunk, *pixel_at(start + pixel))
+                place = (first_chunk + chunk, *pixel_at(start + pixel))
                 stmt = self.write(image, *place, tir.const(lane, "int32"), value)
                 stmt = with_flat_access(stmt, pixel)
                 sums.ib.emit(tir.For(pixel, 0, width, tir.ForKind.VECTORIZED, stmt))

@@ -26,6 +26,7 @@ from tvm_fusionx.schedules.stage_replacement import (
     storing,
 )
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.window_result import COLUMN_AXIS, WindowResult
 from tvm_fusionx.schedules.winograd_expression import (
     GEOMETRY,
     STAGE_OUTPUT,
@@ -134,8 +135,13 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     if pool is not None:
         between = storing(blocks[copies[0]], stands_for[0], lambda *store: store[-1])
         pooling = Pooling(pool, between)
-    store = storing(blocks[copies[-1]], stands_for[-1])
-    kernel = build_kernel(problem, source, weights, cut, store, pooling, parallel=parallel)
+    copy, vectors = blocks[copies[-1]], problem.panel_vectors
+    result = (
+        WindowResult.of(copy, problem.out_shape[COLUMN_AXIS], vectors, stands_for[-1])
+        if pooling is None
+        else WindowResult(storing(copy, stands_for[-1]), vectors, along_pixels=False)
+    )
+    kernel = build_kernel(problem, source, weights, cut, result, pooling, parallel=parallel)
     before = [name for name in blocks if name in info.upstream(STAGE_PAD)]
     transforms = [name for name in WEIGHT_STAGES if name in blocks]
     replaced = dict.fromkeys([*before, *transforms, *STAGES, *ends, *copies[:-1]])

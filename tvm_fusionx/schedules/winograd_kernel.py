@@ -26,9 +26,11 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.vector_sums import VectorSums
+from tvm_fusionx.schedules.window_result import WindowResult
 from tvm_fusionx.schedules.winograd_products import POINT_GAP, Products
 from tvm_fusionx.schedules.winograd_program import apply_matrix
-from tvm_fusionx.schedules.winograd_rows import Pooling, TileRows, Write
+from tvm_fusionx.schedules.winograd_rows import Pooling, TileRows
 from tvm_fusionx.schedules.winograd_source import Source
 from tvm_fusionx.schedules.winograd_tiling import Cut, Problem
 from tvm_fusionx.schedules.winograd_vectors import Vectors, load, ramp
@@ -40,7 +42,7 @@ def build_kernel(
     source: Source,
     weights: Any,
     cut: Cut,
-    write: Write,
+    result: WindowResult,
     pooling: Pooling | None = None,
     *,
     parallel: bool,
@@ -58,14 +60,14 @@ def build_kernel(
         transforms them.
     cut
         How it is divided.
-    write
-        Called for each output vector, with the value of the convolution, or of the pool.
+    result
+        Stores what the convolution gives, or the pool.
     pooling
         The pool, where there is one.
     parallel
         Whether tasks run on several threads.
     """
-    kernel = _Kernel(problem, source, weights, cut, write, pooling)
+    kernel = _Kernel(problem, source, weights, cut, result, pooling)
     return kernel.build("parallel" if parallel else "serial")
 
 
@@ -76,12 +78,12 @@ class _Kernel(Vectors):
         source: Source,
         weights: Any,
         cut: Cut,
-        write: Write,
+        result: WindowResult,
         pooling: Pooling | None,
     ) -> None:
         super().__init__(source.buffer.dtype)
         self.problem, self.cut = problem, cut
-        self.result, self.pooling = TileRows(self.ib, problem, write), pooling
+        self.rows, self.pooling = TileRows(self.ib, problem, result), pooling
         self.source, self.weights = source, weights
         self.points = problem.filtering.points
         _, in_chunks, self.height, self.width, self.inner = problem.in_shape
@@ -312,10 +314,10 @@ class _Kernel(Vectors):
         for k in range(tile):
             values = [load(half, (k * span + j) * lanes, lanes) for j in range(span)]
             keep = self.keeper("kept", lanes, span)
-            pixels = self.allocate("pixels", tile * lanes, "local")
+            pixels = VectorSums(self.ib, tile, lanes, self.dtype)
             for j, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
-                self.store(pixels, j * lanes, value, lanes)
+                pixels.put(j, value)
             if self.pooling is None:
-                self.result.write_row(pixels, k, first_chunk, place)
+                self.rows.write_row(pixels, k, first_chunk, place)
             else:
-                self.result.pool_row(self.pooling, pixels, pooled, k, first_chunk, place)
+                self.rows.pool_row(self.pooling, pixels, pooled, k, first_chunk, place)

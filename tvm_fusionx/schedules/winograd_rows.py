@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.stage_replacement import Store
+from tvm_fusionx.schedules.vector_sums import VectorSums
+from tvm_fusionx.schedules.window_result import WindowResult
 from tvm_fusionx.schedules.winograd_pool import Pool
 from tvm_fusionx.schedules.winograd_tiling import Problem
-
-# Writes one vector of the result: takes image, chunk, row, column, lane and the value.
-Write = Callable[[Any, Any, Any, Any, Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -22,19 +23,18 @@ class Pooling:
     pool: Pool
     """Its windows; their sides divide those of the tiles."""
 
-    between: Write
-    """Takes what :data:`Write` takes, and returns what the pool reads there."""
+    between: Store
+    """Called with image, chunk, row, column, lane and the value; what the pool reads there."""
 
 
 class TileRows:
     """Writes rows of tiles with an IR builder.
 
-    Rows lie in a flat buffer, a vector of output channels for each column; a vector may hold
-    several chunks.
+    A row is a vector of output channels for each column; a vector may hold several chunks.
     """
 
-    def __init__(self, ib: Any, problem: Problem, write: Write) -> None:
-        self.ib, self.problem, self.write = ib, problem, write
+    def __init__(self, ib: Any, problem: Problem, result: WindowResult) -> None:
+        self.ib, self.problem, self.result = ib, problem, result
         self.vectors = problem.panel_vectors
 
     def _by_chunk(self, first_chunk: Any, stmt_of: Callable[[Any, Any, Any], Any]) -> Any:
@@ -46,8 +46,13 @@ class TileRows:
             stmts.append(tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt))
         return tir.stmt_seq(*stmts)
 
-    def write_row(self, pixels: Any, k: int, first_chunk: Any, place: tuple[Any, ...]) -> None:
+    def write_row(
+        self, pixels: VectorSums, k: int, first_chunk: Any, place: tuple[Any, ...]
+    ) -> None:
         """Write one row of a tile, as far as it lies in the image."""
+        if self.result.along_pixels:
+            self._write_pixels(pixels, k, first_chunk, place)
+            return
         _, _, rows, columns, _ = self.problem.out_shape
         tile, lanes = self.problem.filtering.tile, self.vectors.lanes
         image, tile_row, tile_column = place
@@ -55,17 +60,42 @@ class TileRows:
         for j in range(tile):
 
             def written(chunk: Any, lane: Any, at: Any, j: int = j) -> Any:
-                value = tir.BufferLoad(pixels, [j * lanes + at])
-                return self.write(image, chunk, row, tile_column * tile + j, lane, value)
+                value = tir.BufferLoad(pixels.buffer, [j * lanes + at])
+                return self.result.write(image, chunk, row, tile_column * tile + j, lane, value)
 
             stmt = self._by_chunk(first_chunk, written)
             stmts.append(_unless_last(tile_column, j, columns, tile, stmt))
         self.ib.emit(_unless_last(tile_row, k, rows, tile, tir.stmt_seq(*stmts)))
 
+    def _write_pixels(
+        self, pixels: VectorSums, k: int, first_chunk: Any, place: tuple[Any, ...]
+    ) -> None:
+        """Write one row of a tile, each channel for all of its pixels in the image at once."""
+        ib, tile = self.ib, self.problem.filtering.tile
+        _, _, rows, columns, _ = self.problem.out_shape
+        last_row, last_column = self.problem.tile_rows - 1, self.problem.tile_columns - 1
+        image, tile_row, tile_column = place
+
+        def pixel_at(pixel: Any) -> tuple[Any, Any]:
+            return tile_row * tile + k, tile_column * tile + pixel
+
+        def write(number: int) -> None:
+            self.result.store(pixels, range(number), image, first_chunk, pixel_at)
+
+        is_in_image = last_row * tile + k < rows or tile_row < last_row
+        with contextlib.nullcontext() if is_in_image is True else ib.if_scope(is_in_image):
+            if columns % tile == 0:
+                write(tile)
+                return
+            with ib.if_scope(tile_column < last_column):
+                write(tile)
+            with ib.else_scope():
+                write(columns % tile)
+
     def pool_row(
         self,
         pooling: Pooling,
-        pixels: Any,
+        pixels: VectorSums,
         pooled: Any,
         k: int,
         first_chunk: Any,
@@ -86,7 +116,7 @@ class TileRows:
         for j in range(tile):
 
             def added(chunk: Any, lane: Any, at: Any, j: int = j) -> Any:
-                pixel = tir.BufferLoad(pixels, [j * lanes + at])
+                pixel = tir.BufferLoad(pixels.buffer, [j * lanes + at])
                 value = pooling.between(image, chunk, row, tile_column * tile + j, lane, pixel)
                 slot = j // wide * lanes + at
                 if k % high or j % wide:
@@ -104,7 +134,7 @@ class TileRows:
             def written(chunk: Any, lane: Any, at: Any, j: int = j) -> Any:
                 value = tir.BufferLoad(pooled, [j * lanes + at])
                 column = tile_column * (tile // wide) + j
-                return self.write(image, chunk, row, column, lane, value)
+                return self.result.write(image, chunk, row, column, lane, value)
 
             stmt = self._by_chunk(first_chunk, written)
             stmts.append(_unless_last(tile_column, (j + 1) * wide - 1, columns, tile, stmt))
