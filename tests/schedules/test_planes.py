@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import tvm
 from tvm import relay
 
 from tests.relay_modules import REASSOCIATING, var
@@ -17,6 +20,7 @@ from tests.schedules.blocked_blocks import (
     eight_lanes,
 )
 from tests.schedules.plane_blocks import along, frames, planes
+from tvm_fusionx.schedules import planes as planes_template
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.planes import PLANES
 
@@ -101,3 +105,12 @@ REFUSED = {
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
         assert PLANES.why_not(describe(body)) == reason
+
+
+def test_what_cannot_be_inlined_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise tvm.TVMError("no")
+
+    monkeypatch.setattr(planes_template, "isolate_window", refuse)
+    reason = "what surrounds it cannot be inlined"
+    assert PLANES.why_not(describe(CASES["whole vectors"])) == reason

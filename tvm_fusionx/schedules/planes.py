@@ -74,7 +74,10 @@ def _why_not(info: BlockInfo) -> str | None:
         return f"its {window.columns} columns fill vectors badly"
     module = tvm.IRModule({"main": info.func})
     sch = tir.Schedule(module, debug_mask="none", error_render_level="none")
-    stages, _, blocks = _isolated(sch, info, window)
+    try:
+        stages, _, blocks = _isolated(sch, info, window)
+    except tvm.TVMError:  # its stages have no schedule of this kind
+        return "what surrounds it cannot be inlined"
     if stages.gather is not None and not _is_along_columns(blocks[stages.gather]):
         return "its data is not read along its columns"
     sums = {region.buffer.data for region in blocks[stages.reduce].writes}
