@@ -10,11 +10,19 @@ import tvm
 import tvm.meta_schedule
 from tvm import relay
 
-from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import (
+    REASSOCIATING,
+    TARGET,
+    assert_close,
+    inputs_of,
+    module,
+    run_plain,
+    var,
+)
 from tvm_fusionx._tvm import direct_expressions
-from tvm_fusionx.lowering import lowering
+from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.report.plain_tvm import run_once
-from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
 from tvm_fusionx.schedules.cpu import Cpu, describe_cpu
 from tvm_fusionx.schedules.indices import simplify_indices
@@ -168,3 +176,19 @@ def assert_scheduled(
     expected = run_plain(module(body), inputs)
     assert all(np.isfinite(array).all() for array in expected)
     assert_close(run_once(library, inputs), expected, tolerance)
+
+
+def assert_same_with_knobs(body: relay.Expr, template: str, knobs: dict[str, int]) -> None:
+    """Compile a block with these values of a template's knobs: check the values and the numbers."""
+    target = eight_lanes()
+    made = schedule(unscheduled(body, target), target, knobs, template)
+    assert made.template == template, made.fallback_reason
+    assert {name: made.knobs[name] for name in knobs} == knobs
+    mod = module(body)
+    inputs = inputs_of(mod)
+    expected = run_plain(mod, inputs)
+    library = compile_kernel(made.func, target, "kernel")
+    # What is not written shows.
+    found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
+    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
+    assert_close([array.numpy() for array in found], expected, REASSOCIATING)

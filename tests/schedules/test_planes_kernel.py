@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-import tvm
 
-from tests.relay_modules import (
-    REASSOCIATING,
-    assert_close,
-    inputs_of,
-    module,
-    run_plain,
-)
-from tests.schedules.blocked_blocks import eight_lanes, unscheduled
+from tests.schedules.blocked_blocks import assert_same_with_knobs
 from tests.schedules.plane_blocks import along
-from tvm_fusionx.lowering import compile_kernel
-from tvm_fusionx.schedules import schedule
 
 NAME = "planes"
 
@@ -42,15 +31,4 @@ KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
 @pytest.mark.parametrize("case", KNOBS)
 def test_no_value_of_a_knob_changes_numbers(case: str) -> None:
     body, knobs = KNOBS[case]
-    target = eight_lanes()
-    made = schedule(unscheduled(body, target), target, knobs, NAME)
-    assert made.template == NAME, made.fallback_reason
-    assert {name: made.knobs[name] for name in knobs} == knobs
-    mod = module(body)
-    inputs = inputs_of(mod)
-    expected = run_plain(mod, inputs)
-    library = compile_kernel(made.func, target, "kernel")
-    # What is not written shows.
-    found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
-    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
-    assert_close([array.numpy() for array in found], expected, REASSOCIATING)
+    assert_same_with_knobs(body, NAME, knobs)

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-import tvm
 
 from tests.relay_modules import (
-    REASSOCIATING,
-    assert_close,
-    inputs_of,
-    module,
-    run_plain,
     var,
 )
-from tests.schedules.blocked_blocks import dense, eight_lanes, hard_swish, unscheduled
-from tvm_fusionx.lowering import compile_kernel
-from tvm_fusionx.schedules import schedule
+from tests.schedules.blocked_blocks import assert_same_with_knobs, dense, hard_swish
 
 NAME = "pointwise"
 ONE = (1, 1)
@@ -59,15 +50,4 @@ KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
 @pytest.mark.parametrize("case", KNOBS)
 def test_no_value_of_a_knob_changes_numbers(case: str) -> None:
     body, knobs = KNOBS[case]
-    target = eight_lanes()
-    made = schedule(unscheduled(body, target), target, knobs, NAME)
-    assert made.template == NAME, made.fallback_reason
-    assert {name: made.knobs[name] for name in knobs} == knobs
-    mod = module(body)
-    inputs = inputs_of(mod)
-    expected = run_plain(mod, inputs)
-    library = compile_kernel(made.func, target, "kernel")
-    # What is not written shows.
-    found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
-    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
-    assert_close([array.numpy() for array in found], expected, REASSOCIATING)
+    assert_same_with_knobs(body, NAME, knobs)

@@ -40,11 +40,9 @@ from tvm_fusionx.schedules.stage_replacement import (
     storing,
 )
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.window_result import COLUMN_AXIS
 
 KERNEL = "planes"
-
-# Place of the columns among the axes of a window.
-COLUMN_AXIS = 3
 
 # Columns computed for each of the result's, beyond which vectors of channels serve better.
 MOST_WASTE = 1.25

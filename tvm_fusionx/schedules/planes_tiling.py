@@ -13,6 +13,7 @@ from tvm_fusionx.schedules.conv_tiling import (
     divisors,
 )
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.pointwise_tiling import MOST_TASKS_A_CORE, NEAR_BYTES_A_CYCLE
 from tvm_fusionx.schedules.register_tile import waiting_cost
 
 # Registers beside sums and columns: the weight that all columns of a channel are multiplied by.
@@ -22,14 +23,10 @@ WEIGHT_REGISTERS = 1
 MOST_VECTORS = 6
 MOST_CHANNELS = 16
 
-# Columns come from the second-level cache for each tile of channels: of what a core streams from
-# there in a cycle, and of the time of the multiply-adds that the whole of it would cost besides. On
-# Zen 5, tiles of 8 channels by 3 vectors take 0.92 to 1.05 of the time of ones of 4 by 6.
-NEAR_BYTES_A_CYCLE = 32
+# Columns come from the second-level cache for each tile of channels: the part of the multiply-adds'
+# time that this costs besides, where it takes all that a core streams from there in a cycle. On Zen
+# 5, tiles of 8 channels by 3 vectors take 0.92 to 1.05 of the time of ones of 4 by 6.
 NEAR_SHARE = 0.1
-
-# More tasks a core than this share nothing out more evenly.
-MOST_TASKS_A_CORE = 4
 
 
 @dataclass(frozen=True)
