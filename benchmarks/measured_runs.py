@@ -121,13 +121,18 @@ def folder_of(device: str, date: str, results: Path = RESULTS) -> Path:
 def newest_run(results: Path = RESULTS, device: str | None = None) -> Path | None:
     """Return the folder of the newest full run; without one, of the newest; None without any.
 
-    A run of some models alone says ``"full": false`` in its ``run.json``. With a `device`, in
-    words, only runs on it count.
+    A run of some models alone says ``"full": false`` in its ``run.json``, and each when it began:
+    several machines are measured on one date. With a `device`, in words, only runs on it count.
     """
     runs = {path.parent: json.loads(path.read_text()) for path in results.glob(f"*/*/{RUN}")}
     if device is not None:
         runs = {at: facts for at, facts in runs.items() if facts.get("device") == device}
-    return max(runs, key=lambda folder: (runs[folder].get("full", True), folder), default=None)
+
+    def age(folder: Path) -> tuple[bool, str, str]:
+        facts = runs[folder]
+        return facts.get("full", True), folder.parent.name, facts.get("began", "")
+
+    return max(runs, key=age, default=None)
 
 
 def read_run(folder: Path) -> MeasuredRun:

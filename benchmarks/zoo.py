@@ -137,6 +137,7 @@ def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, An
         peak = measure_machine_peak(TARGET)
     return {
         "date": date,
+        "began": _now().isoformat(timespec="seconds"),
         "device": describe_device(),
         "threads": count,
         "command": " ".join(["python", "benchmarks/zoo.py", *sys.argv[1:]]),
@@ -232,7 +233,7 @@ def main() -> int:
         sys.stdout.flush()
         # At once: the threads of a runtime must not keep a process that has written its result.
         os._exit(0)
-    date = options.date or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    date = options.date or _now().date().isoformat()
     facts = facts_of_run(date, options.sides, options.repeat)
     results = QUICK_FOLDER if options.quick else RESULTS
     whole = folder_of(facts["device"], date, results)
@@ -279,6 +280,10 @@ def main() -> int:
     for page in ("readme_table.py", "results_page.py"):
         subprocess.run([sys.executable, str(ROOT / "benchmarks" / page)], check=True)
     return failed
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 def _goes_on(before: dict[str, Any], facts: dict[str, Any]) -> bool:

@@ -290,6 +290,15 @@ def test_a_run_of_some_models_does_not_take_the_place_of_a_full_one(tmp_path: Pa
     assert runs.newest_run(tmp_path) == newer
 
 
+def test_of_two_machines_on_one_date_the_later_run_counts(tmp_path: Path) -> None:
+    for device, hour in (("b", "10"), ("a", "12"), ("c", "11")):
+        folder = runs.folder_of(device, "2026-01-01", tmp_path)
+        folder.mkdir(parents=True)
+        facts = {"began": f"2026-01-01T{hour}:00:00+00:00"}
+        (folder / "run.json").write_text(json.dumps(facts))
+    assert runs.newest_run(tmp_path) == runs.folder_of("a", "2026-01-01", tmp_path)
+
+
 def test_a_model_that_failed_altogether_is_a_failure(run: Any) -> None:
     failed = {"huge": "stopped after 3600 s"}
     made = runs.MeasuredRun({**run.facts, "failed": failed}, run.results)
