@@ -43,7 +43,6 @@ MODELS = ROOT / "out" / "zoo"
 # Conversions for other runtimes, TVM's builds among them, take most of a full run: once is enough.
 CONVERSIONS = ROOT / "out" / "conversions"
 TARGET = "llvm -mcpu=native"
-REPEAT = 20
 # A slow moment of a shared machine lasts seconds, as many as 50 runs of a short model's sides.
 LEAST_SECONDS = 40.0
 
@@ -192,7 +191,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.repeat = options.repeat or REPEAT
+    options.repeat = options.repeat or LEAST_RUNS
     options.sides = (
         tuple(options.vs.split(",")) if options.vs else QUICK_SIDES if options.quick else SIDES
     )
