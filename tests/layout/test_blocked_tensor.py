@@ -87,8 +87,15 @@ def test_in_and_out_are_one_operator_each() -> None:
         # Chunks of 8 and of 16 are full as they are.
         (136, 16, 0),
         (256, 16, 0),
-        # A part of a vector is much of so few.
-        (21, 16, 0),
+        # Chunks of 5, 6 and 7 fill no vector; two of 8 fill one together.
+        (15, 16, 1),
+        (91, 16, 5),
+        (18, 16, 14),
+        (24, 16, 0),
+        (21, 16, 11),
+        # One chunk of 4 or 2 fills as much as it would with zeros.
+        (4, 16, 0),
+        (2, 16, 0),
     ],
 )
 def test_channels_are_added_where_that_fills_more_lanes(

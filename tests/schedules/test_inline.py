@@ -29,6 +29,12 @@ def test_a_transcendental_function_is_not_evaluated_twice_a_point() -> None:
     assert len(_inlined(broadcast).stages) == 2
 
 
+def test_what_is_gathered_is_not_gathered_for_each_row() -> None:
+    marks = relay.take(var("marks", 1, 64), var("places", 64, dtype="int64"), axis=1)
+    assert len(_inlined(marks + var("y", 128, 64)).stages) == 2
+    assert len(_inlined(marks + var("y", 1, 64)).stages) == 1
+
+
 def test_an_expression_does_not_grow_without_bound() -> None:
     x = var("x", 16)
     for _ in range(12):

@@ -79,3 +79,18 @@ def test_a_test_of_elements_is_left_alone() -> None:
     found = tvm.nd.empty(values.shape)
     library["main"](tvm.nd.array(values), found)
     np.testing.assert_array_equal(found.numpy(), np.abs(values))
+
+
+def test_a_joint_is_decided_by_remainders() -> None:
+    """Rows and pieces of seven vectors in one loop, vectors in another: neither end is simpler."""
+    pieces, vectors = 75, 7
+    columns = pieces * vectors * LANES
+    x, y = (te.placeholder((5, columns), name=name) for name in "xy")
+    z = te.compute((5, columns), lambda i, j: tir.if_then_else(4000 <= j, x[i, j], y[i, j]))
+    sch = tir.Schedule(te.create_prim_func([x, y, z]))
+    (block,) = sch.get_child_blocks(sch.get_block("root"))
+    row, column = sch.get_loops(block)
+    outer, _, lane = sch.split(column, [pieces, vectors, LANES])
+    sch.fuse(row, outer)
+    sch.vectorize(lane)
+    assert stored_widths(sch.mod["main"], decide_once_a_vector()) == [LANES]

@@ -49,13 +49,13 @@ ALONG_PIXELS = {
     "activated planes": lambda y: relay.nn.relu(planes(y)),
     "planes of frames": frames,
     "a residual of planes": lambda y: planes(y) + var("r", 1, 16, 6, 7),
+    "planes without the last channels": lambda y: cut_to(13, y),
     "a gate of planes": lambda y: planes(y) * var("g", 1, 16, 1, 1),
 }
 ALONG_CHANNELS = {
     "chunks": lambda y: y,
     "channels last": lambda y: relay.transpose(planes(y), (0, 2, 3, 1)),
     "columns first": lambda y: relay.transpose(planes(y), (0, 1, 3, 2)),
-    "channels cut off": lambda y: cut_to(13, y),
     "a residual of columns first": lambda y: (
         planes(y) + relay.transpose(var("r", 1, 16, 7, 6), (0, 1, 3, 2))
     ),

@@ -30,10 +30,10 @@ WIDEST_CHUNK = 2
 POOR_UTILISATION = 0.5
 # Wider vectors than AVX's are filled where they divide the channels; a part of one is no faster.
 USUAL_VECTOR = 8
-# From so many vectors of channels on, a part of one more costs little.
-FEWEST_TO_FILL = 8
+# Chunks of so many channels and more share a vector where their width divides it.
+NARROWEST_JOINED = 4
 # So many times more lanes have to be busy than in chunks that divide the channels, for channels of
-# zeros to pay: the last vector is stored element by element.
+# zeros to pay: the last vector may be stored element by element.
 GAIN_TO_FILL = 1.1
 
 
@@ -73,9 +73,10 @@ def channels_to_add(channels: int, vector: int) -> int:
     """
     missing = -channels % vector
     filled = channels / (channels + missing)
-    lanes = min(vector, USUAL_VECTOR)
-    is_worth = filled > GAIN_TO_FILL * utilisation(block_for(channels, vector), lanes)
-    return missing if is_worth and channels >= FEWEST_TO_FILL * vector else 0
+    block = block_for(channels, vector)
+    is_joined = block >= NARROWEST_JOINED and vector % block == 0
+    busy = filled if is_joined else utilisation(block, vector)
+    return missing if filled > GAIN_TO_FILL * busy else 0
 
 
 def utilisation(block: int, vector: int) -> float:

@@ -53,6 +53,13 @@ class Stage:
     """Calls of expensive functions in the body."""
     nodes: int
     """Expression nodes of the body, a measure of its size."""
+    gathers: int
+    """Loads from places that are loaded themselves."""
+
+    @property
+    def dear(self) -> int:
+        """What costs much more than a vector's arithmetic: expensive functions, and gathers."""
+        return self.transcendentals + self.gathers
 
     @property
     def is_reduction(self) -> bool:
@@ -225,14 +232,15 @@ def describe_stage(block: Any) -> Stage:
     )
     counts: Counter[Any] = Counter()
     buffers: dict[Any, Any] = {}
-    expensive = nodes = 0
+    expensive = nodes = gathers = 0
 
     def visit(node: Any) -> None:
-        nonlocal expensive, nodes
+        nonlocal expensive, nodes, gathers
         nodes += 1
         if isinstance(node, tir.BufferLoad):
             counts[node.buffer.data] += 1
             buffers[node.buffer.data] = node.buffer
+            gathers += any(loads_of(index) for index in node.indices)
         elif isinstance(node, tir.Call) and getattr(node.op, "name", "") in TRANSCENDENTALS:
             expensive += 1
 
@@ -240,7 +248,9 @@ def describe_stage(block: Any) -> Stage:
     writes = tuple(region.buffer for region in block.writes)
     written = {buffer.data for buffer in writes}
     reads = tuple(buffer for data, buffer in buffers.items() if data not in written)
-    return Stage(block.name_hint, block, iters, reads, writes, counts, expensive, nodes)
+    return Stage(
+        block.name_hint, block, iters, reads, writes, counts, expensive, nodes, gathers
+    )
 
 
 def describe_block(func: Any, processor: Cpu | Gpu) -> BlockInfo:

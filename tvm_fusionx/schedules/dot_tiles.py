@@ -103,7 +103,7 @@ def _inline_what_finishes(sch: Any, info: BlockInfo, write: str) -> None:
             len(readers) != 1
             or current.stages[readers[0]].is_reduction
             or is_lent(stage.writes[0])
-            or why_not_inline(current, stage, stage.transcendentals, stage.nodes) is not None
+            or why_not_inline(current, stage, stage.dear, stage.nodes) is not None
             or not inline_into_producer(sch, readers[0])
         ):
             return

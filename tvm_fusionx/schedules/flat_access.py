@@ -52,10 +52,22 @@ def decided(block: Any) -> Any:
     analyzer = tvm.arith.Analyzer()
     for it in block.iter_vars:
         analyzer.bind(it.var, it.dom)
-    body = block.body
-    if isinstance(body, tir.BufferStore):
-        body = tir.BufferStore(body.buffer, analyzer.simplify(body.value), body.indices)
+
+    def simplified(stmt: Any) -> Any:
+        if isinstance(stmt, tir.BufferStore):
+            return tir.BufferStore(stmt.buffer, analyzer.simplify(stmt.value), stmt.indices)
+        if isinstance(stmt, tir.IfThenElse) and stmt.else_case is None:
+            test, stored = analyzer.simplify(stmt.condition), simplified(stmt.then_case)
+            return stored if is_true(test) else tir.IfThenElse(test, stored, None)
+        return stmt
+
+    body = simplified(block.body)
     return tir.Block(block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init)
+
+
+def is_true(test: Any) -> bool:
+    """Tell whether a condition always holds, as written."""
+    return isinstance(test, tir.IntImm) and bool(test)
 
 
 def conditions_of(stmt: Any) -> list[Any]:
@@ -63,7 +75,7 @@ def conditions_of(stmt: Any) -> list[Any]:
     found: list[Any] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tir.Select):
+        if isinstance(node, tir.Select | tir.IfThenElse):
             found.append(node.condition)
         elif isinstance(node, tir.Call) and node.op.name == "tir.if_then_else":
             found.append(node.args[0])

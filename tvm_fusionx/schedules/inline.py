@@ -25,32 +25,33 @@ def inline_spatial(
     """Inline every spatial stage whose recomputation is cheap; return the block as it is then.
 
     With `keep_operands`, what computes or gathers a dot product's operand is kept as well. With
-    `recompute`, transcendental functions of a broadcast value may be evaluated for each reader.
-    Stages named in `keep` stay.
+    `recompute`, transcendental functions of a broadcast value may be evaluated for each reader, and
+    gathered values gathered. Stages named in `keep` stay.
 
     A stage is kept when it writes an output, when its readers would evaluate its transcendental
-    functions more often than it does itself, or when the inlined expression would grow too large.
+    functions or gather its values more often than it does itself, or when the inlined expression
+    would grow too large.
     """
     sizes: dict[str, int] = {}
-    expensive: dict[str, int] = {}
+    dear: dict[str, int] = {}
     reads: dict[str, dict[str, int]] = {}
     kept: set[str] = set()
     finishing: set[str] = set()
     computing: set[str] = set()
     for name, stage in info.stages.items():
-        sizes[name], expensive[name] = stage.nodes, stage.transcendentals
+        sizes[name], dear[name] = stage.nodes, stage.dear
         reads[name] = _reads_by_producer(info, stage)
         for producer, count in reads[name].items():
             if producer not in kept:
                 sizes[name] += count * sizes[producer]
-                expensive[name] += count * expensive[producer]
+                dear[name] += count * dear[producer]
         if _finishes_a_dot(info, name, finishing - kept):
             finishing.add(name)
         if not _only_moves(stage) or any(each in computing - kept for each in reads[name]):
             computing.add(name)
         if (
             name in keep
-            or why_not_inline(info, stage, 0 if recompute else expensive[name], sizes[name])
+            or why_not_inline(info, stage, 0 if recompute else dear[name], sizes[name])
             is not None
             or (
                 keep_operands
@@ -59,13 +60,13 @@ def inline_spatial(
             )
         ):
             kept.add(name)
-            sizes[name] = expensive[name] = 0
+            sizes[name] = dear[name] = 0
             continue
         try:
             sch.compute_inline(sch.get_block(name))
         except tir.ScheduleError:
             kept.add(name)
-            sizes[name] = expensive[name] = 0
+            sizes[name] = dear[name] = 0
     return describe_block(sch.mod["main"], info.processor)
 
 
@@ -77,8 +78,11 @@ def _reads_by_producer(info: BlockInfo, stage: Stage) -> dict[str, int]:
     return counts
 
 
-def why_not_inline(info: BlockInfo, stage: Stage, transcendentals: int, nodes: int) -> str | None:
-    """Return why `stage` should keep its own loop nest, or None when it should be inlined."""
+def why_not_inline(info: BlockInfo, stage: Stage, dear: int, nodes: int) -> str | None:
+    """Return why `stage` should keep its own loop nest, or None when it should be inlined.
+
+    `dear` is what is expensive in it, with what was inlined into it (:attr:`Stage.dear`).
+    """
     if stage.is_reduction:
         return "it accumulates"
     if stage.name in info.outputs:
@@ -90,8 +94,8 @@ def why_not_inline(info: BlockInfo, stage: Stage, transcendentals: int, nodes: i
         reader.points * reader.read_counts[stage.writes[0].data] for reader in readers
     )
     loads = sum(reader.read_counts[stage.writes[0].data] for reader in readers)
-    if transcendentals and evaluations > stage.points:
-        return "its transcendental functions would be evaluated more than once a point"
+    if dear and evaluations > stage.points:
+        return "its expensive functions or gathers would be evaluated more than once a point"
     if nodes * loads > MAX_INLINED_NODES and loads > 1:
         return "the inlined expression would be too large"
     return None

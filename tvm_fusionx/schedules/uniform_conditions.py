@@ -42,15 +42,38 @@ def decide_once_a_vector() -> Any:
 
 def _answer(compared: Any, lane: Any, first: Any, last: Any) -> Any:
     """Return what all lanes answer, without `lane`; None where they may differ."""
-    difference = compared.a - compared.b
-    if lane not in variables_of(difference) or not str(difference.dtype).startswith("int"):
+    # Of integers, each comparison asks whether a number is below zero.
+    low, high = (compared.a, compared.b)
+    if isinstance(compared, tir.GT | tir.GE):
+        low, high = high, low
+    number = low - high - (1 if isinstance(compared, tir.LE | tir.GE) else 0)
+    if lane not in variables_of(number) or not str(number.dtype).startswith("int"):
         return None
     # A straight line crosses zero once: where the outermost lanes agree, all do.
-    if not tvm.arith.detect_linear_equation(difference, [lane]):
+    linear = tvm.arith.detect_linear_equation(number, [lane])
+    if not linear:
         return None
     analyzer = tvm.arith.Analyzer()
     at_first, at_last = (
         analyzer.simplify(tir.stmt_functor.substitute(compared, {lane: end}))
         for end in (first, last)
     )
-    return at_first if tvm.ir.structural_equal(at_first, at_last) else None
+    if tvm.ir.structural_equal(at_first, at_last):
+        return at_first
+    return at_first if _stays_within_a_step(analyzer, linear[0], number, lane, first, last) else None
+
+
+def _stays_within_a_step(
+    analyzer: Any, slope: Any, number: Any, lane: Any, first: Any, last: Any
+) -> bool:
+    """Tell whether a straight line is between the same two multiples of some number for all lanes.
+
+    Zero is such a multiple: it is then crossed by no lane or at the first.
+    """
+    if not all(isinstance(each, tir.IntImm) for each in (slope, first, analyzer.simplify(last))):
+        return False
+    start = analyzer.simplify(tir.stmt_functor.substitute(number, {lane: first}))
+    known = analyzer.modular_set(start)
+    rest = int(known.base) % int(known.coeff) if int(known.coeff) else int(known.base)
+    end = rest + int(slope) * (int(analyzer.simplify(last)) - int(first))
+    return 0 <= end < int(known.coeff)

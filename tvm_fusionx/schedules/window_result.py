@@ -43,10 +43,12 @@ def is_along_pixels(block: Any, columns: int, sums: Collection[Any]) -> bool:
         Variables of the buffers that hold it.
     """
     body = decided(block).body
-    if not isinstance(body, tir.BufferStore):
+    # Channels that fill up a vector are tested for, and not stored.
+    store = body.then_case if isinstance(body, tir.IfThenElse) else body
+    if not isinstance(store, tir.BufferStore):
         return False
     row, column, lane = (block.iter_vars[axis].var for axis in (ROW_AXIS, COLUMN_AXIS, LANE_AXIS))
-    if step_of(body, lane) in (0, 1):
+    if step_of(store, lane) in (0, 1):
         return False
     in_memory = [each for each in accesses_of(body) if each.buffer.data not in sums]
     pixel = {row, column}
