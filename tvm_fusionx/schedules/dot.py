@@ -34,6 +34,7 @@ from tvm_fusionx.schedules.fetch_ahead import fetch_ahead
 from tvm_fusionx.schedules.guards import guard_whole_tiles
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
+from tvm_fusionx.schedules.last_vector import move_last_vectors
 from tvm_fusionx.schedules.nest import Late, finish, info_of
 from tvm_fusionx.schedules.outputs import lend_outputs, return_outputs
 from tvm_fusionx.schedules.register_tile import max_rows
@@ -102,7 +103,8 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([dot.name]))
     for attempt in (_as_one_nest, _as_own_nest):
         try:
-            return return_outputs(guard_whole_tiles(fetch_ahead(attempt(func, info, values))))
+            tiled = move_last_vectors(fetch_ahead(attempt(func, info, values)))
+            return return_outputs(guard_whole_tiles(tiled))
         except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
             if attempt is _as_own_nest:
                 raise

@@ -11,7 +11,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.access import dot_axes, is_contiguous_along
-from tvm_fusionx.schedules.analysis import BlockInfo, describe_stage
+from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_stage, loads_of
 from tvm_fusionx.schedules.dot_plan import (
     COLUMNS_APART,
     FLOAT_BYTES,
@@ -21,9 +21,10 @@ from tvm_fusionx.schedules.dot_plan import (
     plan_dot,
 )
 from tvm_fusionx.schedules.fetch_ahead import PIECES, pauses_in
+from tvm_fusionx.schedules.flat_access import step_of
 from tvm_fusionx.schedules.inline import why_not_inline
 from tvm_fusionx.schedules.invert import inline_into_producer
-from tvm_fusionx.schedules.nest import Late, extent, info_of, own_loops
+from tvm_fusionx.schedules.nest import NARROWEST_VECTOR, Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.outputs import is_lent
 from tvm_fusionx.schedules.tails import OVERLAP, PAD, widen_axis
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
@@ -79,7 +80,7 @@ def _isolate(
     write = sch.cache_write(sch.get_block(dot.name), 0, "local")
     name = sch.get(write).name_hint
     if finishes:
-        _inline_what_finishes(sch, info, name)
+        _inline_what_finishes(sch, info, name, plan.n)
     current = info_of(sch, info)
     mode = OVERLAP if name in current.outputs else PAD
     right_is_panel = is_contiguous_along(plan.axes.right, dot.iters[plan.axes.n[0]].var)
@@ -94,19 +95,40 @@ def _isolate(
     return IsolatedDot(sch, info_of(sch, info), dot.name, name, plan, needs_pack)
 
 
-def _inline_what_finishes(sch: Any, info: BlockInfo, write: str) -> None:
-    """Make what follows `write` element by element part of it, while it alone reads the result."""
+def _inline_what_finishes(sch: Any, info: BlockInfo, write: str, columns: int) -> None:
+    """Make what follows `write` element by element part of it, while it alone reads the result.
+
+    What stores the `columns` of a row in runs that vectors straddle stays apart: each number of such
+    a vector would be stored by itself.
+    """
     while True:
         current = info_of(sch, info)
         stage, readers = current.stages[write], current.consumers[write]
         if (
             len(readers) != 1
             or current.stages[readers[0]].is_reduction
+            or _straddled(current.stages[readers[0]], stage.writes[0], columns, info.cpu.lanes)
             or is_lent(stage.writes[0])
             or why_not_inline(current, stage, stage.dear, stage.nodes) is not None
             or not inline_into_producer(sch, readers[0])
         ):
             return
+
+
+def _straddled(stage: Stage, product: Any, columns: int, lanes: int) -> bool:
+    """Tell whether `stage` takes the rows of `product` apart into runs that no vectors fill."""
+    store = stage.block.body
+    if not isinstance(store, tir.BufferStore):
+        return False
+    load = next(each for each in loads_of(store) if each.buffer.data.same_as(product.data))
+    run, taken = 1, 1
+    for it in reversed([it for it in stage.iters if it.extent > 1]):
+        step = step_of(load, it.var)
+        if step == taken == run and step_of(store, it.var) == run:
+            run *= it.extent
+        if step is not None and 0 < step < columns:
+            taken *= it.extent
+    return NARROWEST_VECTOR <= run < taken and run % lanes != 0
 
 
 def tile_at_root(block: IsolatedDot, late: Late) -> None:

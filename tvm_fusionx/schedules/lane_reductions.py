@@ -10,6 +10,7 @@ one. TVM's own ``rfactor`` splits only where L divides the extent, and adds the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -31,6 +32,9 @@ LONG_ROW_LANES = 32
 
 PARTIAL_SUFFIX = "_lanes"
 
+Split = tuple[list[Any], list[Any]]
+"""The stages that take the place of one, as statements, and the buffers between them."""
+
 _COMBINERS = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
 
@@ -39,25 +43,30 @@ def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozense
 
     Rows of at least `LONG_ROW_GROUPS` are split into `LONG_ROW_LANES`.
     """
-    chosen = {}
-    for block in collect_blocks(func):
-        stage = describe_stage(block)
-        if stage.name not in keep and why_not_split(stage, lanes) is None:
-            chosen[block.name_hint] = stage
-    if not chosen:
+
+    def split(stage: Stage) -> Split | None:
+        if stage.name in keep or why_not_split(stage, lanes) is not None:
+            return None
+        is_long = math.prod(stage.reduced) >= LONG_ROW_GROUPS * lanes
+        return _split(stage, max(lanes, LONG_ROW_LANES) if is_long else lanes)
+
+    return with_split_stages(func, split)
+
+
+def with_split_stages(func: Any, split: Callable[[Stage], Split | None]) -> Any:
+    """Return `func` with the stages that `split` gives, and buffers between, in a stage's place."""
+    found = {block.name_hint: split(describe_stage(block)) for block in collect_blocks(func)}
+    if not any(found.values()):
         return func
-    root = func.body.block
-    buffers = list(root.alloc_buffers)
+    buffers = list(func.body.block.alloc_buffers)
     rewritten = []
     for statement in nests_of(func):
-        name = _block_name(statement)
-        if name in chosen:
-            is_long = math.prod(chosen[name].reduced) >= LONG_ROW_GROUPS * lanes
-            stages, partial = _split(chosen[name], max(lanes, LONG_ROW_LANES) if is_long else lanes)
-            buffers += partial
-            rewritten += stages
-        else:
+        parts = found.get(_block_name(statement))
+        if parts is None:
             rewritten.append(statement)
+        else:
+            rewritten += parts[0]
+            buffers += parts[1]
     return with_root(func, tir.SeqStmt(rewritten), buffers)
 
 
@@ -67,8 +76,8 @@ def _block_name(statement: Any) -> str:
     return str(statement.block.name_hint) if isinstance(statement, tir.BlockRealize) else ""
 
 
-def why_not_split(stage: Stage, lanes: int) -> str | None:
-    """Return why `stage` keeps its reduction as it is, or None when splitting it pays."""
+def why_not_in_parts(stage: Stage) -> str | None:
+    """Return why `stage` cannot be summed in parts that are put together, or None."""
     if not stage.is_reduction or len(stage.writes) != 1:
         return "it is not a reduction to one tensor"
     body = stage.block.body
@@ -82,10 +91,18 @@ def why_not_split(stage: Stage, lanes: int) -> str | None:
         return "it does not accumulate into what it writes"
     if not all(isinstance(index, tir.Var) or _is_zero(index) for index in body.indices):
         return "it does not write by plain indices"
+    return None
+
+
+def why_not_split(stage: Stage, lanes: int) -> str | None:
+    """Return why `stage` keeps its reduction as it is, or None when splitting it pays."""
+    reason = why_not_in_parts(stage)
+    if reason is not None:
+        return reason
     if math.prod(stage.reduced) < MIN_GROUPS * lanes:
         return "the row is too short"
     last = next(it.var for it in reversed(stage.iters) if it.is_reduction and it.extent > 1)
-    loads = loads_of(value.b)
+    loads = loads_of(stage.block.body.value.b)
     if not any(last in variables_of(load.indices[-1]) for load in loads):
         return "nothing is read contiguously along the reduced axis"
     spatial = {it.var for it in stage.iters if not it.is_reduction and it.extent > 1}
@@ -101,9 +118,9 @@ def _is_zero(expr: Any) -> bool:
     return isinstance(expr, tir.IntImm) and expr.value == 0
 
 
-def _split(stage: Stage, lanes: int) -> tuple[list[Any], list[Any]]:
+def _split(stage: Stage, lanes: int) -> Split:
     """Return the stages that take the place of `stage`, as statements, and the buffers between."""
-    row = _Row(stage)
+    row = Row(stage)
     groups, rest = divmod(row.length, lanes)
     partial, before = row.accumulate(groups, lanes)
     stages, buffers = [partial], [before]
@@ -120,7 +137,7 @@ def _split(stage: Stage, lanes: int) -> tuple[list[Any], list[Any]]:
     return stages, buffers
 
 
-class _Row:
+class Row:
     """What one reduction adds up, and the stages that do it in lanes."""
 
     def __init__(self, stage: Stage) -> None:
@@ -134,38 +151,46 @@ class _Row:
 
     def accumulate(self, groups: int, lanes: int) -> tuple[Any, Any]:
         """Return the stage that adds up whole groups of lanes, and what it writes."""
-        nest, partial = _Nest(self.spatial, self.dtype), self._lanes(lanes)
+        nest, partial = Nest(self.spatial, self.dtype), self._lanes(lanes)
         group = nest.reduce("group", groups)
         lane = nest.spatial("lane", lanes)
         place = [*nest.spatial_vars, lane]
-        term = self._term(group * self._const(lanes) + lane, nest)
-        total = self.combine(tir.BufferLoad(partial, place), term)
-        first = tir.BufferStore(partial, self.init.value, place)
-        block = nest.block(partial.name, tir.BufferStore(partial, total, place), first)
-        return block, partial
+        nest.mapping |= self.at(group * self.const(lanes) + lane)
+        return self.partial(nest, partial, place), partial
+
+    def partial(self, nest: Nest, buffer: Any, place: list[Any]) -> Any:
+        """Return the stage that adds up at `place` of `buffer` what the row has where `nest` is."""
+        term = tir.stmt_functor.substitute(self.body.value.b, nest.mapping)
+        total = self.combine(tir.BufferLoad(buffer, place), term)
+        first = tir.BufferStore(buffer, self.init.value, place)
+        return nest.block(buffer.name, tir.BufferStore(buffer, total, place), first)
 
     def halve(self, before: Any, width: int, tail: int | None) -> tuple[Any, Any]:
         """Return the stage that puts two halves of `before` together, and what it writes.
 
         From place `tail` of the row on, its next `width` elements join them.
         """
-        nest, half = _Nest(self.spatial, self.dtype), self._lanes(width)
+        nest, half = Nest(self.spatial, self.dtype), self._lanes(width)
         lane = nest.spatial("lane", width)
         place = [*nest.spatial_vars, lane]
-        upper = tir.BufferLoad(before, [*nest.spatial_vars, lane + self._const(width)])
+        upper = tir.BufferLoad(before, [*nest.spatial_vars, lane + self.const(width)])
         total = self.combine(tir.BufferLoad(before, place), upper)
         if tail is not None:
-            total = self.combine(total, self._term(lane + self._const(tail), nest))
+            total = self.combine(total, self.term(lane + self.const(tail), nest))
         return nest.block(half.name, tir.BufferStore(half, total, place)), half
 
     def finish(self, before: Any, lanes: int, tail: int) -> Any:
         """Return the stage that adds the last lanes, and what the row has from `tail` on."""
-        nest = _Nest(self.spatial, self.dtype)
+        nest = Nest(self.spatial, self.dtype)
         step = nest.reduce("lane", lanes + self.length - tail)
         value = tir.BufferLoad(before, [*nest.spatial_vars, step])
         if tail < self.length:
-            rest = self._term(step + self._const(tail - lanes), nest)
-            value = tir.if_then_else(step < self._const(lanes), value, rest)
+            rest = self.term(step + self.const(tail - lanes), nest)
+            value = tir.if_then_else(step < self.const(lanes), value, rest)
+        return self.total(nest, value)
+
+    def total(self, nest: Nest, value: Any) -> Any:
+        """Return the stage that adds up `value` along the accumulated axis of `nest`."""
         place = [tir.stmt_functor.substitute(index, nest.mapping) for index in self.body.indices]
         out = self.stage.writes[0]
         total = self.combine(tir.BufferLoad(out, place), value)
@@ -174,28 +199,33 @@ class _Row:
 
     def _lanes(self, width: int) -> Any:
         """Return a buffer for `width` partial results of each row."""
-        shape = [*(self._const(it.extent) for it in self.spatial), self._const(width)]
+        shape = [*(self.const(it.extent) for it in self.spatial), self.const(width)]
         name = f"{self.stage.name}{PARTIAL_SUFFIX}_{width}"
         return tir.decl_buffer(shape, self.stage.writes[0].dtype, name)
 
-    def _term(self, position: Any, nest: _Nest) -> Any:
+    def term(self, position: Any, nest: Nest) -> Any:
         """Return what the row has at a linear position of the reduced axes."""
-        mapping, stride = dict(nest.mapping), self.length
+        return tir.stmt_functor.substitute(self.body.value.b, nest.mapping | self.at(position))
+
+    def at(self, position: Any) -> dict[Any, Any]:
+        """Return the reduced axes at a linear position."""
+        mapping, stride = {}, self.length
         for it in self.reduced:
             stride //= it.extent
             index = position
             if stride > 1:
-                index = tir.floordiv(index, self._const(stride))
+                index = tir.floordiv(index, self.const(stride))
             if it is not self.reduced[0]:
-                index = tir.floormod(index, self._const(it.extent))
+                index = tir.floormod(index, self.const(it.extent))
             mapping[it.var] = index
-        return tir.stmt_functor.substitute(self.body.value.b, mapping)
+        return mapping
 
-    def _const(self, value: int) -> Any:
+    def const(self, value: int) -> Any:
+        """Return a number of the type of the axes."""
         return tir.const(value, self.dtype)
 
 
-class _Nest:
+class Nest:
     """Builds one block with its loops: spatial axes copied from a stage, plus new ones."""
 
     def __init__(self, spatial: list[Any], dtype: str) -> None:
@@ -205,22 +235,27 @@ class _Nest:
         self.mapping: dict[Any, Any] = {}
         self.spatial_vars = []
         for it in spatial:
-            var = self._add(it.var.name, it.extent, tir.IterVar.DataPar)
-            self.mapping[it.var] = var
-            self.spatial_vars.append(var)
+            self.keep(it)
 
-    def _add(self, name: str, extent: int, kind: int) -> Any:
+    def keep(self, it: Any) -> None:
+        """Add a spatial axis of the stage."""
+        var = self._add(it.var.name, it.extent, tir.IterVar.DataPar)
+        self.mapping[it.var] = var
+        self.spatial_vars.append(var)
+
+    def _add(self, name: str, extent: int, kind: int, at: int | None = None) -> Any:
         var = tir.Var("v_" + name, self.dtype)
         domain = tvm.ir.Range.from_min_extent(
             tir.const(0, self.dtype), tir.const(extent, self.dtype)
         )
-        self.iters.append(tir.IterVar(domain, var, kind))
-        self.loops.append((tir.Var(name, self.dtype), extent))
+        at = len(self.iters) if at is None else at
+        self.iters.insert(at, tir.IterVar(domain, var, kind))
+        self.loops.insert(at, (tir.Var(name, self.dtype), extent))
         return var
 
-    def spatial(self, name: str, extent: int) -> Any:
-        """Add a spatial axis; return its block variable."""
-        return self._add(name, extent, tir.IterVar.DataPar)
+    def spatial(self, name: str, extent: int, at: int | None = None) -> Any:
+        """Add a spatial axis, in front of axis `at` or last; return its block variable."""
+        return self._add(name, extent, tir.IterVar.DataPar, at)
 
     def reduce(self, name: str, extent: int) -> Any:
         """Add an accumulated axis; return its block variable."""

@@ -86,13 +86,15 @@ def is_too_short(elements: int, lanes: int) -> bool:
 
 
 def vectorise_loop(sch: Any, loop: Any, lanes: int) -> Any | None:
-    """Split `loop` by the vector width and vectorise the inside; None when it is too short."""
+    """Split `loop` by the vector width and vectorise the inside; None when it is too short.
+
+    One that is shorter than a vector gets the widest power of two in it.
+    """
     size = extent(sch, loop)
     if size < lanes:
-        if size > 1 and size & (size - 1) == 0:
-            sch.vectorize(loop)
-            return loop
-        return None
+        lanes = 1 << (size.bit_length() - 1)
+        if lanes < size and lanes < NARROWEST_VECTOR or size == 1:
+            return None
     if size == lanes:
         sch.vectorize(loop)
         return loop

@@ -11,6 +11,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.access import index_path, variables_of
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage, loads_of
+from tvm_fusionx.schedules.chain_reductions import split_chains
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
@@ -55,6 +56,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     info, choices = chosen(info, values)
     info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
     func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
+    func = split_chains(func, info.cpu, choices.chains)
     return move_last_vectors(return_outputs(schedule_stages(func, info, choices)))
 
 
