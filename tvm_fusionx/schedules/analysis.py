@@ -54,7 +54,7 @@ class Stage:
     nodes: int
     """Expression nodes of the body, a measure of its size."""
     gathers: int
-    """Loads from places that are loaded themselves."""
+    """Loads from places that are loaded themselves, one for each element of a row."""
 
     @property
     def dear(self) -> int:
@@ -230,6 +230,9 @@ def describe_stage(block: Any) -> Stage:
         Iter(it.var, int(it.dom.extent), it.iter_type == tir.IterVar.CommReduce)
         for it in block.iter_vars
     )
+    # Rows that lie together, as those of a table do, are read as any other.
+    wide = (it.var for it in reversed(iters) if not it.is_reduction and it.extent > 1)
+    last = next(wide, None)
     counts: Counter[Any] = Counter()
     buffers: dict[Any, Any] = {}
     expensive = nodes = gathers = 0
@@ -240,7 +243,10 @@ def describe_stage(block: Any) -> Stage:
         if isinstance(node, tir.BufferLoad):
             counts[node.buffer.data] += 1
             buffers[node.buffer.data] = node.buffer
-            gathers += any(loads_of(index) for index in node.indices)
+            places = [each for index in node.indices for each in loads_of(index)]
+            gathers += any(
+                var.same_as(last) for each in places for var in tir.analysis.undefined_vars(each)
+            )
         elif isinstance(node, tir.Call) and getattr(node.op, "name", "") in TRANSCENDENTALS:
             expensive += 1
 
