@@ -6,7 +6,7 @@ What is registered stays for the life of the process; a second time changes noth
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -35,11 +35,50 @@ def register_pure_intrinsic(name: str) -> None:
 
 
 def register_elementwise_operator(name: str, compute: Callable[[Any], Any]) -> None:
-    """Make `name` a Relay operator that computes each element from one; idempotent.
+    """Make `name` a Relay operator that computes each element from one; idempotent."""
+    from tvm import te
+    from tvm.relay.op.op import OpPattern
+
+    register_operator(
+        name,
+        {"data": "The elements."},
+        lambda attrs, inputs, out: [
+            te.compute(inputs[0].shape, lambda *place: compute(inputs[0](*place)))
+        ],
+        pattern=OpPattern.ELEMWISE,
+        type_relation="Identity",
+    )
+
+
+def register_operator(
+    name: str,
+    inputs: Mapping[str, str],
+    compute: Callable[[Any, Any, Any], list[Any]],
+    *,
+    pattern: int,
+    type_relation: str | Callable[[Sequence[Any], Any], Any],
+    attributes: str = "",
+) -> None:
+    """Make `name` a Relay operator of tensors with one result; idempotent.
 
     As for :func:`register_pure_intrinsic`, Python's way to make a whole operator is not public.
+
+    Parameters
+    ----------
+    name
+        Name in Relay.
+    inputs
+        What each operand is, by its name.
+    compute
+        Given attributes, operands and the result's type, returns a list of one ``te`` tensor.
+    pattern
+        How TVM fuses it, of ``tvm.relay.op.op.OpPattern``: element by element, or injective.
+    type_relation
+        A relation of TVM's by name, or what returns the result's type, given the operands' types
+        and attributes: None while those do not tell.
+    attributes
+        Type key of the attributes; empty where there are none.
     """
-    from tvm import te
     from tvm.relay.op import op as registry
 
     with _REGISTERING:
@@ -47,16 +86,17 @@ def register_elementwise_operator(name: str, compute: Callable[[Any], Any]) -> N
             return
         tvm.ir._ffi_api.RegisterOp(name, name)
         operator = tvm.ir.Op.get(name)
-        operator.set_num_inputs(1)
-        operator.add_argument("data", "Tensor", "The elements.")
+        operator.set_num_inputs(len(inputs))
+        for operand, description in inputs.items():
+            operator.add_argument(operand, "Tensor", description)
         operator.set_support_level(LEAST_SUPPORT)
-        operator.add_type_rel("Identity")
-        registry.register_pattern(name, registry.OpPattern.ELEMWISE)
+        if attributes:
+            operator.set_attrs_type_key(attributes)
+        if isinstance(type_relation, str):
+            operator.add_type_rel(type_relation)
+        else:
+            operator.add_type_rel(name, type_relation)
+        registry.register_pattern(name, pattern)
         registry.register_stateful(name, False)
-        registry.register_compute(
-            name,
-            lambda attrs, inputs, out: [
-                te.compute(inputs[0].shape, lambda *place: compute(inputs[0](*place)))
-            ],
-        )
-        registry.register_broadcast_schedule(name)
+        registry.register_compute(name, compute)
+        registry.register_injective_schedule(name)

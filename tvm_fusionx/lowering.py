@@ -31,6 +31,7 @@ from tvm_fusionx._tvm import (
     remembered_library_information,
 )
 from tvm_fusionx._tvm_executors import changed_executors, without_planned_images
+from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.pass_context import pass_context
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target, schedule
@@ -40,6 +41,7 @@ from tvm_fusionx.schedules.gpu.images import images_for
 from tvm_fusionx.schedules.gpu.textures import is_constant
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.integer_expressions import register_integer_products
+from tvm_fusionx.schedules.rounding import register_rounding
 from tvm_fusionx.schedules.sharing import (
     call_shared_kernels,
     share_device_kernels,
@@ -202,10 +204,12 @@ def _convert(args: Any, constants: Any) -> Any:
 
 
 def register() -> None:
-    """Register our TIR converter, Winograd's operator, and OpenCL's names of functions."""
+    """Register our TIR converter and operators, Winograd's too, and OpenCL's names of functions."""
     tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
     register_winograd()
     register_integer_products()
+    register_rounding()
+    register_sampling()
     register_functions()
 
 

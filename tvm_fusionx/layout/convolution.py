@@ -30,6 +30,7 @@ from tvm_fusionx.layout.blocked_elementwise import (
     block_reshape,
     is_same_image,
 )
+from tvm_fusionx.layout.blocked_sampling import SAMPLE, block_sampling
 from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, IMAGE_AXES, Blocked, Convert, leave
 from tvm_fusionx.layout.blocked_windows import (
     CONCATENATE,
@@ -70,6 +71,7 @@ CARRIERS: dict[str, Carrier] = {
     REPEAT: block_repeat,
     SLICE: block_slice,
     CONCATENATE: block_concatenate,
+    SAMPLE: block_sampling,
 }
 
 _POINTWISE = ELEMENTWISE | {BIAS, PRELU}

@@ -218,6 +218,7 @@ MANY_TO_MANY = frozenset(
         "cumsum",
         "dft",
         "einsum",
+        "fusionx.grid_sample_NCHWc",
         "image.affine_grid",
         "image.dilation2d",
         "image.grid_sample",

@@ -41,8 +41,9 @@ TOLERANCE = {tolerance!r}
 
 here = Path(__file__).resolve().parent
 fx.threads()
-mod = tvm.ir.load_json((here / "{module}").read_text(encoding="utf-8"))
 with fx.lowering(TARGET, records=RECORDS) as log:
+    # Operators of our own are known in this scope.
+    mod = tvm.ir.load_json((here / "{module}").read_text(encoding="utf-8"))
     lib = relay.build(mod, target=TARGET)
 
 executor = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
