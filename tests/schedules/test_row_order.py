@@ -12,6 +12,7 @@ from tvm.target import Target
 
 from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, run_plain, var
 from tests.schedules.blocked_blocks import unscheduled
+from tvm_fusionx.layout.blocked_sampling import SAMPLE_BLOCKED, register_sampling
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
 
@@ -110,6 +111,39 @@ def test_what_a_tiling_repeats_is_read_once() -> None:
     ]
 
 
+def _sampled(*image: int, batch: int = 1) -> relay.Expr:
+    """Return samples at 9 x 20 places of an image, in NCHW or, of five axes, in chunks."""
+    register_sampling()
+    attrs = tvm.ir.make_node(
+        "relay.attrs.GridSampleAttrs",
+        method="bilinear",
+        layout="NCHW",
+        padding_mode="border",
+        align_corners=False,
+    )
+    name = "image.grid_sample" if len(image) == 3 else SAMPLE_BLOCKED
+    operands = [var("x", batch, *image), var("g", batch, 2, 9, 20)]
+    return relay.Call(relay.op.get(name), operands, attrs)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_place_that_is_computed_serves_all_chunks(batch: int) -> None:
+    expected = [(PARALLEL, batch * 9 * 20), (SERIAL, 32), (VECTOR, 8)]
+    assert _loops(_sampled(32, 12, 12, 8, batch=batch)) == expected
+    # What follows, of another order of its operands, changes nothing.
+    biased = var("b", 32, 1, 1, 8) + relay.exp(_sampled(32, 12, 12, 8, batch=batch))
+    assert _loops(biased) == expected
+
+
+def test_places_that_move_along_the_columns_do_not_order_rows() -> None:
+    assert [extent for _, extent in _loops(_sampled(32, 12, 12))][:2] == [32, 9]
+
+
+def test_places_computed_from_no_numbers_do_not_order_rows() -> None:
+    large = relay.image.resize2d(var("x", 1, 32, 6, 6, 8), (9, 20), layout="NCHW8c", roi=None)
+    assert _loops(large)[0][1] % 32 == 0
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -122,6 +156,9 @@ def test_what_a_tiling_repeats_is_read_once() -> None:
         _plain(4, 5, 10),
         _plain(3, 7, 3),
         relay.layout_transform(var("x", 2, 16, 9, 11), "NCHW", "NCHW8c"),
+        _sampled(4, 12, 12, 8, batch=2),
+        _sampled(3, 7, 5, 12),
+        _sampled(3, 7, 5),
         relay.Tuple([biased := _plain(4, 6, 9) + var("b", 32, 1, 1), relay.exp(biased)]),
     ],
     ids=[
@@ -134,6 +171,9 @@ def test_what_a_tiling_repeats_is_read_once() -> None:
         "ten columns",
         "three columns",
         "chunks",
+        "samples of chunks",
+        "samples of wide chunks",
+        "samples",
         "two results",
     ],
 )

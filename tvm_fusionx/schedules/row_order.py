@@ -42,23 +42,53 @@ def ordered_rows(
         if not lie_in_one_piece(stage, [it for it, _ in spatial[-columns - 1 :]]):
             break
         columns += 1
-    rows = _repeats_last(sch, stage, spatial[:-columns])
+    rows = _repeats_last(sch, stage, spatial, columns)
     return rows, loops[-columns:]
 
 
-def _repeats_last(sch: Any, stage: Stage, rows: list[tuple[Any, Any]]) -> list[Any]:
-    """Return the loops over rows, last those whose rows are the same ones again, as a tiling's.
+def _repeats_last(
+    sch: Any, stage: Stage, spatial: list[tuple[Any, Any]], columns: int
+) -> list[Any]:
+    """Return the loops over rows, last those that do again what was done for the row before.
 
-    What is read serves them all while it is in the nearest cache.
+    Where all columns read one computed place, those are the loops that leave it as it is, as the
+    chunks of channels of a sampled image do: LLVM computes it once, outside. Innermost are those
+    whose rows are the same ones again, as a tiling's: what is read serves them all while it is in
+    the nearest cache.
     """
-    body = stage.block.body
+    rows, body = spatial[:-columns], stage.block.body
     if not isinstance(body, tir.BufferStore):
         return [loop for _, loop in rows]
-    used = variables_of(body.value)
-    ordered = sorted(rows, key=lambda row: row[0].extent > 1 and row[0].var not in used)
+    used, moving = variables_of(body.value), _place_variables(body.value)
+    if not moving or any(it.var in moving for it, _ in spatial[-columns:]):
+        moving = used
+
+    def order(row: tuple[Any, Any]) -> tuple[bool, bool]:
+        var, is_long = row[0].var, row[0].extent > 1
+        return is_long and var not in moving, is_long and var not in used
+
+    ordered = sorted(rows, key=order)
     if len(ordered) > 1:
         sch.reorder(*(loop for _, loop in ordered))
     return [loop for _, loop in ordered]
+
+
+def _place_variables(expr: Any) -> set[Any]:
+    """Return the variables that move the places of loads that are computed from floats read."""
+    found: set[Any] = set()
+
+    def visit(node: Any) -> None:
+        if (
+            isinstance(node, tir.Cast)
+            and str(node.value.dtype).startswith("float")
+            and loads_of(node.value)
+        ):
+            found.update(variables_of(node))
+
+    for load in loads_of(expr):
+        for index in load.indices:
+            tir.stmt_functor.post_order_visit(index, visit)
+    return found
 
 
 def _lanes_read(stage: Stage, axis: Any) -> int:
