@@ -201,36 +201,6 @@ PRODUCTS: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         ),
         None,
     ),
-    "shift of an image that is padded": (
-        "fold_input_summand_into_convolution",
-        lambda: relay.nn.conv2d(image + const(4, 1, 1), kernel, padding=(1, 1)) + const(6, 1, 1),
-        "what is padded with is not shifted",
-    ),
-    "shift inside a padding": (
-        "fold_input_summand_into_convolution",
-        lambda: (
-            relay.nn.conv2d(
-                relay.nn.pad(image + const(4, 1, 1), ((0, 0), (0, 0), (1, 1), (1, 1))), kernel
-            )
-            + const(6, 1, 1)
-        ),
-        "what is padded with is not shifted",
-    ),
-    "shift before a convolution without a bias": (
-        "fold_input_summand_into_convolution",
-        lambda: relay.nn.conv2d(image + const(4, 1, 1), kernel),
-        None,
-    ),
-    "shift before a convolution of groups": (
-        "fold_input_summand_into_convolution",
-        lambda: (
-            relay.nn.conv2d(
-                image + const(4, 1, 1), const(6, 2, 3, 3), groups=2, channels=6, kernel_size=(3, 3)
-            )
-            + const(6, 1, 1)
-        ),
-        None,
-    ),
     "convolutions whose readers compute": (
         "merge_convolutions_of_one_image",
         lambda: relay.Tuple(

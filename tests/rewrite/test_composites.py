@@ -238,6 +238,10 @@ def _by_channel(data: relay.Expr, **attributes: object) -> relay.Expr:
     return relay.nn.conv2d(data, kernel, groups=NARROW, channels=NARROW, **attributes)
 
 
+def _widened() -> relay.Expr:
+    return relay.nn.conv2d(var("few", 1, 2, 8, 8), const(NARROW, 2, 1, 1, seed=9))
+
+
 pixels = var("pixels", 1, NARROW, 8, 8)
 around = ((0, 0), (0, 0), (1, 1), (1, 1))
 
@@ -276,6 +280,18 @@ FOLDED: dict[str, tuple[Callable[[], relay.Expr], list[str]]] = {
     "shift before zeros that are padded": (
         lambda: _convolved(pixels + shrunk, padding=(1, 1)) + const(6, 1, 1),
         ["add", "add", "nn.conv2d"],
+    ),
+    "pointwise layer and its shift before a layer without one": (
+        lambda: _convolved(_widened() + const(NARROW, 1, 1)),
+        ["add", "nn.conv2d"],
+    ),
+    "pointwise layer and its shift before a layer with one": (
+        lambda: _convolved(_widened() + const(NARROW, 1, 1)) + const(6, 1, 1),
+        ["add", "nn.conv2d"],
+    ),
+    "pointwise layer and its shift before zeros that are padded": (
+        lambda: _convolved(_widened() + const(NARROW, 1, 1), padding=(1, 1)),
+        ["add", "nn.conv2d", "nn.conv2d"],
     ),
 }
 

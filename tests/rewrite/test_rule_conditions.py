@@ -9,6 +9,7 @@ import pytest
 from tvm import relay
 
 from tests.relay_modules import const, graph, var
+from tests.rewrite.convolutions_left_alone import CONVOLUTIONS
 from tests.rewrite.products_left_alone import PRODUCTS
 from tests.rewrite.rule_examples import refusals
 from tvm_fusionx.rewrite import ALL_RULES
@@ -23,6 +24,7 @@ image, planes = var("image", 1, 4, 8, 8), var("planes", 1, 4, 1, 8)
 
 # Rule, graph it must leave alone, and the reason it gives when it matched at all.
 LEFT_ALONE: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
+    **CONVOLUTIONS,
     **PRODUCTS,
     "factor not known": (
         "merge_constant_factors",

@@ -51,6 +51,10 @@ def _biased_conv() -> relay.Expr:
     return (relay.nn.conv2d(image, kernel) + const(6, 1, 1)) * const(1, 6, 1, 1, seed=3)
 
 
+def _narrowed(wide: relay.Expr, weight: relay.Expr) -> relay.Expr:
+    return relay.Tuple([relay.nn.relu(wide), relay.nn.conv2d(wide, weight)])
+
+
 # Rule -> graphs, each with the operators that are left.
 REWRITTEN: dict[str, list[tuple[Callable[[], relay.Expr], list[str]]]] = {
     "merge_transposes": [
@@ -162,6 +166,29 @@ REWRITTEN: dict[str, list[tuple[Callable[[], relay.Expr], list[str]]]] = {
         (
             lambda: relay.nn.conv2d(image + const(4, 1, 1), kernel) + relay.const(2.0),
             ["nn.conv2d", "add"],
+        ),
+    ],
+    "shift_after_convolution": [
+        (lambda: relay.nn.conv2d(image + const(4, 1, 1), kernel), ["nn.conv2d", "add"]),
+        (
+            lambda: relay.nn.conv2d(relay.const(0.5) + image, const(2, 4, 1, 1)),
+            ["nn.conv2d", "add"],
+        ),
+    ],
+    "merge_pointwise_kernels": [
+        (
+            lambda: relay.nn.conv2d(
+                relay.nn.conv2d(image, const(8, 4, 1, 1)),
+                const(6, 8, 3, 3, seed=1),
+                padding=(0, 1, 2, 1),
+                strides=(2, 2),
+                dilation=(2, 1),
+            ),
+            ["nn.conv2d"],
+        ),
+        (
+            lambda: _narrowed(relay.nn.conv2d(image, const(8, 4, 1, 1)), const(6, 8, 1, 1, seed=1)),
+            ["nn.conv2d", "nn.relu", "nn.conv2d"],
         ),
     ],
     "merge_products_of_one_input": [

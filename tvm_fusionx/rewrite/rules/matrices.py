@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
-from tvm_fusionx.ecg.construct import dense, transpose, transpose_axes
+from tvm_fusionx.ecg.construct import dense, reshape, transpose, transpose_axes
 from tvm_fusionx.ecg.fold import LARGEST_FOLDED_BYTES
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.operators import MOVEMENTS
@@ -243,10 +244,17 @@ def scale_one_factor(a: Term, b: Term, s: Term, t: Term) -> Term:
     return op.nn.batch_matmul(a * (s * t), b)
 
 
-def _merged_weights(writing: Writing, first: Value, second: Value) -> Value | str:
-    merged = first.shape[1] * second.shape[0] * first.type.bytes // first.type.elements
-    if merged > max(LARGEST_FOLDED_BYTES, first.type.bytes + second.type.bytes):
+def _why_not_kept(elements: int, first: Value, second: Value) -> str | None:
+    size = elements * first.type.bytes // first.type.elements
+    if size > max(LARGEST_FOLDED_BYTES, first.type.bytes + second.type.bytes):
         return "the product of the weights is too large to keep"
+    return None
+
+
+def _merged_weights(writing: Writing, first: Value, second: Value) -> Value | str:
+    reason = _why_not_kept(first.shape[1] * second.shape[0], first, second)
+    if reason is not None:
+        return reason
     transposed = transpose(writing.graph, first, (1, 0), writing.name)
     return dense(writing.graph, second, transposed, writing.name)
 
@@ -265,6 +273,50 @@ NO_UNITS: dict[str, Any] = {"units": None}
 def merge_dense_weights(x: Term, v: Term, w: Term) -> Term:
     """dense(dense(x, V), W) -> dense(x, W.V) for constants, where that is less work."""
     return call("nn.dense", x, merged_weights(v, w), attrs=NO_UNITS)
+
+
+def _why_not_pointwise_first(v: Value, match: Match) -> str | None:
+    """Refuse groups, other layouts, and a first kernel that reads more than its own pixel."""
+    for node in match.nodes:
+        attrs = node.attrs
+        is_plain = attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW"
+        if not is_plain or attrs["out_layout"] not in ("", "NCHW"):
+            return "the channels do not lie one behind the other"
+        if attrs["groups"] != 1:
+            return "the channels are in groups"
+    first = match.nodes[1].attrs
+    if any(first["padding"]) or any(stride != 1 for stride in first["strides"]):
+        return "the first convolution pads or strides"
+    return None if v.shape[2:] == (1, 1) else "the first kernel is larger than one pixel"
+
+
+def _merged_kernels(writing: Writing, first: Value, second: Value) -> Value | str:
+    (units, inner, *window), channels = second.shape, first.shape[1]
+    reason = _why_not_kept(units * channels * math.prod(window), first, second)
+    if reason is not None:
+        return reason
+    graph, name = writing.graph, writing.name
+    matrix = transpose(graph, reshape(graph, first, (inner, channels), name), (1, 0), name)
+    # Each pixel of the window is a row of its own, so that one product serves all of them.
+    pixels = transpose(graph, second, (0, 2, 3, 1), name)
+    merged = dense(graph, reshape(graph, pixels, (-1, inner), name), matrix, name)
+    shaped = reshape(graph, merged, (units, *window, channels), name)
+    return transpose(graph, shaped, (0, 3, 1, 2), name)
+
+
+merged_kernels = computed(_merged_kernels)
+
+
+@associative(
+    lhs=lambda x, v, w: op.nn.conv2d(call("nn.conv2d", x, v, tag="pointwise"), w),
+    when=(constants("v", "w"), _why_not_pointwise_first),
+    x=IMAGE,
+    v=constant(5, 2, 1, 1),
+    w=constant(3, 5, 3, 3),
+)
+def merge_pointwise_kernels(x: Term, v: Term, w: Term) -> Term:
+    """conv(conv(x, V), W) -> conv(x, W.V) for constants and a 1x1 V, where that is less work."""
+    return op.nn.conv2d(x, merged_kernels(v, w))
 
 
 def _why_not_rows(match: Match) -> str | None:
@@ -332,6 +384,7 @@ RULES = (
     scale_first_factor,
     scale_product,
     merge_dense_weights,
+    merge_pointwise_kernels,
     mean_of_rows_before_dense,
     transpose_into_product,
 )

@@ -171,6 +171,35 @@ def fold_input_factor_into_kernel(graph: Graph, node: Node) -> list[Replacement]
     return [(node[0], graph.call(node.op, [source, scaled], node.attrs, name=node.name))]
 
 
+def _shifted_image(product: Value) -> tuple[Value, Value] | None:
+    """Return what a convolution with known weights reads, x + b, and then a padding or none."""
+    if product.op != "nn.conv2d" or not _is_plain(product.node):
+        return None
+    data, weight = product.node.operands
+    is_known = weight.is_constant and weight.type.is_float
+    is_whole = product.node.attrs["groups"] == 1
+    return _channel_factor(_unpadded(data), "add") if is_known and is_whole else None
+
+
+def _is_padded(product: Node) -> bool:
+    is_padding = any(int(item) for item in product.attrs["padding"])
+    return is_padding or product.operands[0].op == "nn.pad"
+
+
+def _shift_of_result(graph: Graph, summand: Value, product: Node) -> Value:
+    """Return W.b: what a constant added to each channel of an image adds to its convolution."""
+    data, weight = product.operands
+    kernel_sum = default_attributes("sum", axis=[2, 3], keepdims=False)
+    totals = graph.call("sum", [weight], kernel_sum, name=product.name)
+    row = graph.call(
+        "broadcast_to",
+        [reshape(graph, summand, (1, summand.type.elements))],
+        default_attributes("broadcast_to", shape=[1, data.shape[1]]),
+    )
+    moved = dense(graph, row, totals, product.name)
+    return reshape(graph, moved, (1, weight.shape[0], 1, 1))
+
+
 @graph_rule(
     roots=("add",),
     law=Law.DISTRIBUTIVE,
@@ -185,29 +214,41 @@ def fold_input_summand_into_convolution(
 ) -> list[Replacement] | Refused | None:
     """conv(x + b, W) + c -> conv(x, W) + (c + W.b) for constants, where no zeros are padded."""
     for result, bias in (node.operands, tuple(reversed(node.operands))):
-        if result.op != "nn.conv2d" or not bias.is_constant or result.type != node.outputs[0]:
+        found = _shifted_image(result)
+        if found is None or not bias.is_constant or result.type != node.outputs[0]:
             continue
         product = result.node
-        data, weight = product.operands
-        found = _channel_factor(_unpadded(data), "add") if _is_plain(product) else None
-        is_known = weight.is_constant and weight.type.is_float
-        if found is None or not is_known or product.attrs["groups"] != 1:
-            continue
-        if data.op == "nn.pad" or any(int(item) for item in product.attrs["padding"]):
+        if _is_padded(product):
             return Refused("what is padded with is not shifted")
         source, summand = found
-        kernel_sum = default_attributes("sum", axis=[2, 3], keepdims=False)
-        totals = graph.call("sum", [weight], kernel_sum, name=node.name)
-        row = graph.call(
-            "broadcast_to",
-            [reshape(graph, summand, (1, summand.type.elements))],
-            default_attributes("broadcast_to", shape=[1, data.shape[1]]),
-        )
-        moved = reshape(graph, dense(graph, row, totals, node.name), (1, weight.shape[0], 1, 1))
+        moved = _shift_of_result(graph, summand, product)
         total = graph.call("add", [bias, moved], name=node.name)
-        out = graph.call(product.op, [source, weight], product.attrs, name=product.name)
+        operands = [source, product.operands[1]]
+        out = graph.call(product.op, operands, product.attrs, name=product.name)
         return [(node[0], graph.call("add", [out, total], name=node.name))]
     return None
+
+
+@graph_rule(
+    roots=("nn.conv2d",),
+    law=Law.DISTRIBUTIVE,
+    numeric_class=NumericClass.REASSOCIATES,
+    example=lambda x, b, w: op.nn.conv2d(x + b, w),
+    x=(1, 4, 4, 4),
+    b=constant(4, 1, 1),
+    w=constant(3, 4, 3, 3),
+)
+def shift_after_convolution(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
+    """conv(x + b, W) -> conv(x, W) + W.b for constants, where the result is the smaller."""
+    found = _shifted_image(node[0])
+    if found is None:
+        return None
+    if _is_padded(node):
+        return Refused("what is padded with is not shifted")
+    source, summand = found
+    moved = _shift_of_result(graph, summand, node)
+    out = graph.call(node.op, [source, node.operands[1]], node.attrs, name=node.name)
+    return [(node[0], graph.call("add", [out, moved], name=node.name))]
 
 
 RULES = (
@@ -215,4 +256,5 @@ RULES = (
     fold_input_summand_into_bias,
     fold_input_factor_into_kernel,
     fold_input_summand_into_convolution,
+    shift_after_convolution,
 )
