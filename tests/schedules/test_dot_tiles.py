@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
 from tvm import relay, tir
 
-from tests.relay_modules import var
-from tests.schedules.blocked_blocks import AVX2, describe, unscheduled
+from tests.relay_modules import REASSOCIATING, var
+from tests.schedules.blocked_blocks import AVX2, assert_scheduled, describe, unscheduled
+from tests.schedules.blocked_blocks import eight_lanes as eight_lanes_target
 from tests.schedules.matrix_blocks import packed_dense
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.dot import DOT
@@ -70,3 +72,22 @@ def test_tiles_that_do_not_divide_are_widened() -> None:
 
 def test_columns_that_are_not_contiguous_are_packed() -> None:
     assert _isolated(relay.nn.dense(var("x", 8, 6), var("w", 32, 6))).needs_pack
+
+
+def _heads(number: int, width: int) -> relay.Expr:
+    """Return the rows of a product taken apart into heads, each a matrix of its own."""
+    product = packed_dense(8, number * width, 4)
+    return relay.transpose(relay.reshape(product, (8, number, width)), (1, 0, 2))
+
+
+@pytest.mark.parametrize(("number", "width"), [(16, 15), (8, 6), (4, 12)])
+def test_heads_that_no_vectors_fill_are_moved_apart(number: int, width: int) -> None:
+    block = _isolated(_heads(number, width))
+    assert block.info.consumers[block.write] != ()
+    assert_scheduled(_heads(number, width), "dot", REASSOCIATING, target=eight_lanes_target())
+
+
+@pytest.mark.parametrize(("number", "width"), [(4, 16), (2, 24), (16, 3), (1, 48)])
+def test_other_heads_become_part_of_the_writing_stage(number: int, width: int) -> None:
+    block = _isolated(_heads(number, width))
+    assert block.info.consumers[block.write] == ()

@@ -18,7 +18,13 @@ from tests.schedules.blocked_blocks import dense, unscheduled
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
-from tvm_fusionx.schedules.fetch_ahead import MOST_TILES, MOST_VECTORS, VECTORS_A_LINE, pauses_in
+from tvm_fusionx.schedules.fetch_ahead import (
+    MOST_TILES,
+    MOST_VECTORS,
+    VECTORS_A_LINE,
+    Pauses,
+    pauses_in,
+)
 from tvm_fusionx.schedules.prefetch import LINE_BYTES
 
 AVX2 = "llvm -mcpu=znver3 -num-cores=2"
@@ -68,6 +74,14 @@ def test_pauses_of_a_dense_layer_of_bert() -> None:
     pauses = pauses_in(3072, 12, 3072 * 24 * 4, 32)
     assert pauses is not None
     assert (pauses.steps, pauses.lines) == (48, 3)
+
+
+def test_pieces_that_would_be_written_out_stay_loops() -> None:
+    # 25 chunks of 8 channels, 25 sums: five at a time would be 1,000 vectors without a jump.
+    assert pauses_in(25, 200, 64000, 20) is None
+    assert pauses_in(24, 200, 64000, 20) == Pauses(8, 17)
+    # Fewer sums have registers to spare.
+    assert pauses_in(24, 96, 24000, 20) == Pauses(6, 5)
 
 
 def _scheduled(case: str) -> Any:

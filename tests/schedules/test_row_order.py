@@ -78,16 +78,15 @@ def test_vectors_run_over_the_rows_of_a_small_plane() -> None:
     assert _loops(_biased(7, 7)) == [(PARALLEL, PLANES), (SERIAL, 7), (VECTOR, 8)]
 
 
+# Of seven numbers, four and the last four.
+SEVEN = [(SERIAL, 2), (VECTOR, 4)]
 APART = {
     "rows of whole vectors": (_biased(3, 16), [(SERIAL, 2), (VECTOR, 8)]),
     "rows of many vectors": (_biased(3, 17), [(SERIAL, 3), (VECTOR, 8)]),
-    "turned": (relay.exp(relay.transpose(var("x", PLANES, 7, 3), (0, 2, 1))), [(SERIAL, 7)]),
-    "rows left out": (_sliced((PLANES, 6, 7), [1, 2, 1]), [(SERIAL, 7)]),
-    "columns left out": (_sliced((PLANES, 3, 9), [1, 1, 1]), [(SERIAL, 7)]),
-    "other numbers for each row": (
-        relay.exp(var("x", PLANES, 3, 7)) + var("y", 1, 3, 1),
-        [(SERIAL, 7)],
-    ),
+    "turned": (relay.exp(relay.transpose(var("x", PLANES, 7, 3), (0, 2, 1))), SEVEN),
+    "rows left out": (_sliced((PLANES, 6, 7), [1, 2, 1]), SEVEN),
+    "columns left out": (_sliced((PLANES, 3, 9), [1, 1, 1]), SEVEN),
+    "other numbers for each row": (relay.exp(var("x", PLANES, 3, 7)) + var("y", 1, 3, 1), SEVEN),
 }
 
 

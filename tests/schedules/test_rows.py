@@ -87,6 +87,13 @@ def test_rows_that_are_added_up_side_by_side_hide_the_latency_of_an_addition() -
     assert (vector.kind, int(vector.extent)) == (tir.ForKind.VECTORIZED, AVX2.lanes)
 
 
+def test_chunks_that_nothing_divides_are_summed_in_several_chains() -> None:
+    loops = _loops(_gate(11, 8, 2, 11, size=(3, 96)), AVX2)
+    assert _kinds(loops["adaptive_pool_sum_chains_update"])[-1] == ("unrolled", 6)
+    vector = loops["adaptive_pool_sum_chains_update"][-1]
+    assert (vector.kind, int(vector.extent)) == (tir.ForKind.VECTORIZED, AVX2.lanes)
+
+
 def test_a_pool_whose_reader_has_one_row_shares_its_own_rows() -> None:
     loops = _loops(_gate(18, 8, 1, 6, size=(56, 56)), AVX2)
     assert _kinds(loops["adaptive_pool_sum_update"])[0][0] == "parallel"
@@ -101,10 +108,10 @@ def test_a_small_pool_stays_with_its_reader() -> None:
 
 def _classes_of_a_volume() -> relay.Expr:
     """Return the last layers of a network for videos: a mean of each channel, and 400 sums."""
-    mean = relay.nn.avg_pool3d(var("x", 1, 256, 2, 7, 7), pool_size=(2, 7, 7))
+    mean = relay.nn.avg_pool3d(var("x", 1, 512, 2, 7, 7), pool_size=(2, 7, 7))
     return relay.nn.contrib_conv2d_nchwc(
-        relay.reshape(mean, (1, 256, 1, 1, 1)),
-        var("w", 50, 256, 1, 1, 1, 8),
+        relay.reshape(mean, (1, 512, 1, 1, 1)),
+        var("w", 50, 512, 1, 1, 1, 8),
         kernel_size=(1, 1),
         channels=400,
         data_layout="NCHW1c",

@@ -35,7 +35,7 @@ CHAINS_TO_HIDE_LATENCY = round(ADDITION_CYCLES / LOAD_CYCLES)
 FEWEST_BESIDE = 2
 
 # Terms of a chain below which putting the chains together costs what they bring.
-LEAST_TERMS = 8
+LEAST_TERMS = 6
 
 CHAINS_SUFFIX = "_chains"
 
