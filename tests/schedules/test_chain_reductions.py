@@ -28,8 +28,8 @@ def _sums(
 ) -> te.PrimFunc:
     """Return the sums of the pixels of `chunks` chunks of channels."""
     shape = (1, chunks, *pixels, lanes)
-    data = te.placeholder(shape[:2] + (lanes, *pixels) if turned else shape, name="data")
-    row, column = (te.reduce_axis((0, extent), name=name) for extent, name in zip(pixels, "hw"))
+    data = te.placeholder((*shape[:2], lanes, *pixels) if turned else shape, name="data")
+    row, column = (te.reduce_axis((0, extent), name=f"k{extent}") for extent in pixels)
 
     def term(n: Any, chunk: Any, lane: Any) -> Any:
         place = (lane, row, column) if turned else (row, column, lane)

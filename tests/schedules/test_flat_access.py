@@ -89,7 +89,7 @@ def test_idle_tests_are_gone_and_others_found() -> None:
 def test_a_tested_store_is_decided_too() -> None:
     axis = tir.IterVar(tvm.ir.Range(0, 24), PIXEL, tir.IterVar.DataPar)
     store = tir.BufferStore(IMAGE, tir.BufferLoad(IMAGE, at(PIXEL, 0)), at(PIXEL, 1))
-    bodies = [tir.IfThenElse(PIXEL < bound, store, None) for bound in (24, 20)]
+    bodies = [tir.IfThenElse(bound > PIXEL, store, None) for bound in (24, 20)]
     blocks = [decided(tir.Block([axis], [], [], "block", body)) for body in bodies]
     assert isinstance(blocks[0].body, tir.BufferStore)
     assert [len(conditions_of(block.body)) for block in blocks] == [0, 1]

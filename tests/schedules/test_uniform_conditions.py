@@ -86,7 +86,7 @@ def test_a_joint_is_decided_by_remainders() -> None:
     pieces, vectors = 75, 7
     columns = pieces * vectors * LANES
     x, y = (te.placeholder((5, columns), name=name) for name in "xy")
-    z = te.compute((5, columns), lambda i, j: tir.if_then_else(4000 <= j, x[i, j], y[i, j]))
+    z = te.compute((5, columns), lambda i, j: tir.if_then_else(j >= 4000, y[i, j], x[i, j]))
     sch = tir.Schedule(te.create_prim_func([x, y, z]))
     (block,) = sch.get_child_blocks(sch.get_block("root"))
     row, column = sch.get_loops(block)

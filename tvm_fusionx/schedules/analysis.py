@@ -254,9 +254,7 @@ def describe_stage(block: Any) -> Stage:
     writes = tuple(region.buffer for region in block.writes)
     written = {buffer.data for buffer in writes}
     reads = tuple(buffer for data, buffer in buffers.items() if data not in written)
-    return Stage(
-        block.name_hint, block, iters, reads, writes, counts, expensive, nodes, gathers
-    )
+    return Stage(block.name_hint, block, iters, reads, writes, counts, expensive, nodes, gathers)
 
 
 def describe_block(func: Any, processor: Cpu | Gpu) -> BlockInfo:

@@ -1,8 +1,8 @@
 """Split a reduction of few vectors into several chains that hide each other's latency.
 
-``s[l] = sum_k x[k, l]`` is one chain of additions for each vector of lanes. Where a core has too few
-vectors to add up side by side, a squeeze-and-excite mean of one chunk of channels or of eleven, it
-becomes ``p[c, l] = sum_k x[k*C + c, l]`` and ``s[l] = sum_c p[c, l]``.
+``s[l] = sum_k x[k, l]`` is one chain of additions for each vector of lanes. Where a core has too
+few vectors to add up side by side, as for a mean of one chunk of channels or of eleven, it becomes
+``p[c, l] = sum_k x[k*C + c, l]`` and ``s[l] = sum_c p[c, l]``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tvm_fusionx.schedules.row_chains import ADDITION_CYCLES, LOAD_CYCLES, rows_
 # As many chains as this keep additions as busy as loads.
 CHAINS_TO_HIDE_LATENCY = round(ADDITION_CYCLES / LOAD_CYCLES)
 
-# Of more vectors side by side, parts of a sum took longer than whole ones: 5 chunks of 8 channels of
-# 3 x 96 pixels 0.85 us and 0.48, 11 chunks, which are added up one after another, 1.5 and 3.2.
+# With more vectors side by side, parts of a sum took longer than whole ones (Zen 4): 5 chunks of 8
+# channels of 3 x 96 pixels 0.85 us and 0.48; 11 chunks, one after another before, 1.5 and 3.2.
 FEWEST_BESIDE = 2
 
 # Terms of a chain below which putting the chains together costs what they bring.
@@ -62,9 +62,7 @@ def chains_of(stage: Stage, cpu: Cpu, most: int) -> int:
     length = math.prod(stage.reduced)
     last = next((extent for extent in reversed(stage.reduced) if extent > 1), 1)
     choices = [
-        number
-        for number in divisors(last)
-        if number <= most and length // number >= LEAST_TERMS
+        number for number in divisors(last) if number <= most and length // number >= LEAST_TERMS
     ]
     enough = [number for number in choices if number * beside >= CHAINS_TO_HIDE_LATENCY]
     return min(enough, default=max(choices, default=1))

@@ -98,8 +98,8 @@ def _isolate(
 def _inline_what_finishes(sch: Any, info: BlockInfo, write: str, columns: int) -> None:
     """Make what follows `write` element by element part of it, while it alone reads the result.
 
-    What stores the `columns` of a row in runs that vectors straddle stays apart: each number of such
-    a vector would be stored by itself.
+    What stores the `columns` of a row in runs that vectors straddle stays apart: each number of
+    such a vector would be stored by itself.
     """
     while True:
         current = info_of(sch, info)

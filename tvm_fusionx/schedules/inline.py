@@ -51,8 +51,7 @@ def inline_spatial(
             computing.add(name)
         if (
             name in keep
-            or why_not_inline(info, stage, 0 if recompute else dear[name], sizes[name])
-            is not None
+            or why_not_inline(info, stage, 0 if recompute else dear[name], sizes[name]) is not None
             or (
                 keep_operands
                 and why_not_inline_around_dot(info, stage, name in finishing, name in computing)

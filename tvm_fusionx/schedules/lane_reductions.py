@@ -233,7 +233,7 @@ class Nest:
         self.iters: list[Any] = []
         self.loops: list[tuple[Any, int]] = []
         self.mapping: dict[Any, Any] = {}
-        self.spatial_vars = []
+        self.spatial_vars: list[Any] = []
         for it in spatial:
             self.keep(it)
 

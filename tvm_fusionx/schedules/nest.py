@@ -93,7 +93,7 @@ def vectorise_loop(sch: Any, loop: Any, lanes: int) -> Any | None:
     size = extent(sch, loop)
     if size < lanes:
         lanes = 1 << (size.bit_length() - 1)
-        if lanes < size and lanes < NARROWEST_VECTOR or size == 1:
+        if size == 1 or (lanes < size and lanes < NARROWEST_VECTOR):
             return None
     if size == lanes:
         sch.vectorize(loop)

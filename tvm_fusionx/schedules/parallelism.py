@@ -6,9 +6,9 @@ from typing import Any
 
 from tvm_fusionx.schedules.analysis import Stage
 
-# Waking TVM's thread pool takes 1 to 3 us on the machines measured (two cores, pool spinning). Blocks
-# of the zoo with less work are faster on one core, with AVX2 and AVX-512 (Zen 4): masks of 128 x 128
-# 0.7 and 2.3 us, gates of squeeze-and-excitation 1.3 and 2.9; from some 60,000 on on two.
+# Waking TVM's thread pool takes 1 to 3 us on the machines measured (two cores, pool spinning). The
+# zoo's blocks with less work are faster on one core, with AVX2 and with AVX-512 (Zen 4): masks of
+# 128 x 128 0.7 and 2.3 us, gates of squeeze-and-excitation 1.3 and 2.9; from 60,000 on on two.
 MIN_PARALLEL_WORK = 49152
 
 # A transcendental function as a vectorised polynomial costs about this many multiplications.

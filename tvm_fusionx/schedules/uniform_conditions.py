@@ -43,7 +43,7 @@ def decide_once_a_vector() -> Any:
 def _answer(compared: Any, lane: Any, first: Any, last: Any) -> Any:
     """Return what all lanes answer, without `lane`; None where they may differ."""
     # Of integers, each comparison asks whether a number is below zero.
-    low, high = (compared.a, compared.b)
+    low, high = compared.a, compared.b
     if isinstance(compared, tir.GT | tir.GE):
         low, high = high, low
     number = low - high - (1 if isinstance(compared, tir.LE | tir.GE) else 0)
@@ -58,22 +58,18 @@ def _answer(compared: Any, lane: Any, first: Any, last: Any) -> Any:
         analyzer.simplify(tir.stmt_functor.substitute(compared, {lane: end}))
         for end in (first, last)
     )
-    if tvm.ir.structural_equal(at_first, at_last):
-        return at_first
-    return at_first if _stays_within_a_step(analyzer, linear[0], number, lane, first, last) else None
+    start = tir.stmt_functor.substitute(number, {lane: first})
+    reach = analyzer.simplify(linear[0] * (last - first))
+    is_one = tvm.ir.structural_equal(at_first, at_last) or _is_within_a_step(analyzer, start, reach)
+    return at_first if is_one else None
 
 
-def _stays_within_a_step(
-    analyzer: Any, slope: Any, number: Any, lane: Any, first: Any, last: Any
-) -> bool:
-    """Tell whether a straight line is between the same two multiples of some number for all lanes.
+def _is_within_a_step(analyzer: Any, start: Any, reach: Any) -> bool:
+    """Tell whether `start` and `start + reach` lie between the same two multiples of a number.
 
-    Zero is such a multiple: it is then crossed by no lane or at the first.
+    Zero is such a multiple, so that both are below it or neither.
     """
-    if not all(isinstance(each, tir.IntImm) for each in (slope, first, analyzer.simplify(last))):
-        return False
-    start = analyzer.simplify(tir.stmt_functor.substitute(number, {lane: first}))
     known = analyzer.modular_set(start)
-    rest = int(known.base) % int(known.coeff) if int(known.coeff) else int(known.base)
-    end = rest + int(slope) * (int(analyzer.simplify(last)) - int(first))
-    return 0 <= end < int(known.coeff)
+    if not isinstance(reach, tir.IntImm) or not int(known.coeff):
+        return False
+    return 0 <= int(known.base) % int(known.coeff) + int(reach) < int(known.coeff)
