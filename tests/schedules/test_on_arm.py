@@ -180,7 +180,10 @@ CASES: dict[str, dict[str, Case]] = {
             relay.nn.global_max_pool2d(var("x", 1, 3, 5, 7, 8), layout="NCHW8c")
         ),
     },
-    "channel_pool": {"pieces": Case(_pieces(), tolerance=EXACT)},
+    "channel_pool": {
+        "pieces": Case(_pieces(), tolerance=EXACT),
+        "pieces, elements apart": Case(_pieces(strides=(2, 2, 2)), tolerance=EXACT),
+    },
     "streamed_attention": {
         "tails": Case(relay.nn.relu(attention(2, 13, 37, 5, 21)) + var("r", 13, 42)),
         "heads": Case(attention(3, 16, 16, 8, 8)),

@@ -8,8 +8,6 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.vector_sums import ramp
-
 # Takes a place in a channel, counted across its rows, and returns a buffer and the indices there.
 Place = Callable[[Any], tuple[Any, list[Any]]]
 
@@ -40,15 +38,6 @@ def part_of(buffer: Any, start: Any) -> Place:
         return buffer, [start + at]
 
     return place
-
-
-def load_apart(where: Place, start: Any, step: int, lanes: int) -> Any:
-    """Return a vector of elements that are `step` apart: those of as many vectors, put together."""
-    vectors = [
-        tir.BufferLoad(*where(ramp(start + number * lanes, lanes))) for number in range(step)
-    ]
-    chosen = [tir.const(lane * step, "int32") for lane in range(lanes)]
-    return vectors[0] if step == 1 else tir.Shuffle(vectors, chosen)
 
 
 def store_at(where: Place, at: Any, value: Any) -> Any:

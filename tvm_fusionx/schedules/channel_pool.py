@@ -3,12 +3,14 @@
 A pool over ``[N, C, ...]`` reads only its own channel. So a task takes one channel after another:
 what comes before (pieces put together) is computed for that channel and stays in the core's cache
 while the window moves over it, also where it is a result of the kernel that others read. The window
-itself is taken axis by axis, and never over a padded copy of the channel
-(:mod:`tvm_fusionx.schedules.channel_pool_kernel`).
+itself is taken axis by axis (:mod:`tvm_fusionx.schedules.channel_pool_kernel`), or row by row where
+its columns are apart (:mod:`tvm_fusionx.schedules.channel_pool_apart`), and never over a padded
+copy of the channel.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tvm
@@ -16,6 +18,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.access import single_access
 from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.schedules.channel_pool_apart import build_pool_apart
 from tvm_fusionx.schedules.channel_pool_kernel import build_pool
 from tvm_fusionx.schedules.channel_pool_window import (
     MAX_MOVING_AXES,
@@ -35,7 +38,7 @@ KERNEL = "channel_pool"
 
 _IF_THEN_ELSE = tvm.ir.Op.get("tir.if_then_else")
 
-# The window of each axis is written out.
+# The window of each axis is written out, and where columns are apart, that of rows and planes.
 MAX_UNROLLED_WINDOW = 32
 
 # Elements that are further apart than this are found by loading many that are not needed.
@@ -84,7 +87,20 @@ def _find(info: BlockInfo) -> ChannelWindow | str:
         (*[0] * (MAX_MOVING_AXES - moving), *padding),
         init.value,
     )
-    return window if window.is_over_data() else "a window has nothing but padding under it"
+    if not window.is_over_data():
+        return "a window has nothing but padding under it"
+    return _why_not_apart(window) or window
+
+
+def _why_not_apart(window: ChannelWindow) -> str | None:
+    """Return why a window whose columns are apart is not served."""
+    if window.stride[-1] == 1:
+        return None
+    if window.size[-1] == 1:
+        return "it moves over rows of one element"
+    if math.prod(window.kernel[:-1]) > MAX_UNROLLED_WINDOW:
+        return f"its window, of elements apart, is over more than {MAX_UNROLLED_WINDOW} rows"
+    return None
 
 
 def _is_own(index: Any, var: Any, size: int) -> bool:
@@ -179,7 +195,8 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     func = sch.mod["main"]
     params = {buffer.data for buffer in func.buffer_map.values()}
     members = [stage for stage in info.stages.values() if stage.name != pad]
-    stmt = build_pool(
+    build = build_pool_apart if window.stride[-1] > 1 else build_pool
+    stmt = build(
         window,
         info.cpu.lanes,
         info.cpu.cores if parallel else 1,

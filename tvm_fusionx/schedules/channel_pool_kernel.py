@@ -14,27 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import loads_of
-from tvm_fusionx.schedules.channel_places import (
-    Place,
-    each_vector,
-    load_apart,
-    part_of,
-    place_in,
-    store_at,
-)
+from tvm_fusionx.schedules.channel_places import Place, each_vector, part_of, place_in, store_at
+from tvm_fusionx.schedules.channel_pool_before import each_piece, fill
 from tvm_fusionx.schedules.channel_pool_window import OUTER_AXES, Before, ChannelWindow
+from tvm_fusionx.schedules.channel_shares import shares
 from tvm_fusionx.schedules.vector_sums import broadcast, ramp
-
-# So that a machine of more cores than the target names has work for them as well.
-TASKS_A_CORE = 4
 
 # Planes of fewer vectors than that go along each axis together, up to so many elements: as many as
 # are in the cache for certain when they are read.
@@ -79,7 +68,7 @@ class _Kernel:
         self.dtype = str(window.data.dtype)
         (_, height, self.width) = window.size
         (_, self.out_height, self.out_width) = window.out_size
-        (_, stride, self.step), (_, kernel, _) = window.stride, window.kernel
+        stride, kernel = window.stride[1], window.kernel[1]
         self.plane = height * self.width
         above, left = window.padding[1:]
         below = max(0, (self.out_height - 1) * stride + kernel - above - height)
@@ -91,30 +80,26 @@ class _Kernel:
         self.columns_size = (
             self.columns_start
             + self.out_height * self.width
-            + max(lanes, self.out_width * self.step - self.width + window.kernel[2])
+            + max(lanes, self.out_width - self.width + window.kernel[2])
         )
         # Without a window over planes, rows are read where they are.
         self.is_direct = window.kernel[0] == 1 and self.width >= lanes
         # Parts of a plane in which vectors run across rows.
-        whole = self.out_width == self.width and self.step == 1
+        whole = self.out_width == self.width
         self.column_parts, self.column_length = (
             (1, self.out_height * self.width) if whole else (self.out_height, self.out_width)
         )
         self.masked = [
             tap
             for tap in range(window.kernel[2])
-            if tap < window.padding[2]
-            or (self.out_width - 1) * self.step + tap - window.padding[2] >= self.width
+            if tap < window.padding[2] or self.out_width - 1 + tap - window.padding[2] >= self.width
         ]
 
     def build(self, cores: int) -> Any:
         ib = self.ib
         total = math.prod(int(extent) for extent in self.window.data.shape[:OUTER_AXES])
         together, planes = self._together(total)
-        share = math.ceil(total / min(total, cores * TASKS_A_CORE)) if cores > 1 else total
-        share = _whole_vectors(share, together)
-        kind = "parallel" if cores > 1 else "serial"
-        with ib.for_range(0, math.ceil(total / share), "task", kind=kind) as task:
+        with shares(ib, total, cores, together) as (first, number):
             buffers = (
                 None
                 if self.is_direct
@@ -122,8 +107,6 @@ class _Kernel:
                 self._filled("columns", together * planes * self.columns_size),
                 self._masks(),
             )
-            first = task * share
-            number = share if total % share == 0 else tir.min(share, total - first)
             steps = tir.floordiv(number + (together - 1), together)
             with ib.for_range(0, steps, "step") as step:
                 done = step * together
@@ -208,54 +191,20 @@ class _Kernel:
         buffer = self.ib.allocate(self.dtype, (len(self.masked) * size,), "masks", scope="global")
         for place, tap in enumerate(self.masked):
             with self.ib.for_range(0, size, "at") as at:
-                column = tir.floormod(at, self.out_width) * self.step + (tap - window.padding[2])
+                column = tir.floormod(at, self.out_width) + (tap - window.padding[2])
                 inside = tir.all(column >= 0, column < self.width)
                 value = tir.Select(inside, highest, window.lowest)
                 self.ib.emit(tir.BufferStore(buffer._buffer, value, [place * size + at]))
         return buffer._buffer
 
-    def _prepare(self, before: Before, place: tuple[Any, Any], data: Place) -> None:
+    def _prepare(self, before: Before, outer: tuple[Any, Any], data: Place) -> None:
         """Compute the data of a channel."""
-        stage = before.stage
-        at = {
-            it.var: tir.Cast(it.var.dtype, index)
-            for it, index in zip(stage.iters, place, strict=False)
-        }
-        moving = [it.var for it in stage.iters[OUTER_AXES:]]
-        rest = tir.stmt_functor.substitute(stage.block.body.value, at)
-        with ExitStack() as stack:
-            # Which piece a channel comes from is asked once, not for each element.
-            while (cases := _cases(rest)) and not _depends(cases[0], moving):
-                condition, value, rest = cases
-                with self.ib.if_scope(condition):
-                    self._fill(data, value, moving)
-                stack.enter_context(self.ib.else_scope())
-            self._fill(data, rest, moving)
+        size = self.window.size[-self.window.moving :]
 
-    def _fill(self, data: Place, value: Any, moving: list[Any]) -> None:
-        """Store `value`, a function of the variables `moving`, for all elements of a channel."""
-        shape = self.window.data.shape[OUTER_AXES:]
-        counted = _counted_across_rows(value, moving, shape)
-        if counted is not None:
-            lane = tir.Var("lane", "int32")
-            self._each_vector(
-                math.prod(self.window.size),
-                lambda at, lanes: tir.For(
-                    lane,
-                    0,
-                    lanes,
-                    tir.ForKind.VECTORIZED,
-                    store_at(data, at + lane, counted(at + lane)),
-                ),
-            )
-            return
-        at = moving[0]
-        for var, extent in zip(moving[1:], shape[1:], strict=True):
-            at = at * extent + var
-        stmt = store_at(data, at, value)
-        for var, extent in reversed(list(zip(moving, shape, strict=True))):
-            stmt = tir.For(var, 0, tir.Cast(var.dtype, extent), tir.ForKind.SERIAL, stmt)
-        self.ib.emit(stmt)
+        def computed(value: Any, moving: list[Any]) -> None:
+            fill(self.ib, data, value, moving, size, self.lanes)
+
+        each_piece(self.ib, before, outer, computed)
 
     def _across_planes(self, place: _Plane) -> None:
         window = self.window
@@ -332,9 +281,9 @@ class _Kernel:
             def largest(at: Any, lanes: int) -> Any:
                 elements = []
                 for tap in range(window.kernel[2]):
-                    column = self.columns_start - window.padding[2] + tap + at * self.step
-                    element = load_apart(
-                        place.columns, part * self.width + column, self.step, lanes
+                    column = self.columns_start - window.padding[2] + tap + at
+                    element = tir.BufferLoad(
+                        *place.columns(ramp(part * self.width + column, lanes))
                     )
                     if tap in self.masked:
                         index = ramp(self.masked.index(tap) * size + at, lanes)
@@ -348,38 +297,6 @@ class _Kernel:
     def _each_vector(self, size: int, emit: Callable[[Any, int], Any]) -> None:
         """Emit a statement for each vector of `size` elements; the last one is moved back."""
         each_vector(self.ib, size, self.lanes, emit)
-
-
-def _cases(value: Any) -> tuple[Any, Any, Any] | None:
-    """Return condition and both values of a choice, or None when `value` is none."""
-    if isinstance(value, tir.Call) and value.op.same_as(tvm.ir.Op.get("tir.if_then_else")):
-        condition, first, second = value.args
-        return condition, first, second
-    return None
-
-
-def _depends(value: Any, variables: list[Any]) -> bool:
-    return not set(tir.analysis.undefined_vars(value)).isdisjoint(variables)
-
-
-def _counted_across_rows(value: Any, moving: list[Any], shape: Any) -> Callable[[Any], Any] | None:
-    """Return `value` as a function of the place in a channel; None where rows are told apart."""
-    for load in loads_of(value):
-        last = load.indices[-len(moving) :]
-        if not tvm.ir.structural_equal(list(load.buffer.shape[-len(moving) :]), list(shape)):
-            return None
-        if not all(index.same_as(var) for index, var in zip(last, moving, strict=True)):
-            return None
-    place = tir.Var("place", "int32")
-
-    def replaced(load: Any) -> Any:
-        outer = load.indices[: -len(moving)]
-        return tir.BufferLoad(load.buffer, [*outer, *[0] * (len(moving) - 1), place])
-
-    stmt = tir.stmt_functor.ir_transform(tir.Evaluate(value), None, replaced, ["tir.BufferLoad"])
-    if _depends(stmt.value, moving):
-        return None
-    return lambda at: tir.stmt_functor.substitute(stmt.value, {place: at})
 
 
 def _whole_vectors(elements: int, lanes: int) -> int:
