@@ -148,6 +148,21 @@ CASES: dict[str, dict[str, Case]] = {
             dense(12, (5, 7), 10, (1, 1), blocks=(4, 2), post=hard_swish)
         ),
     },
+    "narrow": {
+        "planes": Case(
+            dense(
+                64,
+                (5, 13),
+                2,
+                (1, 1),
+                blocks=(4, 2),
+                post=lambda y: relay.sigmoid(relay.layout_transform(y, "NCHW2c", "NCHW")),
+            )
+        ),
+        "a chunk of 2, from chunks of 8": Case(
+            dense(24, (6, 7), 2, (1, 1), blocks=(8, 2), post=hard_swish)
+        ),
+    },
     "planes": {
         "columns of no whole panel": Case(
             along(

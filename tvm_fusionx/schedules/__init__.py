@@ -26,6 +26,7 @@ from tvm_fusionx.schedules.dot import DOT
 from tvm_fusionx.schedules.gpu.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.modulos import keep_nested_remainders
+from tvm_fusionx.schedules.narrow import NARROW
 from tvm_fusionx.schedules.planes import PLANES
 from tvm_fusionx.schedules.pointwise import POINTWISE
 from tvm_fusionx.schedules.pool import POOL
@@ -62,6 +63,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     WINOGRAD,
     DEPTHWISE_POINTWISE,
     CONV_IMAGE,
+    NARROW,
     POINTWISE,
     PLANES,
     CONV2D,
