@@ -32,7 +32,7 @@ CHAINS_TO_HIDE_LATENCY = round(ADDITION_CYCLES / LOAD_CYCLES)
 
 # With more vectors side by side, parts of a sum took longer than whole ones (Zen 4): 5 chunks of 8
 # channels of 3 x 96 pixels 0.85 us and 0.48; 11 chunks, one after another before, 1.5 and 3.2.
-FEWEST_BESIDE = 2
+MOST_BESIDE = 2
 
 # Terms of a chain below which putting the chains together costs what they bring.
 LEAST_TERMS = 6
@@ -57,7 +57,7 @@ def chains_of(stage: Stage, cpu: Cpu, most: int) -> int:
     lanes = next(extent for extent in reversed(stage.spatial) if extent > 1)
     vectors = math.prod(stage.spatial) // lanes * math.ceil(lanes / cpu.lanes)
     beside = rows_together(vectors, cpu.cores, most)
-    if beside > FEWEST_BESIDE:
+    if beside > MOST_BESIDE:
         return 1
     length = math.prod(stage.reduced)
     last = next((extent for extent in reversed(stage.reduced) if extent > 1), 1)
@@ -78,7 +78,8 @@ def _is_along_lanes(stage: Stage) -> bool:
     moving = [
         [variables_of(index) for index in load.indices]
         for load in loads_of(stage.block.body)
-        if load.buffer.data != own and any(kept[-1].var in variables_of(i) for i in load.indices)
+        if not load.buffer.data.same_as(own)
+        and any(kept[-1].var in variables_of(index) for index in load.indices)
     ]
     return bool(moving) and all(
         kept[-1].var in places[-1] and not places[-1] & reduced for places in moving

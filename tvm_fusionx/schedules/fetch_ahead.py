@@ -25,10 +25,11 @@ PIECES = "fusionx_fetch_ahead"
 # of awkward lengths may take a few times as many.
 PIECE_VECTORS, MOST_VECTORS = 512, 2048
 
-# LLVM writes out a loop of fewer vectors than LOOPED, and then one around it of fewer than WRITTEN.
-# Of a tile that fills the registers, LONGEST vectors written out keep sums on the stack: 25 chunks
-# of 8 channels in pieces of five, 25 sums, took 107 us on Zen 4 and 33 in a loop.
-LONGEST, LOOPED, WRITTEN = 160, 300, 1280
+# LLVM unrolls an inner loop of fewer vectors than UNROLLED (300 instructions are few to it), and
+# then the piece around it, up to some four times as many. A tile of twenty sums and more (TIGHT:
+# 160 vectors in eight steps) keeps sums on the stack then: 25 chunks of 8 channels in pieces of
+# five took 107 us on Zen 4, and 33 in a loop. Pieces of LOOP vectors and more stay loops.
+TIGHT_STEP_VECTORS, UNROLLED_STEP_VECTORS, LOOP_VECTORS = 160, 300, 1280
 
 # Memory brings a line in about 20 cycles, in which a core multiplies 40 vectors; a little more may
 # be asked of it, for not every line comes from there.
@@ -65,7 +66,8 @@ def pauses_in(steps: int, vectors: int, panel_bytes: int, tiles: int) -> Pauses 
     """
     if not 1 < tiles <= MOST_TILES:
         return None
-    fewest = WRITTEN if LONGEST <= vectors < LOOPED else PIECE_VECTORS
+    is_unrolled = TIGHT_STEP_VECTORS <= vectors < UNROLLED_STEP_VECTORS
+    fewest = LOOP_VECTORS if is_unrolled else PIECE_VECTORS
     least, most = math.ceil(fewest / vectors), min(steps, max(1, MOST_VECTORS // vectors))
     for each in range(least, most + 1):
         if steps % each == 0:
