@@ -27,6 +27,7 @@ from tvm_fusionx.schedules.dot_tiles import (
 from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.lane_reductions import split_lane_reductions
+from tvm_fusionx.schedules.last_vector import move_last_vectors
 from tvm_fusionx.schedules.nest import Late, finish, info_of
 from tvm_fusionx.schedules.register_tile import MAX_ROWS, max_rows
 from tvm_fusionx.schedules.rows import refuse_recomputation, schedule_member, schedule_rows
@@ -165,7 +166,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
     _schedule_rest(sch, info, {*between, scores.reduce, result.reduce, result.write}, late)
     finish(late)
-    return sch.mod["main"]
+    return move_last_vectors(sch.mod["main"])
 
 
 def _schedule_rest(sch: Any, info: BlockInfo, done: set[str], late: Late) -> None:
