@@ -22,6 +22,16 @@ settings.register_profile(
 settings.load_profile("fusionx")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse cases in a set: each worker would collect them in an order of its own."""
+    for marker in metafunc.definition.iter_markers("parametrize"):
+        if any(isinstance(value, (set, frozenset)) for value in marker.args[1:]):
+            raise pytest.UsageError(
+                f"{metafunc.definition.nodeid}: parametrize is given a set, expected a sequence, "
+                "because workers must collect tests in one order; sort it or write a list"
+            )
+
+
 @pytest.fixture(autouse=True)
 def _cores_stay() -> Iterator[None]:
     """Plans depend on the usable cores: a test that takes some away would change others."""
