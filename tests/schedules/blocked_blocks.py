@@ -19,7 +19,7 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
-from tvm_fusionx._tvm import direct_expressions
+from tvm_fusionx._tvm import concatenation_as_expression, direct_expressions
 from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.report.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target, schedule
@@ -133,6 +133,7 @@ def unscheduled(body: relay.Expr, target: Any = TARGET) -> Any:
     }
     disabled = ["AlterOpLayout", "MetaScheduleLayoutRewrite"]
     with (
+        concatenation_as_expression(),
         direct_expressions(),
         tvm.meta_schedule.database.MemoryDatabase(),
         tvm.transform.PassContext(opt_level=3, config=config, disabled_pass=disabled),

@@ -10,9 +10,9 @@ from tvm import tir
 from tvm_fusionx.pass_context import ADD_LOWER_PASS, BEFORE_VECTORS
 
 
-def stored_widths(func: Any, before_vectors: Any) -> list[int]:
-    """Return the elements of each store of `func`, lowered with one pass of ours."""
-    config = {ADD_LOWER_PASS: [(BEFORE_VECTORS, before_vectors)]}
+def stored_widths(func: Any, *before_vectors: Any) -> list[int]:
+    """Return the elements of each store of `func`, lowered with some passes of ours."""
+    config = {ADD_LOWER_PASS: [(BEFORE_VECTORS, each) for each in before_vectors]}
     with tvm.transform.PassContext(opt_level=3, config=config):
         lowered = tvm.lower(func)["main"]
     found: list[int] = []

@@ -163,6 +163,18 @@ CASES: dict[str, dict[str, Case]] = {
             dense(24, (6, 7), 2, (1, 1), blocks=(8, 2), post=hard_swish)
         ),
     },
+    "pieces": {
+        "planes into rows, joined": Case(
+            relay.concatenate(
+                [
+                    relay.transpose(var(f"x{n}", channels, pixels), (1, 0))
+                    for n, (channels, pixels) in enumerate([(12, 37), (12, 9), (12, 3)])
+                ],
+                0,
+            )
+        ),
+        "three colours": Case(relay.transpose(var("x", 2, 3, 7, 9), (0, 2, 3, 1))),
+    },
     "planes": {
         "columns of no whole panel": Case(
             along(

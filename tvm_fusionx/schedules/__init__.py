@@ -27,6 +27,7 @@ from tvm_fusionx.schedules.gpu.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.modulos import keep_nested_remainders
 from tvm_fusionx.schedules.narrow import NARROW
+from tvm_fusionx.schedules.pieces import PIECES
 from tvm_fusionx.schedules.planes import PLANES
 from tvm_fusionx.schedules.pointwise import POINTWISE
 from tvm_fusionx.schedules.pool import POOL
@@ -73,6 +74,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     STREAMED_ATTENTION,
     ATTENTION,
     DOT,
+    PIECES,
     ROWS,
     DEFAULT,
 )

@@ -112,7 +112,8 @@ def replace_stages(
     while isinstance(body, tir.AllocateConst):
         constants.append(body)
         body = body.body
-    nests = {_innermost(nest).block.name_hint: nest for nest in body.seq}
+    found = body.seq if isinstance(body, tir.SeqStmt) else [body]
+    nests = {_innermost(nest).block.name_hint: nest for nest in found}
     replaced = [_innermost(nests[stage]).block for stage in stages]
     internal = {region.buffer.data for block in replaced for region in block.writes}
     copy = _innermost(nests[write]).block

@@ -1,0 +1,125 @@
+"""The loops of a stage in pieces: each task writes its share of every piece, vector by vector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.register_turn import RegisterTurn
+from tvm_fusionx.schedules.row_order import EVEN_SHARES
+from tvm_fusionx.schedules.straight_places import Copy
+from tvm_fusionx.schedules.vector_sums import ramp
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What is stored at one place inside the axis along which vectors run."""
+
+    copy: Copy
+    indices: tuple[int, ...]
+    """Along the axes inside."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A box whose vectors run along one axis."""
+
+    extents: tuple[int, ...]
+    """Of the axes around those vectors, outermost first."""
+    length: int
+    """Of the axis along which they run."""
+    lanes: tuple[Lane, ...]
+    """One for each place along the axes inside, as they lie in memory: their vectors are turned."""
+
+
+def build_kernel(pieces: Sequence[Piece], lanes: int, tasks: int) -> Any:
+    """Return the statement that writes all pieces, each shared out among so many tasks.
+
+    Parameters
+    ----------
+    lanes
+        Of a vector; pieces that are shorter get the widest power of two in them.
+    """
+    ib = tir.ir_builder.create()
+    with ib.for_range(0, tasks, "task", kind="parallel" if tasks > 1 else "serial") as task:
+        for piece in pieces:
+            _PieceLoops(ib, piece, lanes).write(task, tasks)
+    return ib.get()
+
+
+def indices_of(place: Any, extents: Sequence[int]) -> tuple[Any, ...]:
+    """Return the index along each axis of the place that has number `place`."""
+    found = []
+    for extent in reversed(extents):
+        found.append(place % extent)
+        place = place // extent
+    return tuple(reversed(found))
+
+
+class _PieceLoops:
+    def __init__(self, ib: Any, piece: Piece, lanes: int) -> None:
+        self.ib, self.piece = ib, piece
+        self.lanes = min(lanes, 1 << (piece.length.bit_length() - 1))
+        self.loops = (*piece.extents, math.ceil(piece.length / self.lanes))
+
+    def write(self, task: Any, tasks: int) -> None:
+        """Write a task's share; where shares are not equal, the last task begins earlier."""
+        shared = self._shared(tasks)
+        total = math.prod(self.loops[:shared])
+        each = math.ceil(total / tasks)
+        start = tir.min(task * each, total - each) if each * tasks != total else task * each
+        with self.ib.for_range(0, each, "part") as part:
+            self._inside(indices_of(start + part, self.loops[:shared]))
+
+    def _shared(self, tasks: int) -> int:
+        """Return how many of the loops, from the outermost on, are shared out as one."""
+        for number in range(1, len(self.loops)):
+            count = math.prod(self.loops[:number])
+            if count % tasks == 0 or count >= EVEN_SHARES * tasks:
+                return number
+        return len(self.loops)
+
+    def _inside(self, indices: tuple[Any, ...]) -> None:
+        if len(indices) < len(self.loops):
+            with self.ib.for_range(0, self.loops[len(indices)], "row") as row:
+                self._inside((*indices, row))
+            return
+        *rows, vector = indices
+        first = vector * self.lanes
+        if self.piece.length % self.lanes:
+            first = tir.min(first, self.piece.length - self.lanes)
+        self._write_vectors(rows, first)
+
+    def _write_vectors(self, rows: Sequence[Any], first: Any) -> None:
+        """Write a vector for each place inside the axis, turned where there are several."""
+        begin = self.piece.lanes[0]
+        result = begin.copy.store.buffer
+        at = begin.copy.store.at([*rows, first, *begin.indices])
+        if len(self.piece.lanes) == 1:
+            self._emit(begin, rows, first, result, lambda lane: at + lane)
+            return
+        turn = RegisterTurn(self.ib, len(self.piece.lanes), self.lanes, result.dtype)
+        for number, each in enumerate(self.piece.lanes):
+            start = turn.place(number, 0)
+            self._emit(each, rows, first, turn.buffer, lambda lane, start=start: start + lane)
+        for number, vector in enumerate(turn.turned()):
+            place = ramp(at + number * self.lanes, self.lanes)
+            self.ib.emit(tir.BufferStore(result, vector, [place]))
+
+    def _emit(
+        self, each: Lane, rows: Sequence[Any], first: Any, buffer: Any, place: Callable[..., Any]
+    ) -> None:
+        """Store a vector of what `each` computes from index `first` on, where `place` says."""
+        lane = tir.Var("lane", "int32")
+
+        def read(load: Any) -> Any:
+            line = each.copy.loads[int(load.indices[0])]
+            return tir.BufferLoad(line.buffer, [line.at([*rows, first + lane, *each.indices])])
+
+        store = tir.BufferStore(buffer, each.copy.value, [place(lane)])
+        stmt = tir.stmt_functor.ir_transform(store, None, read, ["tir.BufferLoad"])
+        self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
