@@ -30,6 +30,7 @@ from tvm_fusionx.schedules.pieces import MOST_PIECES, MOST_TURNED, PIECES, piece
 from tvm_fusionx.schedules.pieces_kernel import Piece
 
 NAME = "pieces"
+LONG = MOST_TURNED + 1
 Shape = list[tuple[tuple[int, ...], int, int]]
 OTHER_TARGETS = (
     "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76",
@@ -103,6 +104,17 @@ BLOCKS = {
         [relay.transpose(var(f"x{n}", 2, 3 + n), (1, 0)) for n in range(MOST_PIECES)], 0
     ),
     "large enough for two cores": relay.transpose(var("x", 3, 160, 163), (1, 2, 0)),
+    "planes of many channels": relay.transpose(var("x", 2, 21, 5, 7), (0, 2, 3, 1)),
+    "many channels as planes": relay.transpose(var("x", 2, 5, 7, 21), (0, 3, 1, 2)),
+    "chunks as planes": relay.layout_transform(var("x", 1, 3, 5, 7, 8), "NCHW8c", "NCHW"),
+    "heads of keys": relay.transpose(var("x", 19, 3, 37), (1, 2, 0)),
+    "a matrix with a factor and a bias": (
+        relay.transpose(var("x", 33, 50)) * var("f", 33) + var("b", 50, 1)
+    ),
+    "a matrix of narrow rows": relay.transpose(var("x", 70, 5)),
+    "a matrix of few rows": relay.transpose(var("x", LONG, 300)),
+    "many channels of neighbours": frames(9, (4, 9), 4),
+    "a large matrix": relay.transpose(var("x", 260, 250)),
     "channels of a shuffle": relay.transpose(var("x", 4, 3, 8, 9), (0, 2, 3, 1)),
 }
 
@@ -172,7 +184,6 @@ def test_enough_work_is_shared() -> None:
     assert 2 * 3 * 11 * 13 < MIN_PARALLEL_WORK < 3 * 160 * 163
 
 
-LONG = MOST_TURNED + 1
 REFUSED = {
     "it does more than move data": (
         relay.sum(var("x", 5, 7, 3), axis=1),
@@ -186,8 +197,10 @@ REFUSED = {
         relay.concatenate([var("x", 5, 7), var("y", 5, 9)], 1),
         relay.nn.pad(var("x", 5, 7), ((1, 1), (2, 3))),
     ),
-    "its operands lie side by side along an axis too far outside": (
-        relay.transpose(var("x", LONG, 40)),
+    "its rows or columns are shorter than any vector": (relay.transpose(var("x", LONG, 3)),),
+    "it would compute functions of single numbers": (
+        relay.transpose(var("x", 33, 50)) * relay.sqrt(var("f", 33)),
+        relay.transpose(var("x", 33, 50)) / var("f", 33),
     ),
     "its operands lie side by side along no axis": (
         relay.strided_slice(var("x", 1, 33), [0], [33], [2], axes=[1]),

@@ -10,6 +10,7 @@ results lie so along axes further inside, the vectors of all places there are tu
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -25,7 +26,7 @@ from tvm_fusionx.schedules.parallelism import MIN_PARALLEL_WORK, should_parallel
 from tvm_fusionx.schedules.pieces_kernel import Lane, Piece, build_kernel, indices_of
 from tvm_fusionx.schedules.row_knobs import LANES_KNOB, PARALLEL_WORK_KNOB, PARALLEL_WORKS
 from tvm_fusionx.schedules.stage_replacement import replace_stages
-from tvm_fusionx.schedules.straight_places import StraightBox, straighten
+from tvm_fusionx.schedules.straight_places import Copy, Line, StraightBox, straighten
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 
 KERNEL = "pieces"
@@ -45,7 +46,7 @@ def pieces_of(stage: Stage) -> list[Piece] | str:
     store, iters = stage.block.body, stage.iters
     if not isinstance(store, tir.BufferStore):
         return "it does more than store one value"
-    why_not = "it has no axes"
+    reasons = []
     for whole in range(len(iters)):
         first = len(iters) - whole
         if math.prod(it.extent for it in iters[first:]) > MOST_TURNED:
@@ -53,8 +54,9 @@ def pieces_of(stage: Stage) -> list[Piece] | str:
         found = _cut(store, iters, whole)
         if not isinstance(found, str):
             return found
-        why_not = found
-    return why_not
+        reasons.append(found)
+    # With all axes cut, a piece is what it is; the others are attempts to turn several together.
+    return reasons[0] if reasons else "it has no axes"
 
 
 def _cut(store: Any, iters: Any, whole: int) -> list[Piece] | str:
@@ -76,19 +78,23 @@ def _piece(box: StraightBox) -> Piece | str:
     """Return a box with vectors along the innermost axis in which its operands lie side by side."""
     if not box.extents:
         return "it has no axes"
-    for position in reversed(range(len(box.extents))):
-        inside = box.extents[position + 1 :]
-        if math.prod(inside) * len(box.copies) > MOST_TURNED:
-            return "its operands lie side by side along an axis too far outside"
-        reads = (line for copy in box.copies for line in copy.loads)
-        if all(line.steps[position] in (0, 1) for line in reads):
-            return _along(box, position)
-    return "its operands lie side by side along no axis"
+    loads = [line for copy in box.copies for line in copy.loads]
+    axes = [
+        position
+        for position in range(len(box.extents))
+        if all(line.steps[position] in (0, 1) for line in loads)
+    ]
+    if not axes:
+        return "its operands lie side by side along no axis"
+    found = _along(box, axes[-1])
+    return _across(box, axes[-1]) if isinstance(found, str) else found
 
 
 def _along(box: StraightBox, position: int) -> Piece | str:
-    """Return a box with vectors along one of its axes, or why they cannot be turned."""
+    """Return a box with vectors along one of its axes and all places inside, or why not."""
     inside = box.extents[position + 1 :]
+    if math.prod(inside) * len(box.copies) > MOST_TURNED:
+        return "there are too many places inside the axis along which its operands lie"
     places = []
     for copy in box.copies:
         for place in range(math.prod(inside)):
@@ -103,6 +109,42 @@ def _along(box: StraightBox, position: int) -> Piece | str:
         return "what it writes does not lie in one piece"
     lanes = tuple(lane for _, lane in places)
     return Piece(box.extents[:position], box.extents[position], lanes)
+
+
+def _across(box: StraightBox, position: int) -> Piece | str:
+    """Return a box with vectors along one of its axes and columns along another, or why not."""
+    last = len(box.extents) - 1
+    if len(box.copies) > 1 or position == last or box.copies[0].store.steps[last] != 1:
+        return "what it writes does not lie in one piece"
+    order = [*(axis for axis in range(last) if axis != position), position, last]
+    (copy,) = (_in_order(copy, order) for copy in box.copies)
+    *extents, length, columns = (box.extents[axis] for axis in order)
+    if min(length, columns) < NARROWEST_VECTOR:
+        return "its rows or columns are shorter than any vector"
+    if _computes(copy.value) and any(line.steps[-1] != 0 == line.steps[-2] for line in copy.loads):
+        return "it would compute functions of single numbers"
+    return Piece(tuple(extents), length, (Lane(copy, ()),), columns)
+
+
+def _computes(value: Any) -> bool:
+    """Tell whether an expression divides, or has functions that are more than an instruction."""
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        found = found or isinstance(node, tir.Div | tir.Call)
+
+    tir.stmt_functor.post_order_visit(value, visit)
+    return found
+
+
+def _in_order(copy: Copy, order: Sequence[int]) -> Copy:
+    """Return what is copied, its axes in another order."""
+
+    def moved(line: Line) -> Line:
+        return Line(line.buffer, line.start, tuple(line.steps[axis] for axis in order))
+
+    return Copy(copy.value, tuple(map(moved, copy.loads)), moved(copy.store))
 
 
 def _reads_neighbours(stage: Stage) -> bool:
@@ -140,7 +182,7 @@ def _moved(info: BlockInfo) -> tuple[Any, Stage, list[Piece]] | str:
     pieces = pieces_of(stage)
     if isinstance(pieces, str):
         return pieces
-    if any(len(piece.lanes) > 1 for piece in pieces) and not _can_turn(stage):
+    if any(piece.is_turned for piece in pieces) and not _can_turn(stage):
         return "its numbers are not of 32 bits"
     return sch.mod["main"], stage, pieces
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.register_turn import RegisterTurn
+from tvm_fusionx.schedules.register_turn import RegisterTurn, part_of
 from tvm_fusionx.schedules.row_order import EVEN_SHARES
 from tvm_fusionx.schedules.straight_places import Copy
 from tvm_fusionx.schedules.vector_sums import ramp
@@ -34,6 +34,14 @@ class Piece:
     """Of the axis along which they run."""
     lanes: tuple[Lane, ...]
     """One for each place along the axes inside, as they lie in memory: their vectors are turned."""
+    columns: int = 1
+    """Of the axis along which results lie side by side, where it is not all inside: the last index
+    of every place. Vectors of neighbouring columns are turned then."""
+
+    @property
+    def is_turned(self) -> bool:
+        """Tell whether vectors are turned in registers."""
+        return len(self.lanes) > 1 or self.columns > 1
 
 
 def build_kernel(pieces: Sequence[Piece], lanes: int, tasks: int) -> Any:
@@ -63,8 +71,10 @@ def indices_of(place: Any, extents: Sequence[int]) -> tuple[Any, ...]:
 class _PieceLoops:
     def __init__(self, ib: Any, piece: Piece, lanes: int) -> None:
         self.ib, self.piece = ib, piece
-        self.lanes = min(lanes, 1 << (piece.length.bit_length() - 1))
-        self.loops = (*piece.extents, math.ceil(piece.length / self.lanes))
+        self.lanes, self.columns = _widest(piece.length, lanes), _widest(piece.columns, lanes)
+        vectors = math.ceil(piece.length / self.lanes)
+        across = () if piece.columns == 1 else (math.ceil(piece.columns / self.columns),)
+        self.loops = (*piece.extents, vectors, *across)
 
     def write(self, task: Any, tasks: int) -> None:
         """Write a task's share; where shares are not equal, the last task begins earlier."""
@@ -88,11 +98,13 @@ class _PieceLoops:
             with self.ib.for_range(0, self.loops[len(indices)], "row") as row:
                 self._inside((*indices, row))
             return
-        *rows, vector = indices
-        first = vector * self.lanes
-        if self.piece.length % self.lanes:
-            first = tir.min(first, self.piece.length - self.lanes)
-        self._write_vectors(rows, first)
+        rows = indices[: len(self.piece.extents)]
+        vector, *across = indices[len(rows) :]
+        first = _start(vector, self.lanes, self.piece.length)
+        if across:
+            self._write_tile(rows, first, _start(across[0], self.columns, self.piece.columns))
+        else:
+            self._write_vectors(rows, first)
 
     def _write_vectors(self, rows: Sequence[Any], first: Any) -> None:
         """Write a vector for each place inside the axis, turned where there are several."""
@@ -110,6 +122,23 @@ class _PieceLoops:
             place = ramp(at + number * self.lanes, self.lanes)
             self.ib.emit(tir.BufferStore(result, vector, [place]))
 
+    def _write_tile(self, rows: Sequence[Any], first: Any, column: Any) -> None:
+        """Write some columns of the places of a vector: their vectors are turned."""
+        (lane,) = self.piece.lanes
+        store = lane.copy.store
+        turn = RegisterTurn(self.ib, self.columns, self.lanes, store.buffer.dtype)
+        for number in range(self.columns):
+            each, start = Lane(lane.copy, (column + number,)), turn.place(number, 0)
+            self._emit(each, rows, first, turn.buffer, lambda lane, start=start: start + lane)
+        # The columns of a place fill some vectors, or a vector holds those of some places.
+        run = min(self.columns, self.lanes)
+        for number, vector in enumerate(turn.turned()):
+            for part in range(0, self.lanes, run):
+                place, inner = divmod(number * self.lanes + part, self.columns)
+                value = vector if run == self.lanes else part_of(vector, part, run)
+                at = store.at([*rows, first + place, column + inner])
+                self.ib.emit(tir.BufferStore(store.buffer, value, [ramp(at, run)]))
+
     def _emit(
         self, each: Lane, rows: Sequence[Any], first: Any, buffer: Any, place: Callable[..., Any]
     ) -> None:
@@ -123,3 +152,14 @@ class _PieceLoops:
         store = tir.BufferStore(buffer, each.copy.value, [place(lane)])
         stmt = tir.stmt_functor.ir_transform(store, None, read, ["tir.BufferLoad"])
         self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
+
+
+def _widest(length: int, lanes: int) -> int:
+    """Return the widest power of two that is no more than either."""
+    return min(lanes, 1 << (length.bit_length() - 1))
+
+
+def _start(number: Any, width: int, length: int) -> Any:
+    """Return where a vector begins; the last one moves back where they do not divide the length."""
+    first = number * width
+    return tir.min(first, length - width) if length % width else first

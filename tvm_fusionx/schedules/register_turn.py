@@ -86,6 +86,11 @@ class RegisterTurn:
         return tir.BufferLoad(self.buffer, [ramp(slot * self.lanes, self.lanes)])
 
 
+def part_of(vector: Any, first: int, lanes: int) -> Any:
+    """Return some neighbouring lanes of a vector, or one as a number."""
+    return tir.Shuffle([vector], _constants(list(range(first, first + lanes))))
+
+
 def turning_steps(number: int) -> list[tuple[int, int]]:
     """Return the prime of each step that turns so many vectors, and its shuffles at most."""
     steps, left = [], number
