@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,62 +10,66 @@ import pytest
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.register_turn import RegisterTurn, smallest_factor, turning_steps
+from tvm_fusionx.schedules.register_turn import prime_factors, turned
 from tvm_fusionx.schedules.vector_sums import ramp
 
-NUMBERS = range(1, 17)
+NUMBERS = range(2, 17)
 LANES = [1, 2, 4, 8, 16]
 
 
-def _turn(number: int, lanes: int, dtype: str = "float32") -> tuple[Any, Any, Any]:
+def _turn(number: int, lanes: int, dtype: str = "float32") -> Any:
     given = tir.decl_buffer((number, lanes), dtype, "given")
     found = tir.decl_buffer((number * lanes,), dtype, "found")
     ib = tir.ir_builder.create()
-    turn = RegisterTurn(ib, number, lanes, dtype)
-    for vector in range(number):
-        at = ramp(turn.place(vector, 0), lanes)
-        ib.emit(tir.BufferStore(turn.buffer, tir.BufferLoad(given, [vector, ramp(0, lanes)]), [at]))
-    for vector, value in enumerate(turn.turned()):
-        ib.emit(tir.BufferStore(found, value, [ramp(vector * lanes, lanes)]))
-    return given, found, ib.get()
+    rows = [tir.BufferLoad(given, [row, ramp(0, lanes)]) for row in range(number)]
+    columns = turned(ib, rows, lanes, dtype)
+    for row in range(number):
+        at = ramp(row * lanes, lanes)
+        ib.emit(tir.BufferStore(found, tir.BufferLoad(columns, [at]), [at]))
+    return tir.PrimFunc([given, found], ib.get())
+
+
+def _shuffles(func: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.Shuffle):
+            found.append(node)
+
+    tir.stmt_functor.post_order_visit(func.body, visit)
+    return found
 
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("number", NUMBERS)
-def test_vectors_come_to_lie_lane_after_lane(number: int, lanes: int) -> None:
-    given, found, stmt = _turn(number, lanes)
-    built = tvm.build(tir.PrimFunc([given, found], stmt), "llvm")
+def test_rows_come_to_lie_lane_after_lane(number: int, lanes: int) -> None:
     data = np.arange(number * lanes, dtype="float32").reshape(number, lanes)
-    turned = tvm.nd.empty((number * lanes,))
-    built(tvm.nd.array(data), turned)
-    np.testing.assert_array_equal(turned.numpy(), data.T.reshape(-1))
+    found = tvm.nd.empty((number * lanes,))
+    tvm.build(_turn(number, lanes), "llvm")(tvm.nd.array(data), found)
+    np.testing.assert_array_equal(found.numpy(), data.T.reshape(-1))
 
 
 def test_integers_are_turned_too() -> None:
-    given, found, stmt = _turn(3, 8, "int32")
-    built = tvm.build(tir.PrimFunc([given, found], stmt), "llvm")
     data = np.arange(24, dtype="int32").reshape(3, 8)
-    turned = tvm.nd.empty((24,), "int32")
-    built(tvm.nd.array(data), turned)
-    np.testing.assert_array_equal(turned.numpy(), data.T.reshape(-1))
+    found = tvm.nd.empty((24,), "int32")
+    tvm.build(_turn(3, 8, "int32"), "llvm")(tvm.nd.array(data), found)
+    np.testing.assert_array_equal(found.numpy(), data.T.reshape(-1))
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_there_are_no_more_shuffles_than_its_primes_take(number: int) -> None:
-    _, _, stmt = _turn(number, 16)
-    shuffles: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tir.Shuffle):
-            shuffles.append(node)
-
-    tir.stmt_functor.post_order_visit(stmt, visit)
-    assert len(shuffles) <= sum(most for _, most in turning_steps(number))
+def test_there_are_as_many_shuffles_as_its_primes_take(number: int) -> None:
+    shuffles = _shuffles(_turn(number, 16))
+    assert len(shuffles) == number * sum(prime - 1 for prime in prime_factors(number))
     assert all(len(each.vectors) == 2 for each in shuffles)
 
 
-def test_steps_are_the_primes() -> None:
-    assert turning_steps(1) == []
-    assert turning_steps(12) == [(2, 12), (2, 12), (3, 24)]
-    assert turning_steps(15) == [(3, 30), (5, 60)]
-    assert [smallest_factor(number) for number in (2, 9, 15, 13)] == [2, 3, 3, 13]
+def test_rows_of_one_lane_are_in_order() -> None:
+    assert _shuffles(_turn(6, 1)) == []
+
+
+@pytest.mark.parametrize("number", [*NUMBERS, 97, 360])
+def test_a_number_is_the_product_of_its_primes(number: int) -> None:
+    primes = prime_factors(number)
+    assert math.prod(primes) == number
+    assert primes == sorted(primes)
+    assert all(prime_factors(prime) == [prime] for prime in primes)

@@ -20,7 +20,7 @@ from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.output_vectors import OutputVectors
 from tvm_fusionx.schedules.stage_replacement import stage_nests
 from tvm_fusionx.schedules.vector_sums import VectorSums, ramp
-from tvm_fusionx.schedules.window_result import WindowResult, turned
+from tvm_fusionx.schedules.window_result import WindowResult
 
 ONE = (1, 1)
 
@@ -76,23 +76,6 @@ def test_chunks_of_twelve_channels_are_not_turned() -> None:
     body = dense(12, (6, 7), 24, ONE, blocks=(12, 12))
     left = relay.layout_transform(body, "NCHW12c", "NCHW")
     assert not result_of(left).along_pixels
-
-
-@pytest.mark.parametrize("rows", [2, 4, 8, 16])
-@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
-def test_rows_become_columns(rows: int, lanes: int) -> None:
-    given = tir.decl_buffer((rows, lanes), "float32", "given")
-    found = tir.decl_buffer((rows * lanes,), "float32", "found")
-    ib = tir.ir_builder.create()
-    values = [tir.BufferLoad(given, [row, ramp(0, lanes)]) for row in range(rows)]
-    columns = turned(ib, values, lanes, "float32")
-    for at in range(0, rows * lanes, rows):
-        ib.emit(tir.BufferStore(found, tir.BufferLoad(columns, [ramp(at, rows)]), [ramp(at, rows)]))
-    built = tvm.build(tir.PrimFunc([given, found], ib.get()), "llvm")
-    data = np.random.default_rng(0).standard_normal((rows, lanes), dtype="float32")
-    result = tvm.nd.empty((rows * lanes,))
-    built(tvm.nd.array(data), result)
-    assert_close([result.numpy().reshape(lanes, rows)], [data.T], EXACT)
 
 
 # One pixel; whole powers of two; one left over, which goes with the one before; more than lanes.

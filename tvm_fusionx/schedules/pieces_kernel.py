@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.register_turn import RegisterTurn, part_of
+from tvm_fusionx.schedules.register_turn import turned
 from tvm_fusionx.schedules.row_order import EVEN_SHARES
 from tvm_fusionx.schedules.straight_places import Copy
 from tvm_fusionx.schedules.vector_sums import ramp
@@ -114,30 +114,35 @@ class _PieceLoops:
         if len(self.piece.lanes) == 1:
             self._emit(begin, rows, first, result, lambda lane: at + lane)
             return
-        turn = RegisterTurn(self.ib, len(self.piece.lanes), self.lanes, result.dtype)
-        for number, each in enumerate(self.piece.lanes):
-            start = turn.place(number, 0)
-            self._emit(each, rows, first, turn.buffer, lambda lane, start=start: start + lane)
-        for number, vector in enumerate(turn.turned()):
-            place = ramp(at + number * self.lanes, self.lanes)
-            self.ib.emit(tir.BufferStore(result, vector, [place]))
+        columns = self._turned(self.piece.lanes, rows, first)
+        for start in range(0, len(self.piece.lanes) * self.lanes, self.lanes):
+            value = tir.BufferLoad(columns, [ramp(start, self.lanes)])
+            self.ib.emit(tir.BufferStore(result, value, [ramp(at + start, self.lanes)]))
 
     def _write_tile(self, rows: Sequence[Any], first: Any, column: Any) -> None:
         """Write some columns of the places of a vector: their vectors are turned."""
         (lane,) = self.piece.lanes
         store = lane.copy.store
-        turn = RegisterTurn(self.ib, self.columns, self.lanes, store.buffer.dtype)
-        for number in range(self.columns):
-            each, start = Lane(lane.copy, (column + number,)), turn.place(number, 0)
-            self._emit(each, rows, first, turn.buffer, lambda lane, start=start: start + lane)
-        # The columns of a place fill some vectors, or a vector holds those of some places.
+        lanes = [Lane(lane.copy, (column + number,)) for number in range(self.columns)]
+        columns = self._turned(lanes, rows, first)
+        # The columns of a place fill some vectors, or a part of one.
         run = min(self.columns, self.lanes)
-        for number, vector in enumerate(turn.turned()):
-            for part in range(0, self.lanes, run):
-                place, inner = divmod(number * self.lanes + part, self.columns)
-                value = vector if run == self.lanes else part_of(vector, part, run)
-                at = store.at([*rows, first + place, column + inner])
-                self.ib.emit(tir.BufferStore(store.buffer, value, [ramp(at, run)]))
+        for start in range(0, self.columns * self.lanes, run):
+            place, inner = divmod(start, self.columns)
+            at = store.at([*rows, first + place, column + inner])
+            value = tir.BufferLoad(columns, [ramp(start, run)])
+            self.ib.emit(tir.BufferStore(store.buffer, value, [ramp(at, run)]))
+
+    def _turned(self, lanes: Sequence[Lane], rows: Sequence[Any], first: Any) -> Any:
+        """Compute a vector of each of some lanes, and return a buffer of them turned."""
+        dtype = lanes[0].copy.store.buffer.dtype
+        size = len(lanes) * self.lanes
+        buffer = self.ib.allocate(dtype, (size,), "vectors", scope="local")._buffer
+        values = []
+        for start, lane in zip(range(0, size, self.lanes), lanes, strict=True):
+            self._emit(lane, rows, first, buffer, lambda at, start=start: start + at)
+            values.append(tir.BufferLoad(buffer, [ramp(start, self.lanes)]))
+        return turned(self.ib, values, self.lanes, dtype)
 
     def _emit(
         self, each: Lane, rows: Sequence[Any], first: Any, buffer: Any, place: Callable[..., Any]

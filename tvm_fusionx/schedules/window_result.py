@@ -23,8 +23,9 @@ from tvm_fusionx.schedules.flat_access import (
     with_flat_access,
 )
 from tvm_fusionx.schedules.output_vectors import OutputVectors
+from tvm_fusionx.schedules.register_turn import turned
 from tvm_fusionx.schedules.stage_replacement import Store, storing
-from tvm_fusionx.schedules.vector_sums import VectorSums, ramp
+from tvm_fusionx.schedules.vector_sums import VectorSums
 
 # Places of rows, columns and channels of a chunk among the axes of a window.
 ROW_AXIS, COLUMN_AXIS, LANE_AXIS = 2, 3, 4
@@ -55,33 +56,6 @@ def is_along_pixels(block: Any, columns: int, sums: Collection[Any]) -> bool:
     return all(
         (step_of(each, column), step_of(each, row)) in ((1, columns), (0, 0)) for each in in_memory
     ) and not any(pixel & variables_of(test) for test in conditions_of(body))
-
-
-def turned(ib: Any, rows: Sequence[Any], lanes: int, dtype: str) -> Any:
-    """Emit what turns `rows` of vectors, and return a buffer of their columns in order.
-
-    Each of log2(rows) steps interleaves a row with the one half of the rows further. It rotates the
-    bits of an element's row and column, taken together, by one: in the end the column comes first.
-
-    Parameters
-    ----------
-    rows
-        As many as a power of two, and more than one.
-    lanes
-        Of each row; a power of two.
-    """
-    half, values, buffer = len(rows) // 2, list(rows), None
-    low = [tir.const(side * lanes + k, "int32") for k in range(lanes // 2) for side in range(2)]
-    high = [index + lanes // 2 for index in low]
-    for _ in range(len(rows).bit_length() - 1):
-        buffer = ib.allocate(dtype, (len(rows) * lanes,), "turned", scope="local")._buffer
-        for number in range(half):
-            pair = [values[number], values[number + half]]
-            for part, chosen in enumerate((low, high)):
-                at = (2 * number + part) * lanes
-                ib.emit(tir.BufferStore(buffer, tir.Shuffle(pair, chosen), [ramp(at, lanes)]))
-        values = [tir.BufferLoad(buffer, [ramp(row * lanes, lanes)]) for row in range(len(rows))]
-    return buffer
 
 
 @dataclass(frozen=True)
