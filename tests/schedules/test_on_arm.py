@@ -174,6 +174,8 @@ CASES: dict[str, dict[str, Case]] = {
             )
         ),
         "three colours": Case(relay.transpose(var("x", 2, 3, 7, 9), (0, 2, 3, 1))),
+        "pixels as planes": Case(relay.transpose(var("x", 2, 7, 9, 3), (0, 3, 1, 2))),
+        "a matrix": Case(relay.transpose(var("x", 41, 26))),
     },
     "planes": {
         "columns of no whole panel": Case(

@@ -115,6 +115,22 @@ BLOCKS = {
     "a matrix of few rows": relay.transpose(var("x", LONG, 300)),
     "many channels of neighbours": frames(9, (4, 9), 4),
     "a large matrix": relay.transpose(var("x", 260, 250)),
+    "a picture by pixels": relay.transpose(var("x", 2, 11, 13, 3), (0, 3, 1, 2)),
+    "a picture of bytes": relay.transpose(
+        relay.cast(var("x", 1, 9, 21, 3, dtype="uint8"), "float32") / relay.const(255.0),
+        (0, 3, 1, 2),
+    ),
+    "a picture with means": (
+        relay.transpose(var("x", 1, 5, 7, 3), (0, 3, 1, 2)) - var("mean", 3, 1, 1)
+    )
+    * var("scale", 1, 3, 5, 7),
+    "two pictures by pixels": relay.concatenate(
+        [relay.transpose(var(f"x{n}", 5, 7, 4), (2, 0, 1)) for n in range(2)], 0
+    ),
+    "space to depth": relay.nn.space_to_depth(var("x", 1, 3, 8, 18), 2),
+    "depth to space": relay.nn.depth_to_space(var("x", 1, 12, 5, 7), 2),
+    "halves": relay.transpose(var("x", 3, 40, dtype="float16")),
+    "bytes": relay.transpose(var("x", 40, 33, dtype="int8")),
     "channels of a shuffle": relay.transpose(var("x", 4, 3, 8, 9), (0, 2, 3, 1)),
 }
 
@@ -197,7 +213,9 @@ REFUSED = {
         relay.concatenate([var("x", 5, 7), var("y", 5, 9)], 1),
         relay.nn.pad(var("x", 5, 7), ((1, 1), (2, 3))),
     ),
-    "its rows or columns are shorter than any vector": (relay.transpose(var("x", LONG, 3)),),
+    "its rows or columns are shorter than any vector": (
+        relay.transpose(relay.strided_slice(var("x", LONG, 4), [0, 0], [LONG, 3])),
+    ),
     "it would compute functions of single numbers": (
         relay.transpose(var("x", 33, 50)) * relay.sqrt(var("f", 33)),
         relay.transpose(var("x", 33, 50)) / var("f", 33),
@@ -210,10 +228,7 @@ REFUSED = {
             [relay.transpose(var(f"x{n}", 2, 3 + n)) for n in range(MOST_PIECES + 1)], 0
         ),
     ),
-    "its numbers are not of 32 bits": (
-        relay.transpose(var("x", 3, 40, dtype="float16")),
-        relay.transpose(var("x", 3, 40, dtype="int8")),
-    ),
+    "it turns truth values": (relay.transpose(var("x", 3, 40, dtype="bool")),),
     "it reads where numbers tell it to": (
         relay.take(var("x", 3, 40), var("at", 5, dtype="int32"), axis=1),
     ),

@@ -82,6 +82,34 @@ def test_places_have_an_index_along_each_axis() -> None:
     assert [indices_of(place, (2, 3)) for place in (0, 2, 3, 5)] == [(0, 0), (0, 2), (1, 0), (1, 2)]
 
 
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+@pytest.mark.parametrize("length", [1, 5, 37])
+def test_what_lies_together_is_taken_apart(length: int, lanes: int, tasks: int) -> None:
+    """Colours of pixels become planes, each with a factor of its own."""
+    rows, colours = 2, 3
+    total = rows * length * colours
+    data = tir.decl_buffer((total,), "float32", "data")
+    factors = tir.decl_buffer((colours,), "float32", "factors")
+    result = tir.decl_buffer((total,), "float32", "result")
+    # Axes: rows, pixels, colours.
+    read = Line(data, 0, (length * colours, colours, 1))
+    factor = Line(factors, 0, (0, 0, 1))
+    value = tir.BufferLoad(data, [tir.const(0, "int32")]) * tir.BufferLoad(
+        factors, [tir.const(1, "int32")]
+    )
+    copy = Copy(value, (read, factor), Line(result, 0, (length * colours, 1, length)))
+    each = tuple(Lane(copy, (colour,)) for colour in range(colours))
+    stmt = build_kernel([Piece((rows,), length, each, parted=(0,))], lanes, tasks)
+    values = np.arange(total, dtype="float32").reshape(rows, length, colours)
+    scales = np.arange(1, 1 + colours, dtype="float32")
+    found = tvm.nd.array(np.full(total, np.nan, "float32"))
+    built = tvm.build(tir.PrimFunc([data, factors, result], stmt), "llvm")
+    built(tvm.nd.array(values.reshape(-1)), tvm.nd.array(scales), found)
+    expected = (values * scales).transpose(0, 2, 1)
+    np.testing.assert_array_equal(found.numpy(), expected.reshape(-1))
+
+
 @pytest.mark.parametrize(("name", "shared"), [("rows", 10), ("rows of planes", 2)])
 def test_few_rows_are_shared_with_their_vectors(name: str, shared: int) -> None:
     """Five rows are no equal shares of two cores: their vectors are counted with them."""

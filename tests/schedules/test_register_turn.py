@@ -10,19 +10,19 @@ import pytest
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.register_turn import prime_factors, turned
+from tvm_fusionx.schedules.register_turn import parted, prime_factors, turned
 from tvm_fusionx.schedules.vector_sums import ramp
 
 NUMBERS = range(2, 17)
 LANES = [1, 2, 4, 8, 16]
 
 
-def _turn(number: int, lanes: int, dtype: str = "float32") -> Any:
+def _turn(number: int, lanes: int, dtype: str = "float32", turn: Any = turned) -> Any:
     given = tir.decl_buffer((number, lanes), dtype, "given")
     found = tir.decl_buffer((number * lanes,), dtype, "found")
     ib = tir.ir_builder.create()
     rows = [tir.BufferLoad(given, [row, ramp(0, lanes)]) for row in range(number)]
-    columns = turned(ib, rows, lanes, dtype)
+    columns = turn(ib, rows, lanes, dtype)
     for row in range(number):
         at = ramp(row * lanes, lanes)
         ib.emit(tir.BufferStore(found, tir.BufferLoad(columns, [at]), [at]))
@@ -49,16 +49,28 @@ def test_rows_come_to_lie_lane_after_lane(number: int, lanes: int) -> None:
     np.testing.assert_array_equal(found.numpy(), data.T.reshape(-1))
 
 
-def test_integers_are_turned_too() -> None:
-    data = np.arange(24, dtype="int32").reshape(3, 8)
-    found = tvm.nd.empty((24,), "int32")
-    tvm.build(_turn(3, 8, "int32"), "llvm")(tvm.nd.array(data), found)
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_lies_together_is_taken_apart(number: int, lanes: int) -> None:
+    data = np.arange(number * lanes, dtype="float32").reshape(number, lanes)
+    found = tvm.nd.empty((number * lanes,))
+    tvm.build(_turn(number, lanes, turn=parted), "llvm")(tvm.nd.array(data), found)
+    expected = data.reshape(lanes, number).T
+    np.testing.assert_array_equal(found.numpy(), expected.reshape(-1))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])
+def test_other_numbers_are_turned_too(dtype: str) -> None:
+    data = np.arange(24).astype(dtype).reshape(3, 8)
+    found = tvm.nd.empty((24,), dtype)
+    tvm.build(_turn(3, 8, dtype), "llvm")(tvm.nd.array(data), found)
     np.testing.assert_array_equal(found.numpy(), data.T.reshape(-1))
 
 
+@pytest.mark.parametrize("turn", [turned, parted])
 @pytest.mark.parametrize("number", NUMBERS)
-def test_there_are_as_many_shuffles_as_its_primes_take(number: int) -> None:
-    shuffles = _shuffles(_turn(number, 16))
+def test_there_are_as_many_shuffles_as_its_primes_take(number: int, turn: Any) -> None:
+    shuffles = _shuffles(_turn(number, 16, turn=turn))
     assert len(shuffles) == number * sum(prime - 1 for prime in prime_factors(number))
     assert all(len(each.vectors) == 2 for each in shuffles)
 

@@ -37,6 +37,12 @@ CASES: dict[str, tuple[tuple[int, ...], Place, tuple[Any, Any], tuple[int, ...]]
         ((0, 0), (60, 2)),
         (20, 6),
     ),
+    "rounded towards zero": (
+        (3, 4, 5),
+        lambda i, j: [j, tir.truncdiv(i, 5), tir.truncmod(i, 5)],
+        ((0, 0), (20, 3)),
+        (20, 3),
+    ),
     "every row again": ((4, 8), lambda i, j: [mod(i, 4), j], ((0, 0), (12, 8)), (3, 32)),
     "each twice": ((6, 4), lambda i, j: [i, div(j, 2)], ((0, 0), (6, 8)), (24, 2)),
     "a number": ((1,), lambda i, j: [0 * i], ((0, 0), (6, 8)), (48,)),

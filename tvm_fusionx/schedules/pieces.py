@@ -37,9 +37,6 @@ MOST_TURNED = 16
 # Pieces of a block at most; each is code of its own.
 MOST_PIECES = 16
 
-# Bits of the numbers that are turned; others would take other shuffles.
-TURNED_BITS = 32
-
 
 def pieces_of(stage: Stage) -> list[Piece] | str:
     """Return the pieces of a stage, with the fewest axes left whole, or why it has none."""
@@ -84,10 +81,10 @@ def _piece(box: StraightBox) -> Piece | str:
         for position in range(len(box.extents))
         if all(line.steps[position] in (0, 1) for line in loads)
     ]
-    if not axes:
-        return "its operands lie side by side along no axis"
-    found = _along(box, axes[-1])
-    return _across(box, axes[-1]) if isinstance(found, str) else found
+    found = _along(box, axes[-1]) if axes else "its operands lie side by side along no axis"
+    if isinstance(found, str):
+        found = _parted(box) or (_across(box, axes[-1]) if axes else found)
+    return found
 
 
 def _along(box: StraightBox, position: int) -> Piece | str:
@@ -124,6 +121,28 @@ def _across(box: StraightBox, position: int) -> Piece | str:
     if _computes(copy.value) and any(line.steps[-1] != 0 == line.steps[-2] for line in copy.loads):
         return "it would compute functions of single numbers"
     return Piece(tuple(extents), length, (Lane(copy, ()),), columns)
+
+
+def _parted(box: StraightBox) -> Piece | None:
+    """Return a box whose operands lie together for all places of an axis, or None.
+
+    They lie so along the innermost axis: colours in a picture by pixels, of which planes are made.
+    """
+    last = len(box.extents) - 1
+    steps = {line.steps[last] for copy in box.copies for line in copy.loads} - {0, 1}
+    if len(box.copies) > 1 or len(steps) != 1 or not 1 < max(steps) <= MOST_TURNED:
+        return None
+    (copy,), (number,) = box.copies, steps
+    loads = tuple(at for at, line in enumerate(copy.loads) if line.steps[last] == number)
+    for position in range(last):
+        if box.extents[position] == number and all(
+            copy.loads[at].steps[position] == 1 for at in loads
+        ):
+            order = [*(axis for axis in range(last) if axis != position), last, position]
+            lanes = tuple(Lane(_in_order(copy, order), (place,)) for place in range(number))
+            *extents, length, _ = (box.extents[axis] for axis in order)
+            return Piece(tuple(extents), length, lanes, parted=loads)
+    return None
 
 
 def _computes(value: Any) -> bool:
@@ -163,8 +182,7 @@ def _reads_neighbours(stage: Stage) -> bool:
 
 
 def _can_turn(stage: Stage) -> bool:
-    kind = tvm.DataType(stage.writes[0].dtype)
-    return int(kind.bits) == TURNED_BITS and int(kind.lanes) == 1
+    return all(str(buffer.dtype) != "bool" for buffer in (*stage.reads, *stage.writes))
 
 
 def _moved(info: BlockInfo) -> tuple[Any, Stage, list[Piece]] | str:
@@ -183,7 +201,7 @@ def _moved(info: BlockInfo) -> tuple[Any, Stage, list[Piece]] | str:
     if isinstance(pieces, str):
         return pieces
     if any(piece.is_turned for piece in pieces) and not _can_turn(stage):
-        return "its numbers are not of 32 bits"
+        return "it turns truth values"
     return sch.mod["main"], stage, pieces
 
 

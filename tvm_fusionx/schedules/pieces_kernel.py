@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.register_turn import turned
+from tvm_fusionx.schedules.register_turn import parted, turned
 from tvm_fusionx.schedules.row_order import EVEN_SHARES
 from tvm_fusionx.schedules.straight_places import Copy
 from tvm_fusionx.schedules.vector_sums import ramp
@@ -37,6 +38,9 @@ class Piece:
     columns: int = 1
     """Of the axis along which results lie side by side, where it is not all inside: the last index
     of every place. Vectors of neighbouring columns are turned then."""
+    parted: tuple[int, ...] = ()
+    """Numbers of the loads that lie together for all `lanes`, as colours do in a picture by pixels:
+    they are taken apart, and each lane is stored by itself."""
 
     @property
     def is_turned(self) -> bool:
@@ -114,10 +118,36 @@ class _PieceLoops:
         if len(self.piece.lanes) == 1:
             self._emit(begin, rows, first, result, lambda lane: at + lane)
             return
+        if self.piece.parted:
+            self._write_parted(rows, first)
+            return
         columns = self._turned(self.piece.lanes, rows, first)
         for start in range(0, len(self.piece.lanes) * self.lanes, self.lanes):
             value = tir.BufferLoad(columns, [ramp(start, self.lanes)])
             self.ib.emit(tir.BufferStore(result, value, [ramp(at + start, self.lanes)]))
+
+    def _write_parted(self, rows: Sequence[Any], first: Any) -> None:
+        """Write a vector for each lane, once what they read together is taken apart."""
+        lanes = self.piece.lanes
+        starts = range(0, len(lanes) * self.lanes, self.lanes)
+        apart = {}
+        for number in self.piece.parted:
+            line = lanes[0].copy.loads[number]
+            at = line.at([*rows, first, *lanes[0].indices])
+            together = [
+                tir.BufferLoad(line.buffer, [ramp(at + start, self.lanes)]) for start in starts
+            ]
+            apart[number] = parted(self.ib, together, self.lanes, line.buffer.dtype)
+        for start, each in zip(starts, lanes, strict=True):
+            at = each.copy.store.at([*rows, first, *each.indices])
+            self._emit(
+                each,
+                rows,
+                first,
+                each.copy.store.buffer,
+                lambda lane, at=at: at + lane,
+                {number: (buffer, start) for number, buffer in apart.items()},
+            )
 
     def _write_tile(self, rows: Sequence[Any], first: Any, column: Any) -> None:
         """Write some columns of the places of a vector: their vectors are turned."""
@@ -145,13 +175,29 @@ class _PieceLoops:
         return turned(self.ib, values, self.lanes, dtype)
 
     def _emit(
-        self, each: Lane, rows: Sequence[Any], first: Any, buffer: Any, place: Callable[..., Any]
+        self,
+        each: Lane,
+        rows: Sequence[Any],
+        first: Any,
+        buffer: Any,
+        place: Callable[..., Any],
+        apart: Mapping[int, tuple[Any, int]] = MappingProxyType({}),
     ) -> None:
-        """Store a vector of what `each` computes from index `first` on, where `place` says."""
+        """Store a vector of what `each` computes from index `first` on, where `place` says.
+
+        Parameters
+        ----------
+        apart
+            Buffers of what was read before, and where its vector begins, by the number of the load.
+        """
         lane = tir.Var("lane", "int32")
 
         def read(load: Any) -> Any:
-            line = each.copy.loads[int(load.indices[0])]
+            number = int(load.indices[0])
+            if number in apart:
+                values, start = apart[number]
+                return tir.BufferLoad(values, [start + lane])
+            line = each.copy.loads[number]
             return tir.BufferLoad(line.buffer, [line.at([*rows, first + lane, *each.indices])])
 
         store = tir.BufferStore(buffer, each.copy.value, [place(lane)])

@@ -26,6 +26,9 @@ from tvm_fusionx.schedules.joints import Box, range_of
 # An axis is split so often at most; reshapes of the zoo's models need two.
 MOST_SPLITS = 8
 
+# Places are counted in 32 bits, one of them a sign.
+MOST_ELEMENTS = (1 << 31) - 1
+
 
 @dataclass(frozen=True)
 class Line:
@@ -86,11 +89,12 @@ def straighten(store: Any, iters: Sequence[Iter], box: Box, whole: int) -> Strai
     stored: list[tuple[Any, Any, list[tuple[Any, Any]]]] = []
     for place in range(math.prod(box.extents[outer:])):
         at = moved | _indices_of(place, iters[outer:], box.starts[outer:], box.extents[outer:])
-        value = analyzer.simplify(tir.stmt_functor.substitute(store.value, at))
+        value = _rounded_down(tir.stmt_functor.substitute(store.value, at), analyzer)
+        value = analyzer.simplify(value)
         target = [tir.stmt_functor.substitute(index, at) for index in store.indices]
         loads: list[tuple[Any, Any]] = []
         value = _numbered(value, loads)
-        why_not = _why_not_a_line(value, {var for var, _ in axes}, loads)
+        why_not = _why_not_a_line(value, {var for var, _ in axes}, loads, store.buffer)
         if why_not is not None:
             return why_not
         written = flat_place(tir.BufferLoad(store.buffer, target))
@@ -128,6 +132,19 @@ def _indices_of(
     return found
 
 
+def _rounded_down(value: Any, analyzer: Any) -> Any:
+    """Return `value` with divisions that round down, where towards zero is the same."""
+
+    def rounded(node: Any) -> Any:
+        if not str(node.dtype).startswith("int") or not analyzer.can_prove(node.a >= 0):
+            return None
+        kind = tir.FloorDiv if isinstance(node, tir.Div) else tir.FloorMod
+        return kind(node.a, node.b)
+
+    stmt = tir.Evaluate(value)
+    return tir.stmt_functor.ir_transform(stmt, None, rounded, ["tir.Div", "tir.Mod"]).value
+
+
 def _numbered(value: Any, loads: list[tuple[Any, Any]]) -> Any:
     """Return `value` with its loads at their numbers, and put buffer and place of each in `loads`.
 
@@ -144,19 +161,24 @@ def _numbered(value: Any, loads: list[tuple[Any, Any]]) -> Any:
     return done.value
 
 
-def _why_not_a_line(value: Any, variables: set[Any], loads: list[tuple[Any, Any]]) -> str | None:
+def _why_not_a_line(
+    value: Any, variables: set[Any], loads: list[tuple[Any, Any]], result: Any
+) -> str | None:
     if len(loads_of(value)) != len(loads):
         return "it reads where numbers tell it to"
     if variables & variables_of(value):
         return "it computes with its place, or tests it"
-    if any(math.prod(int(size) for size in buffer.shape) >= 2**31 for buffer, _ in loads):
+    if any(_size(buffer) > MOST_ELEMENTS for buffer in (result, *(buffer for buffer, _ in loads))):
         return "it has more elements than 32 bits count"
     return None
 
 
+def _size(buffer: Any) -> int:
+    return math.prod(int(extent) for extent in buffer.shape)
+
+
 def _flat(buffer: Any) -> Any:
-    total = math.prod(int(size) for size in buffer.shape)
-    return tir.decl_buffer([total], buffer.dtype, buffer.name, data=buffer.data)
+    return tir.decl_buffer([_size(buffer)], buffer.dtype, buffer.name, data=buffer.data)
 
 
 def _split(
@@ -192,7 +214,7 @@ def _divisor(axes: list[tuple[Any, int]], places: list[Any]) -> tuple[int, int] 
 
     def visit(node: Any) -> None:
         if (
-            isinstance(node, tir.FloorDiv | tir.FloorMod | tir.Div | tir.Mod)
+            isinstance(node, tir.FloorDiv | tir.FloorMod)
             and isinstance(node.a, tir.Var)
             and isinstance(node.b, tir.IntImm)
         ):
