@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tvm import relay
 
+from tests.relay_modules import var
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
-from tvm_fusionx.schedules.conv_structure import Window, find_window
+from tvm_fusionx.schedules.conv_structure import FLOAT_BYTES, Window, find_window
 from tvm_fusionx.schedules.conv_tiling import (
+    NEAR_SHARE,
     SPARE_REGISTERS,
     RegisterTile,
     Tasks,
@@ -115,6 +118,21 @@ def test_the_tile_hides_the_latency_of_multiply_adds() -> None:
 def test_a_small_layer_with_many_weights_is_divided_by_channels() -> None:
     window = _window(512, 7, 512)
     assert best_tasks(window, AVX512, window.chunks // 2, gathers=True) == Tasks(7, 2)
+
+
+def test_channels_that_are_apart_are_gathered_where_they_are_near() -> None:
+    """A task of few rows gathers no more channels than half of the first-level cache holds."""
+    body = relay.nn.max_pool2d(
+        var("x", 1, 32, 8, 8, 16), (2, 2), strides=(2, 2), layout="NCHW16c", out_layout="NCHW16c"
+    )
+    window = find_window(describe(body))
+    assert isinstance(window, Window)
+    gathered = best_tasks(window, AVX512, window.chunks, gathers=True)
+    near = AVX512.l1_bytes * NEAR_SHARE
+    channels = window.chunks // gathered.channel_tasks * window.lanes
+    assert channels * window.rows_read(gathered.rows) * 8 * FLOAT_BYTES <= near
+    in_place = best_tasks(window, AVX512, window.chunks, gathers=False)
+    assert in_place.channel_tasks < gathered.channel_tasks
 
 
 def test_a_large_layer_is_divided_by_rows() -> None:

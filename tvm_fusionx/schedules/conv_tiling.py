@@ -44,6 +44,11 @@ FMAS_A_CYCLE = 2
 
 # Measured on Zen 4: moving one vector into a gather buffer, with the test for the border.
 GATHER_CYCLES = 2.5
+# Where channels are apart, a task may gather few of them. C3D's last pool, 512 channels of 7 x 7,
+# takes 4.5 us with all of them in a task, 3.7, 3.0 and 2.7 in two, four and eight parts (Zen 4).
+FAR_GATHER_PENALTY = 2
+# Part of the first-level cache that what is gathered may fill.
+NEAR_SHARE = 1 / 2
 # Bytes a cycle that a core streams from the last-level cache.
 STREAM_BYTES_A_CYCLE = 12
 # Starting a task: pointers, loop set-up, the first misses.
@@ -205,6 +210,8 @@ def task_cost(
     channels = _channels_read(tasks, window)
     slab = channels * window.rows_read(tasks.rows) * window.columns_read(columns)
     gather = slab / window.in_block / max(1, MAX_LANES // window.in_block) * GATHER_CYCLES
+    if window.in_channels == 1 and slab * FLOAT_BYTES > cpu.l1_bytes * NEAR_SHARE:
+        gather *= FAR_GATHER_PENALTY
     weights = _weight_bytes(window) / tasks.channel_tasks / STREAM_BYTES_A_CYCLE
     cycles = compute + (gather if gathers else 0) + weights + TASK_CYCLES
     if slab * FLOAT_BYTES > cpu.l2_bytes // 2:
