@@ -20,6 +20,9 @@ DEBIAN_PACKAGES := qemu-user g++-aarch64-linux-gnu lld \
 # Processes that share the tests; each test's TVM threads are its own affair.
 JOBS ?= 2
 
+# Of the zoo, what `make bench` measures; all when empty.
+MODELS ?=
+
 # Without NONE, TVM looks for schedule tables on the network.
 export TOPHUB_LOCATION := NONE
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
@@ -46,8 +49,8 @@ check: $(VENV)/all.stamp ## check format, lint, types, then run all tests
 	$(BIN)/mypy
 	$(PYTEST) -n $(JOBS) --dist worksteal
 
-bench: $(VENV)/all.stamp ## measure the zoo's models against TVM and the other engines, ablation, cost growth
-	$(BIN)/python benchmarks/zoo.py
+bench: $(VENV)/all.stamp ## measure the zoo (or MODELS="minilm gpt2") against TVM and the other engines, ablation, cost growth
+	$(BIN)/python benchmarks/zoo.py $(MODELS)
 	$(BIN)/python benchmarks/ablation.py
 	$(BIN)/python benchmarks/cost_growth.py
 	$(BIN)/python benchmarks/results_page.py
