@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pytest
 from tvm import relay
@@ -28,6 +29,7 @@ from tvm_fusionx.schedules.conv_image import (
 )
 from tvm_fusionx.schedules.conv_tiling import COLUMNS_TO_STREAM, SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.schedules.window_result import runs_of_pixels
 
 ONE = {"blocks": (1, 8)}
 PAD = (1, 1, 1, 1)
@@ -109,6 +111,22 @@ def test_patches_that_share_no_input_are_computed_several_at_once() -> None:
     chunks, columns = image_tiles(found.window, AVX512)[0]
     assert columns > 1
     assert 1 + chunks + chunks * columns < AVX512.registers
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])
+def test_results_in_planes_are_stored_in_few_runs(cpu: Cpu) -> None:
+    size = (3, (112, 112), 64, (7, 7))
+    lanes = min(cpu.lanes, 16)
+    settings: Any = {"strides": (2, 2), "padding": (3, 3, 3, 3), "blocks": (1, lanes)}
+    planes = dense(
+        *size, post=lambda y: relay.layout_transform(y, f"NCHW{lanes}c", "NCHW"), **settings
+    )
+
+    def pixels_a_run(body: relay.Expr) -> float:
+        columns = CONV_IMAGE.knobs(describe(body, cpu), cpu)["tile_columns"].default
+        return columns / len(runs_of_pixels(columns, lanes))
+
+    assert pixels_a_run(planes) >= max(pixels_a_run(dense(*size, **settings)), 4)
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])

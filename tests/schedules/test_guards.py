@@ -53,6 +53,27 @@ def test_whole_tiles_are_vectors_without_a_test(columns: int, read: int, scope: 
     assert_close([out.numpy()], [(data[:, :read] + 1) * 2], REASSOCIATING)
 
 
+def test_a_modulo_that_changes_nothing_hides_no_whole_tile() -> None:
+    columns, read = 24, 17
+
+    def around(realize: Any) -> Any:
+        names = {each.name: each for each in tir.analysis.undefined_vars(realize.predicate)}
+        if not names:
+            return None
+        tile = names["ax1_0" if "ax1_0" in names else "j_0"]
+        same = {tile: tir.floormod(tile, tir.const(columns // LANES, "int64"))}
+        test = tir.stmt_functor.substitute(realize.predicate, same)
+        return tir.BlockRealize(realize.iter_values, test, realize.block)
+
+    func = _padded(columns, read, "global")
+    body = tir.stmt_functor.ir_transform(func.body, None, around, ["tir.BlockRealize"])
+    func = func.with_body(body)
+    assert f"% T.int64({columns // LANES})" in func.script()
+    script = guard_whole_tiles(func).script()
+    assert f'"wide{REST_SUFFIX}"' in script
+    assert script.index("T.vectorized") < script.index("T.where")
+
+
 def test_a_kernel_without_tests_is_left_alone() -> None:
     func = _padded(16, 16, "global")
     assert tvm.ir.structural_equal(guard_whole_tiles(func), func)

@@ -46,7 +46,7 @@ from tvm_fusionx.schedules.template import (
     UnschedulableError,
 )
 from tvm_fusionx.schedules.vector_sums import VectorSums, broadcast, ramp
-from tvm_fusionx.schedules.window_result import WindowResult
+from tvm_fusionx.schedules.window_result import WindowResult, runs_of_pixels
 from tvm_fusionx.schedules.window_tiles import WindowTiles
 
 KERNEL = "conv2d_image"
@@ -56,6 +56,12 @@ MOST_CHANNELS = 4
 
 # Tasks a core: many enough to be shared evenly, few enough to cost little.
 TASKS_A_CORE = 4
+
+# Cycles of one store of a run of pixels. Planes lie whole pages apart as often as not, and more of
+# them than a set of the first-level cache has ways, so that each store waits for its line. S3D's
+# first layer, 64 planes of 112 x 112 for each frame, on Zen 5 (tile_chunks x tile_columns): 2 x 6,
+# which is stored by 4 and 2 pixels, 11.9 ms.
+PLANE_STORE_CYCLES = 16
 
 
 @dataclass(frozen=True)
@@ -102,8 +108,10 @@ def _why_not(info: BlockInfo) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
+def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tuple[int, int]]:
     """Return (chunks, columns) of tiles that the registers hold, the best first.
+
+    Results in planes take a store for each channel and run of columns.
 
     With sums and weights they hold all inputs that taps share. Where so few sums are left that they
     wait for one another, as in the 16 registers of AVX2, inputs are read again for each tap.
@@ -135,9 +143,21 @@ def image_tiles(window: Window, cpu: Cpu) -> list[tuple[int, int]]:
         latency = max(1.0, SUMS_TO_HIDE_LATENCY / (chunks * columns))
         inputs = window.columns_read(columns) if is_shared else columns * window.kernel[1]
         read = chunks * window.kernel[1] + inputs
-        return waste * latency * (1 + read / (chunks * columns * window.kernel[1]))
+        products = latency * (1 + read / (chunks * columns * window.kernel[1]))
+        if in_planes:
+            taps = window.in_channels * window.kernel[0] * window.kernel[1]
+            stores = window.lanes * len(runs_of_pixels(columns, window.lanes)) * PLANE_STORE_CYCLES
+            products += stores * cpu.multiply_adds / (columns * taps)
+        return waste * products
 
     return sorted(tiles, key=cost) or [(1, 1)]
+
+
+def _is_in_planes(info: BlockInfo, window: Window) -> bool:
+    """Tell whether the block's result has the window's rows and columns as its last axes."""
+    (written,) = info.stages[info.outputs[0]].writes
+    shape = [int(extent) for extent in written.shape]
+    return shape[-2:] == [window.rows, window.columns] != [window.columns, window.lanes]
 
 
 def _task_rows(window: Window, cpu: Cpu) -> int:
@@ -155,7 +175,7 @@ def _task_rows(window: Window, cpu: Cpu) -> int:
 def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     found = find_image_window(info)
     assert isinstance(found, ImageWindow)
-    tiles = image_tiles(found.window, cpu)
+    tiles = image_tiles(found.window, cpu, in_planes=_is_in_planes(info, found.window))
     rows = found.window.rows
     return {
         "task_rows": Knob(_task_rows(found.window, cpu), tuple(range(1, rows + 1))),

@@ -50,7 +50,7 @@ def _guarded(top: Any, ranges: dict[Any, Any]) -> Any | None:
         return None
     if not any(loop.kind == tir.ForKind.VECTORIZED for loop in loops):
         return None
-    whole = _test_of_last(inner.predicate, loops)
+    whole = _test_of_last(inner.predicate, loops, ranges)
     if not _follows(inner.predicate, whole, loops, ranges):
         return None
     every = _nest(inner, loops, tir.const(True, "bool"))
@@ -59,7 +59,7 @@ def _guarded(top: Any, ranges: dict[Any, Any]) -> Any | None:
         return tir.IfThenElse(whole, every, _nest(inner, loops, inner.predicate, REST_SUFFIX))
     # Of a tile that is not whole, most vectors are.
     *around, vector = loops
-    whole_vector = _test_of_last(inner.predicate, [vector])
+    whole_vector = _test_of_last(inner.predicate, [vector], ranges)
     rest = tir.IfThenElse(
         whole_vector,
         _nest(inner, [vector], tir.const(True, "bool"), VECTOR_SUFFIX),
@@ -68,10 +68,21 @@ def _guarded(top: Any, ranges: dict[Any, Any]) -> Any | None:
     return tir.IfThenElse(whole, every, _loops_around(rest, around, inner.block))
 
 
-def _test_of_last(predicate: Any, loops: list[Any]) -> Any:
-    """Return what `predicate` says of the largest indices of `loops`."""
+def _test_of_last(predicate: Any, loops: list[Any], ranges: dict[Any, Any]) -> Any:
+    """Return what `predicate` says of the largest indices of `loops`.
+
+    It is to be put as `predicate` is where it is proved from this: without the modulo of a variable
+    that stays below.
+    """
     last = {loop.loop_var: loop.min + loop.extent - 1 for loop in loops}
-    return tvm.arith.Analyzer().simplify(tir.stmt_functor.substitute(predicate, last))
+    return _knowing(ranges).simplify(tir.stmt_functor.substitute(predicate, last))
+
+
+def _knowing(ranges: dict[Any, Any]) -> tvm.arith.Analyzer:
+    analyzer = tvm.arith.Analyzer()
+    for variable, domain in ranges.items():
+        analyzer.bind(variable, domain)
+    return analyzer
 
 
 def _nest(inner: Any, loops: list[Any], predicate: Any, suffix: str = "") -> Any:
@@ -174,10 +185,8 @@ def _is_true(predicate: Any) -> bool:
 
 def _follows(predicate: Any, whole: Any, loops: list[Any], ranges: dict[Any, Any]) -> bool:
     """Tell whether `predicate` holds everywhere in `loops` where `whole` does."""
-    analyzer = tvm.arith.Analyzer()
     inside = {loop.loop_var: tvm.ir.Range.from_min_extent(loop.min, loop.extent) for loop in loops}
-    for variable, domain in (ranges | inside).items():
-        analyzer.bind(variable, domain)
+    analyzer = _knowing(ranges | inside)
     with analyzer.constraint_scope(whole):
         return bool(analyzer.can_prove(predicate))
 

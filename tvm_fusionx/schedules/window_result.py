@@ -110,7 +110,7 @@ class WindowResult:
             Returns row and column of a pixel, counted from the first.
         """
         most = self.vectors.lanes if self.along_pixels else 1
-        for start, width in _pieces(len(places), most):
+        for start, width in runs_of_pixels(len(places), most):
             if width == 1:
                 at = (image, *pixel_at(start))
                 self.vectors.store(sums, self.write, at, first_chunk, places[start])
@@ -127,8 +127,10 @@ class WindowResult:
                 sums.ib.emit(tir.For(pixel, 0, width, tir.ForKind.VECTORIZED, stmt))
 
 
-def _pieces(number: int, most: int) -> list[tuple[int, int]]:
+def runs_of_pixels(number: int, most: int) -> list[tuple[int, int]]:
     """Return start and width of runs of a power of two, at most `most`, the longest first.
+
+    A run is stored by one instruction for each channel where channels are planes.
 
     A single one that is left over is stored with the one before.
     """
