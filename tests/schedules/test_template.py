@@ -32,11 +32,16 @@ def _failing(sch: Any, info: Any, values: Any) -> None:
     raise UnschedulableError("it always does")
 
 
+def _undecided(info: Any) -> None:
+    raise TypeError("it always does")
+
+
 def _serve_cpus_with(monkeypatch: pytest.MonkeyPatch, *templates: Template) -> None:
     monkeypatch.setitem(schedules.FAMILIES, "llvm", Family(describe_cpu, templates))
 
 
 FAILING = Template("failing", lambda info: None, lambda info, cpu: {}, _failing)
+UNDECIDED = Template("failing", _undecided, lambda info, cpu: {}, _failing)
 
 
 def test_names_are_unique_and_the_default_is_last() -> None:
@@ -68,8 +73,11 @@ def test_unknown_name() -> None:
         schedules.template_named("abacus")
 
 
-def test_a_failing_template_hands_over_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    _serve_cpus_with(monkeypatch, FAILING, DEFAULT)
+@pytest.mark.parametrize("failing", [FAILING, UNDECIDED])
+def test_a_failing_template_hands_over_with_its_reason(
+    failing: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _serve_cpus_with(monkeypatch, failing, DEFAULT)
     scheduled = schedule(unscheduled(relay.exp(var("x", 8))), TARGET)
     assert scheduled.template == "default"
     assert scheduled.fallback_reason == "failing: it always does"

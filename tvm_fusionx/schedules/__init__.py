@@ -157,9 +157,9 @@ def schedule(
         candidates = (*first, *candidates)
     failures: list[str] = []
     for candidate in candidates:
-        if candidate.why_not(info) is not None:
-            continue
         try:
+            if candidate.why_not(info) is not None:
+                continue
             return _apply(candidate, func, info, dict(knobs or {}), failures)
         except Exception as error:  # A template's fault must not stop a build: the next one serves.
             reason = f"{candidate.name}: {_first_line(error)}"

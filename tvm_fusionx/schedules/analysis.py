@@ -27,6 +27,10 @@ TRANSCENDENTALS = frozenset(
 
 ROOT_BLOCK = "root"
 
+# TVM has LLVM compute it as float32, with casts around each operation; vectors of it that a
+# template lays out by hand it does not compile.
+BFLOAT16 = "bfloat16"
+
 
 @dataclass(frozen=True)
 class Iter:
@@ -89,10 +93,15 @@ class Stage:
 
     @cached_property
     def is_plain_dot(self) -> bool:
-        """Tell whether the stage sums products of two elements, neither cast nor computed."""
+        """Tell whether the stage sums products of two elements, neither cast nor computed.
+
+        Those of bfloat16 are cast.
+        """
         if not self.is_dot or self.sums_integers:
             return False
         own = self.writes[0]
+        if str(own.dtype) == BFLOAT16:
+            return False
         value = self.block.body.value
         product = value.b if _is_load_of(value.a, own) else value.a
         if not isinstance(product, tir.Mul):

@@ -15,7 +15,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.schedules.analysis import BFLOAT16, BlockInfo
 from tvm_fusionx.schedules.conv_structure import Window
 from tvm_fusionx.schedules.indices import simplify_indices
 from tvm_fusionx.schedules.pair_structure import padded_by
@@ -53,6 +53,8 @@ class PaddedWindow:
 
 def find_padded(info: BlockInfo, window: Window) -> PaddedWindow | str:
     """Return `window` over the data before its padding, or why that changes its result."""
+    if window.dtype == BFLOAT16:
+        return "bfloat16 is computed by casts"
     before = info.upstream(window.stage.name)
     if len(before) != 1:
         return f"{len(before)} stages are before it, not a padding alone"
@@ -135,9 +137,7 @@ class _Kernel:
         image, first_chunk, out_row = place
         chunks, lanes = self.values["tile_chunks"], window.lanes
         block = window.stage.block
-        sums = VectorSums(
-            ib, chunks * tiles.columns, lanes, self.found.data.dtype, block.init.value
-        )
+        sums = VectorSums(ib, chunks * tiles.columns, lanes, window.dtype, block.init.value)
         first, number = tiles.row_taps(out_row)
         with ib.for_range(0, number, "tap_row") as step:
             source = tiles.row(out_row, first + step)

@@ -85,6 +85,8 @@ def find_image_window(info: BlockInfo) -> ImageWindow | str:
         return "it sums no channels"
     if window.stage.sums_integers:
         return "it sums integers"
+    if not window.stage.is_plain_dot:
+        return "it sums products of another type than its own"
     if window.in_block != 1 or int(window.data.shape[1]) > MOST_CHANNELS:
         return f"its data is no image of at most {MOST_CHANNELS} channels"
     if window.in_channels != int(window.data.shape[1]):
@@ -239,7 +241,7 @@ def _tile(
     (weights,) = (
         buffer for buffer in window.stage.reads if not buffer.data.same_as(window.data.data)
     )
-    sums = VectorSums(ib, chunks * tiles.columns, window.lanes, found.data.dtype)
+    sums = VectorSums(ib, chunks * tiles.columns, window.lanes, window.dtype)
     first, number = tiles.row_taps(out_row)
     with (
         ib.for_range(0, number, "tap_row") as step,

@@ -47,6 +47,11 @@ class Window:
     """The buffer the window moves over."""
 
     @property
+    def dtype(self) -> str:
+        """Data type of the sums, which that of the data or of the block's result need not be."""
+        return str(self.stage.writes[0].dtype)
+
+    @property
     def rows(self) -> int:
         """Output rows."""
         return self.out_shape[2]

@@ -16,8 +16,8 @@ def _depthwise_window(info: BlockInfo) -> Window | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
-    if not window.stage.is_dot:
-        return "its reduction is not a sum of products"
+    if not window.stage.is_plain_dot:
+        return "its reduction is not a sum of products of elements as they are"
     if window.sums_channels:
         return "its channels are summed"
     return window

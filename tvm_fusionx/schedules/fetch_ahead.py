@@ -64,7 +64,7 @@ def pauses_in(steps: int, vectors: int, panel_bytes: int, tiles: int) -> Pauses 
     tiles
         Tiles that multiply it, one after the other.
     """
-    if not 1 < tiles <= MOST_TILES:
+    if not 1 < tiles <= MOST_TILES or vectors < 1:
         return None
     is_unrolled = TIGHT_STEP_VECTORS <= vectors < UNROLLED_STEP_VECTORS
     fewest = LOOP_VECTORS if is_unrolled else PIECE_VECTORS

@@ -95,7 +95,7 @@ def _are_whole(places: Places, block: Any, window: Window, sums: Collection[Any]
     # Of the type of the block's axes: steps are not seen through casts.
     dtype = block.iter_vars[0].var.dtype
     image, row, pixel, lane = (tir.Var(name, dtype) for name in ("image", "row", "pixel", "lane"))
-    value = tir.Var("value", block.body.buffer.dtype)
+    value = tir.Var("value", window.dtype)
     write = storing(block, sums)
     moving = {row, pixel, lane}
     for group in range(window.lanes // places.run):

@@ -16,7 +16,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage, loads_of
+from tvm_fusionx.schedules.analysis import BFLOAT16, BlockInfo, Stage, loads_of
 from tvm_fusionx.schedules.cpu import Cpu
 from tvm_fusionx.schedules.flat_access import step_of
 from tvm_fusionx.schedules.inline import inline_spatial
@@ -30,6 +30,9 @@ from tvm_fusionx.schedules.straight_places import Copy, Line, StraightBox, strai
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 
 KERNEL = "pieces"
+
+# Types whose vectors are not shuffled: bits, and what LLVM gets as float32.
+NOT_TURNED = ("bool", BFLOAT16)
 
 # Vectors that are turned together: each is held in a register, of which x86 has 16 or 32.
 MOST_TURNED = 16
@@ -132,6 +135,8 @@ def _parted(box: StraightBox) -> Piece | None:
     steps = {line.steps[last] for copy in box.copies for line in copy.loads} - {0, 1}
     if len(box.copies) > 1 or len(steps) != 1 or not 1 < max(steps) <= MOST_TURNED:
         return None
+    if box.copies[0].store.steps[last] != 1:  # a part of a joint that is one place long
+        return None
     (copy,), (number,) = box.copies, steps
     loads = tuple(at for at, line in enumerate(copy.loads) if line.steps[last] == number)
     for position in range(last):
@@ -182,7 +187,7 @@ def _reads_neighbours(stage: Stage) -> bool:
 
 
 def _can_turn(stage: Stage) -> bool:
-    return all(str(buffer.dtype) != "bool" for buffer in (*stage.reads, *stage.writes))
+    return all(str(each.dtype) not in NOT_TURNED for each in (*stage.reads, *stage.writes))
 
 
 def _moved(info: BlockInfo) -> tuple[Any, Stage, list[Piece]] | str:

@@ -165,7 +165,11 @@ def _testing(realize: Any) -> Any:
     block, test = realize.block, realize.predicate
     if isinstance(test, tir.IntImm):
         return block
-    axes = {at: it.var for it, at in zip(block.iter_vars, realize.iter_values, strict=True)}
+    axes = {
+        at: it.var
+        for it, at in zip(block.iter_vars, realize.iter_values, strict=True)
+        if isinstance(at, tir.Var)
+    }
     body = tir.IfThenElse(tir.stmt_functor.substitute(test, axes), block.body, None)
     return tir.Block(block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init)
 

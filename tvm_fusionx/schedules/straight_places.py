@@ -136,7 +136,9 @@ def _rounded_down(value: Any, analyzer: Any) -> Any:
     """Return `value` with divisions that round down, where towards zero is the same."""
 
     def rounded(node: Any) -> Any:
-        if not str(node.dtype).startswith("int") or not analyzer.can_prove(node.a >= 0):
+        if not str(node.dtype).startswith("int"):
+            return None
+        if not (analyzer.can_prove(node.a >= 0) and analyzer.can_prove(node.b > 0)):
             return None
         kind = tir.FloorDiv if isinstance(node, tir.Div) else tir.FloorMod
         return kind(node.a, node.b)
