@@ -181,7 +181,6 @@ BLOCKS = {
     "argmin over rows": relay.argmin(x, axis=0),
     "elementwise": relay.exp(x) * var("y", 13, 37) + relay.const(1.0),
     "broadcast": relay.nn.relu(x + var("y", 37)),
-    "transpose": relay.transpose(x),
     "slice": relay.strided_slice(x, [1, 2], [13, 30], [2, 3]),
     "pad": relay.nn.pad(image, ((0, 0), (0, 0), (1, 2), (3, 0))),
     "gather": relay.take(var("table", 11, 24), var("ids", 5, dtype="int32"), axis=0),
