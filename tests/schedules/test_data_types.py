@@ -110,7 +110,9 @@ def _values(mod: tvm.IRModule) -> dict[str, np.ndarray]:
     generator, values = np.random.default_rng(0), {}
     for param in mod["main"].params:
         dtype, shape = param.checked_type.dtype, [int(each) for each in param.checked_type.shape]
-        if "int" in dtype:
+        if dtype == "bool":
+            values[param.name_hint] = generator.integers(0, 2, shape).astype(dtype)
+        elif "int" in dtype:
             limits = np.iinfo(dtype)
             drawn = generator.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
             values[param.name_hint] = np.where(drawn == 0, 1, drawn).astype(dtype)  # also divisors

@@ -60,7 +60,8 @@ TASKS_A_CORE = 4
 # Cycles of one store of a run of pixels. Planes lie whole pages apart as often as not, and are more
 # than a set of the first-level cache has ways, so that each store waits for its line. S3D's first
 # layer, 64 planes of 112 x 112 a frame, ms on Zen 5: tiles of 2 chunks by 6 columns, which are
-# stored by 4 and by 2, 12.4; 2 by 4 9.5; 1 by 8 9.0.
+# stored by 4 and by 2, 12.4; 2 by 4 9.5; 1 by 8 9.0: so many cycles, beside the products, rank them
+# so.
 PLANE_STORE_CYCLES = 16
 
 
