@@ -5,11 +5,17 @@ here only where another version is known not to work; everything else that `make
 in requirements/constraints.txt.
 """
 
+import ast
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
+
+# Read, not imported: the package needs what is not installed yet.
+VERSION = ast.literal_eval(
+    (ROOT / "tvm_fusionx" / "version.py").read_text(encoding="utf-8").rpartition("=")[2].strip()
+)
 
 # Imports at `import tvm_fusionx`, the command line and the reports.
 CORE = [
@@ -76,7 +82,7 @@ EXTRAS = {
 
 setup(
     name="tvm-fusionx",
-    version="0.1.0",
+    version=VERSION,
     description="Operator fusion beyond TVM's own for TVM 0.19's Relay, after DNNFusion",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
@@ -86,7 +92,7 @@ setup(
     package_data={
         "tvm_fusionx": [
             "py.typed",
-            "report/templates/*",
+            "report/explain/templates/*",
             "**/*.json",
             "devices/opencl/**/*",
             "devices/server/*",

@@ -35,16 +35,16 @@ from measured_runs import ABLATION, commit_here, newest_run
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
+from tvm_fusionx.build.pipeline import bind_parameters
 from tvm_fusionx.fusion import Plan, PlannerOptions
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.operators import MOVEMENTS, REORGANIZE
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
-from tvm_fusionx.pipeline import bind_parameters
-from tvm_fusionx.report.bench import describe_device
-from tvm_fusionx.report.explain import report_plan
-from tvm_fusionx.report.timing import threads_apart, time_interleaved
+from tvm_fusionx.report.bench.bench import describe_device
+from tvm_fusionx.report.bench.timing import threads_apart, time_interleaved
+from tvm_fusionx.report.explain.explain import report_plan
 from tvm_fusionx.schedules import resolve_target
 
 # One of each kind, among them those that fusion changes most.

@@ -34,12 +34,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from measured_runs import GROWTH, commit_here, newest_run
 
 import tvm_fusionx as fx
-from tvm_fusionx.fused_build import build_fused
-from tvm_fusionx.kernels import KernelGraph
+from tvm_fusionx.build.fused_build import build_fused
+from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.output_file import new_file
-from tvm_fusionx.report.bench import describe_device
-from tvm_fusionx.report.plain_tvm import build_plain, load, set_inputs
-from tvm_fusionx.report.timing import threads_apart, time_interleaved
+from tvm_fusionx.report.bench.bench import describe_device
+from tvm_fusionx.report.bench.plain_tvm import build_plain, load, set_inputs
+from tvm_fusionx.report.bench.timing import threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
 
 TARGET = "llvm -mcpu=native"

@@ -27,13 +27,13 @@ from rich.table import Table
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
+from tvm_fusionx.build.fused_build import build_fused
+from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.errors import FusionXError
-from tvm_fusionx.fused_build import build_fused
-from tvm_fusionx.kernels import KernelGraph
-from tvm_fusionx.report.bench import BenchResult, bench
-from tvm_fusionx.report.explain import with_schedules
-from tvm_fusionx.report.explanation import Report, readable_bytes
-from tvm_fusionx.report.html import Section
+from tvm_fusionx.report.bench.bench import BenchResult, bench
+from tvm_fusionx.report.explain.explain import with_schedules
+from tvm_fusionx.report.explain.explanation import Report, readable_bytes
+from tvm_fusionx.report.explain.html import Section
 from tvm_fusionx.zoo import draw_text, export
 from tvm_fusionx.zoo.pictures import OCR_MEAN, OCR_STD, Picture, normalised
 from tvm_fusionx.zoo.text_boxes import TextBox, draw_boxes, find_text_boxes

@@ -27,8 +27,8 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
+from tvm_fusionx.report.bench.timing import threads_apart, time_interleaved
 from tvm_fusionx.report.peers.onnx_runtime import prepare as prepare_onnx_runtime
-from tvm_fusionx.report.timing import threads_apart, time_interleaved
 
 TARGET = "llvm -mcpu=native"
 CALIBRATION_RUNS = 3

@@ -29,14 +29,14 @@ from measured_runs import ROOT, commit_here
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
-from tvm_fusionx._tvm import let_cure
-from tvm_fusionx.block_calls import post_order
+from tvm_fusionx._tvm.cures import let_cure
+from tvm_fusionx.build.library import build_versions
+from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.fusion import Plan, PlannerOptions
-from tvm_fusionx.library import build_versions
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
-from tvm_fusionx.pipeline import bind_parameters
-from tvm_fusionx.report.bench import describe_device
+from tvm_fusionx.report.bench.bench import describe_device
 from tvm_fusionx.schedules import resolve_target
 
 TARGET = "llvm -mcpu=native"

@@ -86,7 +86,7 @@ class MeasuredRun:
         return found
 
 
-# A side whose outputs are further off computes something else (tvm_fusionx/report/accuracy.py).
+# A side whose outputs are further off computes something else (report/bench/accuracy.py).
 MOST_ERROR = 1e-2
 # Marks the time of such a side, which is no rival's.
 WRONG = "†"

@@ -157,21 +157,21 @@ def compile_and_load(
     from tvm import relay
     from tvm.contrib import graph_executor
 
-    from tvm_fusionx import _tvm
+    from tvm_fusionx._tvm import cures
 
     if backend == "tvm":
-        with _tvm.let_cure():
+        with cures.let_cure():
             mod = import_with_tvm(model, constants)
     else:
         from tvm_fusionx.frontend import from_onnx
 
         mod, _ = from_onnx(model, constants=constants)
     if backend == "fusionx":
-        from tvm_fusionx.pipeline import build
+        from tvm_fusionx.build.pipeline import build
 
         library = build(mod, target)
     else:
-        with _tvm.let_cure(), tvm.transform.PassContext(opt_level=OPT_LEVEL):
+        with cures.let_cure(), tvm.transform.PassContext(opt_level=OPT_LEVEL):
             library = relay.build(mod, target)
     return graph_executor.GraphModule(library["default"](tvm.cpu())), mod
 

@@ -26,11 +26,11 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
+from tvm_fusionx.build.pipeline import bind_parameters, pipeline
 from tvm_fusionx.devices.opencl_plugin import load_opencl
 from tvm_fusionx.devices.opencl_programs import measure_startup, opencl_module
 from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.pipeline import bind_parameters, pipeline
 from tvm_fusionx.schedules.gpu.pixels import ACTIVATION_SCOPE
 
 TOLERANCE = 1e-5

@@ -27,20 +27,20 @@ import tvm
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
-from tvm_fusionx._tvm import let_cure, simplification_passes
+from tvm_fusionx._tvm.cures import let_cure, simplification_passes
+from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.ecg.flops import flops
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.fusion import Plan
-from tvm_fusionx.library import build_versions
 from tvm_fusionx.operators import CONTRACTIONS, MOVEMENTS
 from tvm_fusionx.passes import FuseByMapping, PackLayouts
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
 from tvm_fusionx.passes.rewrite_graph import TVM_OPT_LEVEL, rewrite_module
-from tvm_fusionx.report.bench import describe_device
-from tvm_fusionx.report.plain_tvm import run_once
-from tvm_fusionx.report.reference import run_onnxruntime
+from tvm_fusionx.report.bench.bench import describe_device
+from tvm_fusionx.report.bench.plain_tvm import run_once
+from tvm_fusionx.report.verify.reference import run_onnxruntime
 from tvm_fusionx.rewrite import ALL_RULES, Application, NumericClass, Rule, Strategy
 from tvm_fusionx.rewrite.cost import cost_of
 from tvm_fusionx.schedules import resolve_target

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from tvm.relay.backend.te_compiler import lower_to_primfunc
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
-from tvm_fusionx.block_calls import is_block_call, post_order
-from tvm_fusionx.kernels import BLOCK_ATTRIBUTE
+from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE
+from tvm_fusionx.build.pipeline import bind_parameters, pipeline
+from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.lowering import block_hash, compile_kernel, lowering
 from tvm_fusionx.output_file import new_file
-from tvm_fusionx.pipeline import bind_parameters, pipeline
 from tvm_fusionx.schedules import schedule
-from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.tir.indices import simplify_indices
 
 TIR_CONVERTER = "relay.backend.tir_converter"
 RESHAPE_ONLY = "relay.reshape_only"
@@ -62,6 +62,25 @@ def blocks_of(name: str, models: Path, folder: Path, target: Any) -> list[ModelB
     known = folder / f"{name}.json"
     if known.is_file():
         return [ModelBlock(**row) for row in json.loads(known.read_text(encoding="utf-8"))]
+    found: dict[str, ModelBlock] = {}
+    for block, func in unscheduled_blocks(name, models, target):
+        key = block_hash(func)
+        if key in found:
+            row = found[key]
+            found[key] = ModelBlock(key, row.template, row.name, row.count + 1)
+            continue
+        found[key] = ModelBlock(key, schedule(func, target).template, block, 1)
+        (folder / f"{key}.tir").write_text(tvm.ir.save_json(func), encoding="utf-8")
+    blocks = list(found.values())
+    known.write_text(json.dumps([asdict(row) for row in blocks], indent=1), encoding="utf-8")
+    return blocks
+
+
+def unscheduled_blocks(name: str, models: Path, target: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and TensorIR of each block of a model, as lowering hands it to the templates.
+
+    Blocks with extern operators, which TVM's own schedules serve, are left out.
+    """
     path = models / f"{name}.onnx"
     if not path.is_file():
         models.mkdir(parents=True, exist_ok=True)
@@ -69,22 +88,10 @@ def blocks_of(name: str, models: Path, folder: Path, target: Any) -> list[ModelB
     shape = {key: value.shape for key, value in zoo.sample_inputs(name).items()}
     mod, params = fx.from_onnx(path, shape=shape)
     fused = relay.transform.InferType()(pipeline(target)(bind_parameters(mod, params)))
-    found: dict[str, ModelBlock] = {}
     for function in _block_functions(fused):
         func = _unscheduled(function, target)
-        if func is None:
-            continue
-        key = block_hash(func)
-        if key in found:
-            row = found[key]
-            found[key] = ModelBlock(key, row.template, row.name, row.count + 1)
-            continue
-        block = str(function.attrs.get(BLOCK_ATTRIBUTE, ""))
-        found[key] = ModelBlock(key, schedule(func, target).template, block, 1)
-        (folder / f"{key}.tir").write_text(tvm.ir.save_json(func), encoding="utf-8")
-    blocks = list(found.values())
-    known.write_text(json.dumps([asdict(row) for row in blocks], indent=1), encoding="utf-8")
-    return blocks
+        if func is not None:
+            yield str(function.attrs.get(BLOCK_ATTRIBUTE, "")), func
 
 
 def _block_functions(fused: Any) -> Iterable[Any]:

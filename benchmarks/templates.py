@@ -34,8 +34,8 @@ from template_page import write_page
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
-from tvm_fusionx.report.bench import describe_device
-from tvm_fusionx.report.timing import threads_apart
+from tvm_fusionx.report.bench.bench import describe_device
+from tvm_fusionx.report.bench.timing import threads_apart
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.block_work import work_of
 from tvm_fusionx.tuning.arguments import arguments_of

@@ -28,8 +28,8 @@ from measured_runs import ROOT, TUNING, commit_here, newest_run
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
 from tvm_fusionx.output_file import new_file
-from tvm_fusionx.report.bench import describe_device
-from tvm_fusionx.report.timing import threads_apart, time_interleaved
+from tvm_fusionx.report.bench.bench import describe_device
+from tvm_fusionx.report.bench.timing import threads_apart, time_interleaved
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.tuning.progress import TuningProgress
 

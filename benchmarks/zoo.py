@@ -65,9 +65,9 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
     # Here and not above: the parent process only starts others.
     from tvm_fusionx import zoo
     from tvm_fusionx.errors import ModelError
+    from tvm_fusionx.measuring.machine_peak import multiply_add_meter
     from tvm_fusionx.output_file import new_file
-    from tvm_fusionx.report.bench import bench
-    from tvm_fusionx.report.machine_peak import multiply_add_meter
+    from tvm_fusionx.report.bench.bench import bench
     from tvm_fusionx.report.peers import ONNX_PEERS, PEERS
     from tvm_fusionx.tuning.sides import split_sides
 
@@ -110,7 +110,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _alone_and_fast(machine: FastEnough) -> Iterator[None]:
-    from tvm_fusionx.report.timing import threads_apart
+    from tvm_fusionx.report.bench.timing import threads_apart
     from tvm_fusionx.threads import threads_in_use
 
     while True:
@@ -126,9 +126,9 @@ def _alone_and_fast(machine: FastEnough) -> Iterator[None]:
 
 def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, Any]:
     """Measure the machine's peaks and return what there is to say of a run."""
-    from tvm_fusionx.report.bench import describe_device
-    from tvm_fusionx.report.machine_peak import measure_machine_peak
-    from tvm_fusionx.report.timing import threads_apart
+    from tvm_fusionx.measuring.machine_peak import measure_machine_peak
+    from tvm_fusionx.report.bench.bench import describe_device
+    from tvm_fusionx.report.bench.timing import threads_apart
     from tvm_fusionx.threads import threads
 
     count = threads()
@@ -149,7 +149,7 @@ def facts_of_run(date: str, sides: tuple[str, ...], repeat: int) -> dict[str, An
 
 def _options() -> argparse.Namespace:
     from tvm_fusionx import zoo
-    from tvm_fusionx.report.bench import SIDES
+    from tvm_fusionx.report.bench.bench import SIDES
     from tvm_fusionx.tuning.sides import TUNED_SIDES, TuningBudget, split_sides
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -223,7 +223,7 @@ def _words(options: argparse.Namespace) -> list[str]:
 def main() -> int:
     """Measure every model named, or all; return the number that failed."""
     from tvm_fusionx import zoo
-    from tvm_fusionx.report.bench import SIDES
+    from tvm_fusionx.report.bench.bench import SIDES
 
     options = _options()
     if options.here is not None:

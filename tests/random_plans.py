@@ -18,8 +18,8 @@ from tvm_fusionx.fusion.planner import PLANNERS
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph
 from tvm_fusionx.passes.fuse_by_mapping import fuse_module
-from tvm_fusionx.report.exact import exact_outputs
-from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.bench.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.verify.exact import exact_outputs
 from tvm_fusionx.schedules import resolve_target
 
 INPUT_SEED = 0

@@ -10,7 +10,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx.ecg import Graph, from_relay
-from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.bench.plain_tvm import build_plain, run_once
 
 TARGET = "llvm -mcpu=native"
 

@@ -28,7 +28,7 @@ from tvm_fusionx.errors import TargetError
 from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.records import FORMAT_VERSION
 from tvm_fusionx.records.record import TRACE_VERSION
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target, schedule, target_key
 from tvm_fusionx.schedules.traced import trace_text
 

@@ -22,7 +22,7 @@ from tests.relay_modules import (
     var,
 )
 from tests.sampled import few_fast
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 
 SEEDS = range(40)
 SIZE = 4  # nodes a graph

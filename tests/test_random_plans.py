@@ -15,7 +15,7 @@ from tests.random_plans import check_blocks, check_plan, is_well_conditioned, pl
 from tests.random_relay import random_relay
 from tests.relay_modules import TARGET, graph, inputs_of, module, var
 from tvm_fusionx.fusion import PlannerOptions, plan
-from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.bench.plain_tvm import build_plain, run_once
 
 FAST_EXAMPLES = 8
 SLOW_EXAMPLES = 60

@@ -12,9 +12,9 @@ from tvm import relay
 
 from tests.random_relay import random_relay
 from tests.relay_modules import REASSOCIATING, TARGET, assert_close, blocks_of, inputs_of, run_plain
+from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.pipeline import pipeline
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
 
 FAST_EXAMPLES = 25

@@ -9,13 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tvm_fusionx import errors
-from tvm_fusionx.relay_presence import is_the_command, missing_package, require_relay
+from tvm_fusionx._tvm.presence import is_the_command, missing_package, require_relay
+from tvm_fusionx.version import VERSION
 
 if TYPE_CHECKING:
     from tvm_fusionx.frontend.from_onnx import from_onnx
-    from tvm_fusionx.report.bench import bench
+    from tvm_fusionx.report.bench.bench import bench
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "__version__",
@@ -41,16 +42,16 @@ if not is_the_command():
     # A function that bears its module's name is imported eagerly on purpose: importing such a
     # module later would put the module in the function's place.
     from tvm_fusionx import passes
+    from tvm_fusionx.build.pipeline import build, pipeline
     from tvm_fusionx.lowering import lowering
-    from tvm_fusionx.pipeline import build, pipeline
-    from tvm_fusionx.report.explain import explain
-    from tvm_fusionx.report.profile import profile
-    from tvm_fusionx.report.verify import verify
+    from tvm_fusionx.report.explain.explain import explain
+    from tvm_fusionx.report.profile.profile import profile
+    from tvm_fusionx.report.verify.verify import verify
     from tvm_fusionx.threads import threads
     from tvm_fusionx.tuning.tune import tune
 
 # Reading ONNX needs the package of that name, which a user of the passes alone may not have.
-_NEEDS_ONNX = {"bench": "tvm_fusionx.report.bench", "from_onnx": "tvm_fusionx.frontend"}
+_NEEDS_ONNX = {"bench": "tvm_fusionx.report.bench.bench", "from_onnx": "tvm_fusionx.frontend"}
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,7 @@ from tvm.meta_schedule.database import PyDatabase, TuningRecord, Workload
 from tvm.meta_schedule.utils import derived_object
 from tvm.tir.schedule import Trace
 
-from tvm_fusionx._tvm import (
+from tvm_fusionx._tvm.cures import (
     TIR_CONVERTER_NAME,
     before_llvm,
     before_opencl,
@@ -30,25 +30,25 @@ from tvm_fusionx._tvm import (
     let_cure,
     remembered_library_information,
 )
-from tvm_fusionx._tvm_executors import changed_executors, without_planned_images
+from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
+from tvm_fusionx.expressions.integer_products import register_integer_products
+from tvm_fusionx.expressions.round_even import register_rounding
+from tvm_fusionx.expressions.winograd import register_winograd
+from tvm_fusionx.late_passes.context import pass_context
+from tvm_fusionx.late_passes.share_kernels import (
+    call_shared_kernels,
+    share_device_kernels,
+    share_kernels,
+)
 from tvm_fusionx.layout.blocked_sampling import register_sampling
-from tvm_fusionx.pass_context import pass_context
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target, schedule
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.images import images_for
 from tvm_fusionx.schedules.gpu.textures import is_constant
-from tvm_fusionx.schedules.indices import simplify_indices
-from tvm_fusionx.schedules.integer_expressions import register_integer_products
-from tvm_fusionx.schedules.rounding import register_rounding
-from tvm_fusionx.schedules.sharing import (
-    call_shared_kernels,
-    share_device_kernels,
-    share_kernels,
-)
 from tvm_fusionx.schedules.traced import schedule_by_trace
-from tvm_fusionx.schedules.winograd_expression import register_winograd
+from tvm_fusionx.tir.indices import simplify_indices
 
 logger = logging.getLogger(__name__)
 

@@ -369,7 +369,7 @@ def test_a_side_without_a_word_is_missing(tmp_path: Path) -> None:
 
 
 def test_every_side_has_a_name_and_a_colour() -> None:
-    from tvm_fusionx.report.bench import OURS, SIDES
+    from tvm_fusionx.report.bench.bench import OURS, SIDES
     from tvm_fusionx.tuning.sides import TUNED_SIDES
 
     assert {OURS, *SIDES, *TUNED_SIDES} == set(runs.SIDES) == set(plots.COLOURS)

@@ -18,7 +18,7 @@ zoo = script("zoo")
 def test_a_quick_run_is_small_models_and_runtimes_without_conversion(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tvm_fusionx.report.bench import SIDES
+    from tvm_fusionx.report.bench.bench import SIDES
     from tvm_fusionx.zoo import names
 
     monkeypatch.setattr(sys, "argv", ["zoo.py", "--quick"])
@@ -65,7 +65,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(zoo, "facts_of_run", lambda *_: dict(FACTS))
     monkeypatch.setattr(zoo.subprocess, "run", run)
     monkeypatch.setattr("tvm_fusionx.zoo.names", lambda: ("minilm", "gpt2"))
-    monkeypatch.setattr("tvm_fusionx.report.bench.SIDES", ("ort",))
+    monkeypatch.setattr("tvm_fusionx.report.bench.bench.SIDES", ("ort",))
     return commands
 
 
@@ -177,10 +177,10 @@ def test_a_run_of_few_sides_or_times_is_not_full(
     monkeypatch.setattr(sys, "argv", words)
     zoo.main()
     assert json.loads((folder / "run.json").read_text())["full"]
-    monkeypatch.setattr("tvm_fusionx.report.bench.SIDES", ("ort", "mnn"))
+    monkeypatch.setattr("tvm_fusionx.report.bench.bench.SIDES", ("ort", "mnn"))
     zoo.main()
     assert not json.loads((folder / "run.json").read_text())["full"]
-    monkeypatch.setattr("tvm_fusionx.report.bench.SIDES", ("ort",))
+    monkeypatch.setattr("tvm_fusionx.report.bench.bench.SIDES", ("ort",))
     few = {"latency_ms": {"fusionx": {"n": 3}}, "errors": {"ort": "none"}}
     (folder / "minilm.json").write_text(json.dumps(few))
     zoo.main()

@@ -10,9 +10,9 @@ from onnx import TensorProto, helper
 
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
+from tvm_fusionx.build.fused_build import build_fused
+from tvm_fusionx.build.library import load_library
 from tvm_fusionx.frontend import from_onnx
-from tvm_fusionx.fused_build import build_fused
-from tvm_fusionx.library import load_library
 from tvm_fusionx.records import Record, write_records
 from tvm_fusionx.records.device import this_device
 from tvm_fusionx.schedules import resolve_target, target_key

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.run_cli import Ran, runner
 from tvm_fusionx.cli import doctor_command
-from tvm_fusionx.doctor import Finding, Verdict
+from tvm_fusionx.devices.doctor import Finding, Verdict
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 import tvm_fusionx as fx
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, HIDDEN, ROWS, TARGET, perceptron
-from tvm_fusionx.fused_build import build_fused, kernel_notes
+from tvm_fusionx.build.fused_build import build_fused, kernel_notes
+from tvm_fusionx.build.library import describe_library, load_library, save_library
 from tvm_fusionx.inputs import inputs_of
-from tvm_fusionx.library import describe_library, load_library, save_library
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_timed_run_keeps_its_threads_apart(
         asked.append(threads)
         return nullcontext()
 
-    monkeypatch.setattr("tvm_fusionx.report.timing.threads_apart", threads_apart)
+    monkeypatch.setattr("tvm_fusionx.report.bench.timing.threads_apart", threads_apart)
     ran = run("run", library, "--print-time", "--repeat", "1", "--threads", "1")
     assert ran.code == 0, ran.err
     assert asked == [1]

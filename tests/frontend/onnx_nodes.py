@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from tvm import relay
 from tvm.contrib.graph_executor import GraphModule
 
-from tvm_fusionx import _tvm
+from tvm_fusionx._tvm import cures
 from tvm_fusionx.frontend import from_onnx
 
 OPSET = 21
@@ -88,7 +88,7 @@ def run(
     """Return the outputs of `model`, compiled by TVM without optimization."""
     mod, params = from_onnx(model, constants=constants)
     assert params == {}
-    with _tvm.let_cure(), tvm.transform.PassContext(opt_level=0):
+    with cures.let_cure(), tvm.transform.PassContext(opt_level=0):
         library = relay.build(mod, "llvm")
     executor = GraphModule(library["default"](tvm.cpu()))
     taken = {param.name_hint for param in mod["main"].params}

@@ -8,7 +8,8 @@ from tvm import relay
 from tests.frontend.small_models import model, operator_names, value
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
-from tvm_fusionx.frontend.translate import Scope, Translation, why_not_of_type
+from tvm_fusionx.frontend.scope import Scope
+from tvm_fusionx.frontend.translate import Translation, why_not_of_type
 from tvm_fusionx.frontend.values import Tensor
 
 

@@ -28,7 +28,7 @@ from tests.sampled import few_fast
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.layout import pack_convolutions
 from tvm_fusionx.layout.blocked_sampling import SAMPLE, SAMPLE_BLOCKED, register_sampling
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 
 METHODS = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")

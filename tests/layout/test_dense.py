@@ -23,8 +23,8 @@ from tests.sampled import few_fast
 from tvm_fusionx.ecg import to_relay
 from tvm_fusionx.layout import pack_dense
 from tvm_fusionx.layout.dense import pack_weights, why_not_pack
-from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.register_tile import panel_width
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.parts.register_tile import panel_width
 
 CPU = Cpu(lanes=4, registers=16, cores=2)
 

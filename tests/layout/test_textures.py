@@ -7,7 +7,7 @@ from tvm import relay
 from tests.passes.assert_pass import block
 from tests.relay_modules import const, module, var
 from tvm_fusionx.layout.textures import FEWEST_ELEMENTS, prepare_textures
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 
 
 def _prepared(weight: relay.Expr, gpu: Gpu | None = None) -> tuple[str, list[int], np.ndarray]:

@@ -8,8 +8,8 @@ import pytest
 import tvm
 
 from tests.relay_modules import TARGET
+from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.errors import RecordError
-from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.measuring.calibration import (
     CHAIN,
     LARGE,

@@ -6,9 +6,9 @@ import pytest
 import tvm
 
 from tvm_fusionx import operators
+from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.operators import MAPPING_TYPES, MappingType, mapping_type_of
-from tvm_fusionx.schedules.rounding import register_rounding
 
 # Operators of other dialects in the same registry.
 OTHER_DIALECTS = ("relax.", "tir.")

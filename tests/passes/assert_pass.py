@@ -16,7 +16,7 @@ from tests.relay_modules import (
     run_plain,
 )
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
 
 

@@ -10,7 +10,7 @@ from tests.passes.assert_pass import assert_pass, assert_unchanged, block
 from tests.relay_modules import assert_close, const, inputs_of, module, run_plain, var
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.passes import FuseByMapping, PackFloat16
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 
 # Two roundings of 2**-11 one after the other, and some of each product's operands.
 TWO_ROUNDINGS = 2.0**-9

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from tests.random_graphs.evaluate import Array
-from tvm_fusionx.report.difference import WINOGRAD_TOLERANCE
+from tvm_fusionx.report.verify.difference import WINOGRAD_TOLERANCE
 
 # Reassociating float32 laws, relative to the largest output.
 TOLERANCE = 1e-5
@@ -81,9 +81,9 @@ def compile_with_relay(
     from tvm import relay
     from tvm.contrib.graph_executor import GraphModule
 
-    from tvm_fusionx import _tvm
+    from tvm_fusionx._tvm import cures
 
-    with _tvm.let_cure():
+    with cures.let_cure():
         mod, params = relay.frontend.from_onnx(model, freeze_params=True)
         with tvm.transform.PassContext(opt_level=opt_level, config={"tir.disable_cse_tir": True}):
             library = relay.build(mod, tvm.target.Target(TARGET), params=params)

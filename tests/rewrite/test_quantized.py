@@ -12,6 +12,7 @@ from tvm.contrib import graph_executor
 from tests.relay_modules import graph, var
 from tests.sampled import few_fast_rows
 from tvm_fusionx.ecg import to_relay
+from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.rewrite.quantized import (
     ROUND_EVEN,
@@ -21,7 +22,6 @@ from tvm_fusionx.rewrite.quantized import (
     pool_integers,
     round_by_instruction,
 )
-from tvm_fusionx.schedules.rounding import register_rounding
 
 TYPES = {
     "unsigned": IntegerTypes("uint8", "int8"),

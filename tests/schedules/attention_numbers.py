@@ -10,7 +10,7 @@ from tests.relay_modules import REASSOCIATING, TARGET, assert_close
 from tests.schedules.blocked_blocks import as_block
 from tests.schedules.matrix_blocks import attention
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
 
 Arrays = dict[str, np.ndarray]

@@ -19,13 +19,13 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
-from tvm_fusionx._tvm import concatenation_as_expression, direct_expressions
+from tvm_fusionx._tvm.cures import concatenation_as_expression, direct_expressions
 from tvm_fusionx.lowering import compile_kernel, lowering
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target, schedule
-from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
-from tvm_fusionx.schedules.cpu import Cpu, describe_cpu
-from tvm_fusionx.schedules.indices import simplify_indices
+from tvm_fusionx.tir.block import BlockInfo, describe_block
+from tvm_fusionx.tir.indices import simplify_indices
 
 Post = Callable[[Any], Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.pass_context import ADD_LOWER_PASS, BEFORE_VECTORS
+from tvm_fusionx.late_passes.context import ADD_LOWER_PASS, BEFORE_VECTORS
 
 
 def stored_widths(func: Any, *before_vectors: Any) -> list[int]:

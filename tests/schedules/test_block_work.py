@@ -9,7 +9,7 @@ from tvm import te, tir
 
 from tvm_fusionx.lowering import register
 from tvm_fusionx.schedules.block_work import Work, work_of
-from tvm_fusionx.schedules.integer_dot import dot
+from tvm_fusionx.tir.dot_call import dot
 
 ROWS, COLUMNS, DEPTH = 6, 10, 8
 FLOAT_BYTES = 4
@@ -113,7 +113,7 @@ APPLIED = {2: (4, 4), 4: (13, 10)}
 
 @pytest.mark.parametrize("tile", [2, 4])
 def test_of_minimal_filtering_products_and_what_its_matrices_take_count(tile: int) -> None:
-    from tvm_fusionx.schedules.winograd_expression import winograd_compute
+    from tvm_fusionx.expressions.winograd import winograd_compute
 
     points, panel, size = (tile + 2) ** 2, 8, 8
     data, weights = _tensor(1, 2, size, size, 8), _tensor(2, points, 16, panel, name="w")

@@ -47,10 +47,11 @@ from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, fil
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.emulation import PRESET
 from tvm_fusionx.lowering import TOPI_TEMPLATE, block_hash, lowering
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.targets import target_key
 from tvm_fusionx.records import Record
-from tvm_fusionx.report.plain_tvm import load, set_inputs
+from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
 from tvm_fusionx.schedules import CPU_TEMPLATES
-from tvm_fusionx.schedules.cpu import describe_cpu, target_key
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.tuning.bench import Bench
 

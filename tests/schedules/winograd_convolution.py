@@ -11,13 +11,13 @@ from tvm import relay
 from tests.relay_modules import const, var
 from tests.schedules.blocked_blocks import AVX512
 from tvm_fusionx.ecg.relay_attributes import default_attributes, to_attrs
+from tvm_fusionx.expressions.minimal_filtering import FILTERINGS, panel_weights, transform_weights
+from tvm_fusionx.expressions.winograd import register_winograd
 from tvm_fusionx.layout.blocked_convolution import pack_weights
 from tvm_fusionx.layout.winograd import WINOGRAD
-from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.output_vectors import joined_chunks
-from tvm_fusionx.schedules.winograd_expression import register_winograd
-from tvm_fusionx.schedules.winograd_filtering import FILTERINGS, panel_weights, transform_weights
-from tvm_fusionx.schedules.winograd_tiling import Problem, panel_channels
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
+from tvm_fusionx.schedules.winograd.tiling import Problem, panel_channels
 
 BLOCK = 8
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.tuning.small_tasks import LOCAL, RESOLVED, dense_task, small_model
+from tvm_fusionx.build.fused_build import build_fused
 from tvm_fusionx.devices import Device, open_session
-from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.tuning import bench as bench_module
 from tvm_fusionx.tuning.bench import Bench, Timing

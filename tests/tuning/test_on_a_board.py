@@ -11,9 +11,9 @@ import pytest
 
 from tests.devices.emulated_board import emulated_boards
 from tests.tuning.small_tasks import small_model
+from tvm_fusionx.build.fused_build import build_fused
 from tvm_fusionx.devices.emulation import Emulation
 from tvm_fusionx.errors import DeviceLostError
-from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.records import read_records
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.outcome import DEVICE_LOST

@@ -11,9 +11,9 @@ from tvm import relay
 
 from tests.relay_modules import const, module, var
 from tests.tuning.small_tasks import small_model
+from tvm_fusionx.build.fused_build import build_fused
 from tvm_fusionx.devices import find_device
 from tvm_fusionx.devices.opencl_plugin import why_no_opencl
-from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.records import read_records
 from tvm_fusionx.schedules.gpu.textures import WEIGHT_SCOPE
 from tvm_fusionx.tuning.bench import Bench

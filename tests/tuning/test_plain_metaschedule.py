@@ -10,7 +10,7 @@ import pytest
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of
 from tests.tuning.small_tasks import RESOLVED, small_model
 from tvm_fusionx.errors import TuningError
-from tvm_fusionx.report.plain_tvm import build_plain, run_once
+from tvm_fusionx.report.bench.plain_tvm import build_plain, run_once
 from tvm_fusionx.tuning import plain_metaschedule
 from tvm_fusionx.tuning.plain_metaschedule import tune_plain
 

@@ -9,8 +9,8 @@ import tvm_fusionx as fx
 from tests.relay_modules import inputs_of
 from tests.tuning.small_tasks import RESOLVED, small_model
 from tvm_fusionx.errors import InputError
+from tvm_fusionx.report.bench.plain_tvm import build_plain
 from tvm_fusionx.report.peers.conversions import Conversions
-from tvm_fusionx.report.plain_tvm import build_plain
 from tvm_fusionx.tuning import sides
 from tvm_fusionx.tuning.plain_metaschedule import PlainTuning
 from tvm_fusionx.tuning.sides import TUNED_SIDES, TuningBudget, split_sides, tuned_builds

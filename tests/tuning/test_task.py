@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.tuning.small_tasks import RESOLVED, dense_task, made_up_task, relu_task, small_model
+from tvm_fusionx.build.fused_build import build_fused
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.tuning.task import choice_key, collect_tasks, knobs_of, select_tasks
 
 

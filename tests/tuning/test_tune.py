@@ -12,12 +12,12 @@ import pytest
 
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of
 from tests.tuning.small_tasks import RESOLVED, small_model
+from tvm_fusionx.build.fused_build import build_fused
 from tvm_fusionx.errors import DeviceError, DeviceLostError, RecordError, TuningError
-from tvm_fusionx.fused_build import build_fused
 from tvm_fusionx.measuring.places import versions
 from tvm_fusionx.records import Record, own_file, read_records, write_records
 from tvm_fusionx.records.device import this_device
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import target_key
 from tvm_fusionx.tuning import finals
 from tvm_fusionx.tuning.finals import FOUND_EARLIER

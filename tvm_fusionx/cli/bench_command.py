@@ -25,7 +25,7 @@ from tvm_fusionx.cli.progress import Stages
 from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT
 
 if TYPE_CHECKING:
-    from tvm_fusionx.report.bench_result import BenchResult
+    from tvm_fusionx.report.bench.bench_result import BenchResult
 
 DEFAULT_SIDES = "tvm,unfused,ort,openvino,mnn,ncnn"
 DEVICE_SIDES = "tvm,unfused"
@@ -96,13 +96,13 @@ def command(
     With --device: on that device, whose target takes the place of --target, in one session. Exits
     with 1 where ours computed something else than the reference.
     """
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.inputs import read_inputs
     from tvm_fusionx.output_file import check_writable
-    from tvm_fusionx.report.bench import bench
-    from tvm_fusionx.report.bench_result import OURS
+    from tvm_fusionx.report.bench.bench import bench
+    from tvm_fusionx.report.bench.bench_result import OURS
     from tvm_fusionx.tuning.sides import TuningBudget, split_sides
 
     if vs is None:

@@ -23,7 +23,7 @@ def command(target: str, threads: int | None, json_path: Path | None) -> None:
     Seven small programs, a few seconds. The rates are kept in the user's data folder and used
     wherever measuring is asked for; plans that do not measure use the shipped rates.
     """
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.measuring import calibrate, costs_path, setting_of

@@ -83,15 +83,15 @@ def command(
     With --device: for its target, which takes the place of --target, linked by its linker, and by
     its own tuning records before those of others of its kind.
     """
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.build.fused_build import build_fused, kernel_notes
+    from tvm_fusionx.build.kernels import KernelGraph
+    from tvm_fusionx.build.library import describe_library, save_library
     from tvm_fusionx.devices.own_records import records_for
     from tvm_fusionx.frontend import from_onnx
-    from tvm_fusionx.fused_build import build_fused, kernel_notes
     from tvm_fusionx.inputs import inputs_of
-    from tvm_fusionx.kernels import KernelGraph
-    from tvm_fusionx.library import describe_library, save_library
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.schedules import resolve_target
     from tvm_fusionx.threads import threads as use_threads

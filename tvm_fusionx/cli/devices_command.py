@@ -30,7 +30,7 @@ def command() -> None:
 @debug_option
 def list_devices() -> None:
     """Print every device that is known: presets, and your own."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.devices.description import own_devices, presets, read_device
@@ -49,7 +49,7 @@ def list_devices() -> None:
 @debug_option
 def show(name: str) -> None:
     """Print the description of the device NAME, or of a file, as JSON."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.devices import find_device
@@ -95,7 +95,7 @@ def add(
     output: Path | None,
 ) -> None:
     """Describe the device NAME, from then on known by it."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.devices import find_device
@@ -152,7 +152,7 @@ def add(
 @debug_option
 def build_server_command(arch: str, output: Path, from_sources: bool, opencl: bool | None) -> None:
     """Build the RPC server for a device, with the runtime that it needs beside it."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.devices.build_server import build_server
@@ -181,7 +181,7 @@ def build_server_command(arch: str, output: Path, from_sources: bool, opencl: bo
 @debug_option
 def emulate_command(port: int, count: int) -> None:
     """Start a tracker and emulated Arm boards; Ctrl-C ends them."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.devices.description import DEFAULT_TRACKER

@@ -10,7 +10,7 @@ from rich.text import Text
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import debug_option
 from tvm_fusionx.cli.progress import Stages
-from tvm_fusionx.doctor import Finding, Verdict, examine, examine_device, is_fit
+from tvm_fusionx.devices.doctor import Finding, Verdict, examine, examine_device, is_fit
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK
 
 COLOURS = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
@@ -37,7 +37,7 @@ def command(device: DeviceChoice) -> int:
 
 
 def _of_device(choice: DeviceChoice) -> list[Finding]:
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     device = choice.find()

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import click
 
-from tvm_fusionx import __version__
+from tvm_fusionx._tvm.presence import missing_package
 from tvm_fusionx.cli.options import Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
-from tvm_fusionx.relay_presence import missing_package
+from tvm_fusionx.version import VERSION
 
 # Command -> module of this package; the command object bears the module's name with `_command`.
 COMMANDS = (
@@ -52,7 +52,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="fusionx")
+@click.version_option(VERSION, prog_name="fusionx")
 @debug_option
 def fusionx() -> None:
     """Compile ONNX models with operator fusion for TVM; run, verify, compare and explain them.

@@ -69,16 +69,16 @@ def command(
     json_path: Path | None,
 ) -> None:
     """Say how the ONNX file MODEL is fused, and why each edge that is not fused is not."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.build.fused_build import build_fused
+    from tvm_fusionx.build.pipeline import bind_parameters
     from tvm_fusionx.frontend import from_onnx
-    from tvm_fusionx.fused_build import build_fused
     from tvm_fusionx.output_file import check_writable, new_file
-    from tvm_fusionx.pipeline import bind_parameters
-    from tvm_fusionx.report.explain import explain, with_schedules
-    from tvm_fusionx.report.model_explorer import save_model_explorer
-    from tvm_fusionx.report.netron import save_netron
+    from tvm_fusionx.report.explain.explain import explain, with_schedules
+    from tvm_fusionx.report.explain.model_explorer import save_model_explorer
+    from tvm_fusionx.report.explain.netron import save_netron
     from tvm_fusionx.threads import threads as use_threads
 
     for path in (html_path, netron_path, explorer_path, json_path):

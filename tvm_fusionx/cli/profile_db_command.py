@@ -84,7 +84,7 @@ def prune(days: float | None, other_versions: bool, database: Path | None) -> No
 
 
 def _open(database: Path | None) -> Any:
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.fusion.profile_database import ProfileDatabase

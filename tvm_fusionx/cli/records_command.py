@@ -148,7 +148,7 @@ def import_(log: Path, records: Path, form: str) -> None:
 
 
 def _room() -> Any:
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx import records

@@ -18,8 +18,8 @@ from tvm_fusionx.cli.progress import Stages
 
 if TYPE_CHECKING:
     from tvm_fusionx.devices import Device
-    from tvm_fusionx.report.machine_peak import MachinePeak
-    from tvm_fusionx.report.profile import ProfileReport
+    from tvm_fusionx.measuring.machine_peak import MachinePeak
+    from tvm_fusionx.report.profile.profile import ProfileReport
 
 # Runs before the timed ones of --print-time, after the first.
 WARM_UP_RUNS = 3
@@ -74,17 +74,17 @@ def command(
     device: DeviceChoice,
 ) -> None:
     """Run LIBRARY, a file that `fusionx compile` wrote, here or with --device there."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.build.library import load_library
     from tvm_fusionx.devices import open_session
     from tvm_fusionx.inputs import check_inputs, random_inputs, read_inputs
-    from tvm_fusionx.library import load_library
     from tvm_fusionx.output_file import check_writable, new_file
-    from tvm_fusionx.report.plain_tvm import set_inputs
-    from tvm_fusionx.report.profile import profile
-    from tvm_fusionx.report.timing import threads_apart
-    from tvm_fusionx.report.trace import chrome_trace
+    from tvm_fusionx.report.bench.plain_tvm import set_inputs
+    from tvm_fusionx.report.bench.timing import threads_apart
+    from tvm_fusionx.report.profile.profile import profile
+    from tvm_fusionx.report.profile.trace import chrome_trace
     from tvm_fusionx.threads import threads as set_threads
 
     for path in (outputs, trace):
@@ -166,8 +166,8 @@ def _time_line(
     """Return the line that TensorFlow's benchmark_model prints, with percentiles."""
     import numpy as np
 
-    from tvm_fusionx.report.profile import format_seconds
-    from tvm_fusionx.report.timing import HIGH_PERCENTILE, LOW_PERCENTILE
+    from tvm_fusionx.report.bench.timing import HIGH_PERCENTILE, LOW_PERCENTILE
+    from tvm_fusionx.report.profile.profile import format_seconds
 
     def timed(runs: int) -> float:
         started = time.perf_counter()
@@ -200,7 +200,7 @@ def _peak_of(device: Device) -> MachinePeak | None:
     """Measure what a device can do at most, in a session of its own; None unless it is a CPU."""
     import tempfile
 
-    from tvm_fusionx.report.machine_peak import GIGA, MachinePeak
+    from tvm_fusionx.measuring.machine_peak import GIGA, MachinePeak
     from tvm_fusionx.schedules import describe_cpu
     from tvm_fusionx.tuning.bench import Bench
     from tvm_fusionx.tuning.peak import measure_peak
@@ -214,7 +214,7 @@ def _peak_of(device: Device) -> MachinePeak | None:
 
 
 def _print_profile(report: ProfileReport) -> None:
-    from tvm_fusionx.report.profile import format_seconds
+    from tvm_fusionx.report.profile.profile import format_seconds
 
     table = Table(
         Column("block", overflow="fold"), "template", "tuned", "time", "share", "GFLOP/s", "peak",

@@ -102,7 +102,7 @@ def command(
 
     Every trial is in a journal before it runs. Whatever stops the command, --resume goes on.
     """
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from dataclasses import replace

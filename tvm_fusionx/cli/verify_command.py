@@ -25,8 +25,8 @@ from tvm_fusionx.cli.progress import Stages
 from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT
 
 if TYPE_CHECKING:
-    from tvm_fusionx.report.difference import Difference
-    from tvm_fusionx.report.verdict import VerifyReport
+    from tvm_fusionx.report.verify.difference import Difference
+    from tvm_fusionx.report.verify.verdict import VerifyReport
 
 # Blocks shown unless all are asked for: the worst.
 SHOWN_BLOCKS = 10
@@ -79,13 +79,13 @@ def command(
     json_path: Path | None,
 ) -> int:
     """Compile the ONNX file MODEL and check every block and output against a reference."""
-    from tvm_fusionx.relay_presence import require_relay
+    from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.inputs import inputs_of, random_inputs, read_inputs
     from tvm_fusionx.output_file import check_writable, new_file
-    from tvm_fusionx.report.verify import verify
+    from tvm_fusionx.report.verify.verify import verify
     from tvm_fusionx.threads import threads as set_threads
 
     if json_path is not None:

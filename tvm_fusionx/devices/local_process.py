@@ -17,7 +17,8 @@ from tvm_fusionx.devices.description import Device
 from tvm_fusionx.devices.opencl_plugin import build_opencl
 from tvm_fusionx.devices.tracker import Offer
 from tvm_fusionx.errors import DeviceError
-from tvm_fusionx.schedules.cpu import describe_cpu, is_cpu
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.threads import SHARE_ALL_CORES, usable_cores
 
 # Makes `import tvm` load the runtime without the compiler: a third of the time.

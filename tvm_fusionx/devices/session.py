@@ -21,7 +21,7 @@ from typing import Any
 
 import tvm
 
-from tvm_fusionx._tvm import connect_rpc, forgive_lost_arrays
+from tvm_fusionx._tvm.cures import connect_rpc, forgive_lost_arrays
 from tvm_fusionx.devices.description import Device
 from tvm_fusionx.devices.local_process import served_locally
 from tvm_fusionx.devices.tracker import Offer, request

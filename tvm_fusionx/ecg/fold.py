@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx._tvm import let_cure
+from tvm_fusionx._tvm.cures import let_cure
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.ecg.numpy_operators import NotInNumpyError, evaluate
 from tvm_fusionx.ecg.relay_attributes import FUNCTION, to_attrs

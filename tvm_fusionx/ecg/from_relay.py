@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.block_calls import post_order
+from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.ecg.graph import Graph, Value
 from tvm_fusionx.ecg.relay_attributes import FUNCTION, from_attrs
 from tvm_fusionx.ecg.relay_constants import NotAnArrayError, to_array

@@ -17,8 +17,9 @@ from tvm_fusionx.frontend.model_inputs import (
     resolve_inputs,
 )
 from tvm_fusionx.frontend.read_model import ModelSource, read_model
+from tvm_fusionx.frontend.scope import Scope
 from tvm_fusionx.frontend.support import check_operators
-from tvm_fusionx.frontend.translate import Scope, Translation
+from tvm_fusionx.frontend.translate import Translation
 from tvm_fusionx.frontend.values import Tensor, Value
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.block_calls import operands_of, post_order
+from tvm_fusionx.ecg.block_calls import operands_of, post_order
 from tvm_fusionx.frontend.values import constant
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.slicing import split
 from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.scope import Scope, Translator
 from tvm_fusionx.frontend.values import Tensor, Value
 
-if TYPE_CHECKING:
-    from tvm_fusionx.frontend.translate import Scope, Translation
-
-Structure = Callable[["Translation", Node, "Scope"], Sequence[Value]]
+Structure = Callable[[Translator, Node, Scope], Sequence[Value]]
 
 # A loop is unrolled, so its length is the length of the compiled program.
 MOST_ITERATIONS = 1000
@@ -36,16 +34,14 @@ def _sequence(node: Node, position: int = 0) -> list[Tensor]:
     return value
 
 
-def run_if(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def run_if(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Take one branch where the condition is known, else compute both and select."""
-    from tvm_fusionx.frontend.translate import Scope as InnerScope
-
     branches = [node.attribute("else_branch"), node.attribute("then_branch")]
     condition = node.tensor(0)
     if condition.array is not None:
         chosen = branches[int(bool(condition.array.reshape(-1)[0]))]
-        return translation.run_graph(chosen, InnerScope(scope), f"{node.name}/")
-    no, yes = (translation.run_graph(b, InnerScope(scope), f"{node.name}/") for b in branches)
+        return translation.run_graph(chosen, Scope(scope), f"{node.name}/")
+    no, yes = (translation.run_graph(b, Scope(scope), f"{node.name}/") for b in branches)
     flag = relay.reshape(condition.expr, ())
     results = []
     for a, b in zip(yes, no, strict=True):
@@ -64,7 +60,7 @@ def run_if(translation: Translation, node: Node, scope: Scope) -> list[Value]:
     return translation.seal(node, results)
 
 
-def _stack(translation: Translation, node: Node, parts: Sequence[Value], axis: int) -> Value:
+def _stack(translation: Translator, node: Node, parts: Sequence[Value], axis: int) -> Value:
     tensors = [part for part in parts if isinstance(part, Tensor)]
     if all(tensor.array is not None for tensor in tensors):
         return Tensor.from_array(np.stack([t.array for t in tensors], axis))
@@ -73,10 +69,8 @@ def _stack(translation: Translation, node: Node, parts: Sequence[Value], axis: i
     return translation.seal(node, [whole])[0]
 
 
-def run_loop(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def run_loop(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Unroll a loop whose trip count and conditions are known."""
-    from tvm_fusionx.frontend.translate import Scope as InnerScope
-
     body = node.attribute("body")
     limit = int(node.scalar(0)) if node.has(0) else None
     is_going = bool(node.scalar(1)) if node.has(1) else True
@@ -87,7 +81,7 @@ def run_loop(translation: Translation, node: Node, scope: Scope) -> list[Value]:
     while is_going and (limit is None or step < limit):
         if step >= MOST_ITERATIONS:
             raise node.refuse(f"at most {MOST_ITERATIONS} iterations", "more", KNOWN_COUNT)
-        inner = InnerScope(scope)
+        inner = Scope(scope)
         values = [_scalar_tensor(step, "int64"), _scalar_tensor(True, "bool"), *carried]
         for info, value in zip(body.input, values, strict=False):
             inner[info.name] = value
@@ -107,7 +101,7 @@ def run_loop(translation: Translation, node: Node, scope: Scope) -> list[Value]:
     return carried + [_stack(translation, node, parts, 0) for parts in collected]
 
 
-def _element(translation: Translation, node: Node, tensor: Tensor, axis: int, place: int) -> Value:
+def _element(translation: Translator, node: Node, tensor: Tensor, axis: int, place: int) -> Value:
     if tensor.array is not None:
         return Tensor.from_array(np.take(tensor.array, place, axis))
     part = relay.strided_slice(tensor.expr, [place], [place + 1], axes=[axis])
@@ -115,10 +109,8 @@ def _element(translation: Translation, node: Node, tensor: Tensor, axis: int, pl
     return translation.seal(node, [relay.reshape(part, shape)])[0]
 
 
-def run_scan(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def run_scan(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Unroll a scan; its length is a dimension of its inputs."""
-    from tvm_fusionx.frontend.translate import Scope as InnerScope
-
     body = node.attribute("body")
     if node.version == SCAN_WITH_BATCH:
         return _run_batched_scan(translation, node, scope)
@@ -135,7 +127,7 @@ def run_scan(translation: Translation, node: Node, scope: Scope) -> list[Value]:
     carried = list(node.inputs[:count])
     collected: list[list[Value]] = [[] for _ in range(outputs)]
     for step in range(length):
-        inner = InnerScope(scope)
+        inner = Scope(scope)
         places = [length - 1 - step if is_back else step for is_back in backward]
         elements = [
             _element(translation, node, tensor, axis, place)
@@ -156,10 +148,8 @@ def run_scan(translation: Translation, node: Node, scope: Scope) -> list[Value]:
     return carried + stacked
 
 
-def _run_batched_scan(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def _run_batched_scan(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Opset 8 scans each batch entry by itself; sequence lengths are its first input."""
-    from tvm_fusionx.frontend.translate import Scope as InnerScope
-
     body = node.attribute("body")
     scanned = int(node.attribute("num_scan_inputs"))
     values = [node.tensor(i) for i in range(1, len(node.inputs))]
@@ -172,7 +162,7 @@ def _run_batched_scan(translation: Translation, node: Node, scope: Scope) -> lis
         carried = entry[:count]
         collected: list[list[Value]] = [[] for _ in body.output[count:]]
         for step in range(values[-1].shape[1]):
-            inner = InnerScope(scope)
+            inner = Scope(scope)
             elements = [
                 _element(translation, node, t, 0, step)
                 for t in entry[count:]
@@ -190,41 +180,41 @@ def _run_batched_scan(translation: Translation, node: Node, scope: Scope) -> lis
     return [_stack(translation, node, parts, 0) for parts in zip(*results_by_batch, strict=True)]
 
 
-def make_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def make_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return the inputs as a sequence."""
     return [[node.tensor(i) for i in range(len(node.inputs))]]
 
 
-def make_empty_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def make_empty_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return a sequence without items."""
     return [[]]
 
 
-def insert_in_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def insert_in_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return the sequence with an item more."""
     items = list(_sequence(node))
     items.insert(int(node.scalar(2)) if node.has(2) else len(items), node.tensor(1))
     return [items]
 
 
-def erase_from_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def erase_from_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return the sequence with an item less."""
     items = list(_sequence(node))
     del items[int(node.scalar(1)) if node.has(1) else -1]
     return [items]
 
 
-def item_of_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def item_of_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return one item."""
     return [_sequence(node)[int(node.scalar(1))]]
 
 
-def length_of_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def length_of_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return the number of items, which is known."""
     return [_scalar_tensor(len(_sequence(node)), "int64")]
 
 
-def concat_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def concat_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Join the items along an axis, an old one or a new one."""
     items = _sequence(node)
     axis = int(node.attribute("axis"))
@@ -235,7 +225,7 @@ def concat_sequence(translation: Translation, node: Node, scope: Scope) -> list[
     return translation.seal(node, [relay.concatenate([item.expr for item in items], axis)])
 
 
-def split_to_sequence(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def split_to_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Cut a tensor into the items of a sequence."""
     axis, keeps = node.axis(0), bool(node.attribute("keepdims", 1))
     size = node.shape()[axis]
@@ -252,17 +242,17 @@ def split_to_sequence(translation: Translation, node: Node, scope: Scope) -> lis
     return [[part for part in translation.seal(node, parts) if isinstance(part, Tensor)]]
 
 
-def make_optional(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def make_optional(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return the input, or nothing."""
     return [node.inputs[0] if node.inputs else None]
 
 
-def has_optional(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def has_optional(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Tell whether there is content."""
     return [_scalar_tensor(bool(node.inputs) and node.inputs[0] is not None, "bool")]
 
 
-def pass_through(translation: Translation, node: Node, scope: Scope) -> list[Value]:
+def pass_through(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return the input itself."""
     return [node.inputs[0]]
 

@@ -17,7 +17,7 @@ import tvm
 from onnx import defs, helper, numpy_helper, shape_inference
 from tvm import relay
 
-from tvm_fusionx import _tvm
+from tvm_fusionx._tvm import cures
 from tvm_fusionx.errors import FusionXError, UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
@@ -30,6 +30,7 @@ from tvm_fusionx.frontend.element_types import (
 from tvm_fusionx.frontend.evaluate import attribute_value, evaluate
 from tvm_fusionx.frontend.functions import expand_function
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
+from tvm_fusionx.frontend.scope import Scope
 from tvm_fusionx.frontend.seal import seal
 from tvm_fusionx.frontend.structures import STRUCTURES
 from tvm_fusionx.frontend.support import how_translated, qualified_name
@@ -41,25 +42,6 @@ MESSAGE_CHARACTERS = 300
 
 # ONNX 1.17 counts a window that starts behind the data, which ONNX Runtime and PyTorch do not make.
 WITH_CEIL_MODE = ("AveragePool", "LpPool", "MaxPool")
-
-
-class Scope:
-    """Values by name; a subgraph's scope also sees its surroundings."""
-
-    def __init__(self, parent: Scope | None = None) -> None:
-        self.parent = parent
-        self.values: dict[str, Value] = {}
-
-    def __getitem__(self, name: str) -> Value:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            scope = scope.parent
-        raise KeyError(name)
-
-    def __setitem__(self, name: str, value: Value) -> None:
-        self.values[name] = value
 
 
 class Translation:
@@ -228,8 +210,8 @@ class Translation:
                 stand_ins[variable] = tensor.expr
                 inputs.append(variable)
         opset = self.opsets.get("", 1)
-        with _tvm.let_cure():
-            result = _tvm.convert_onnx_node(proto, inputs, opset)
+        with cures.let_cure():
+            result = cures.convert_onnx_node(proto, inputs, opset)
         return self.seal(node, result, stand_ins)
 
     def input_tensor(self, variable: Any, shape: tuple[int, ...], dtype: str) -> Tensor:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
 from tvm import relay
 
 from tvm_fusionx.frontend.element_types import ELEMENTS, STORED_WIDER
-
-if TYPE_CHECKING:
-    from tvm_fusionx.frontend.node import Node
 
 
 def constant(array: Any) -> Any:
@@ -31,7 +28,7 @@ class Tensor:
         The numbers, where they are known while compiling.
     element : int
         ONNX's element type, which for four-bit integers says more than `dtype`.
-    maker : Node or None
+    maker : tvm_fusionx.frontend.node.Node or None
         The ONNX node that computes it, for converters that know a better form of two nodes.
     """
 
@@ -43,7 +40,7 @@ class Tensor:
         self.dtype = dtype
         self.array = array
         self.element = ELEMENTS[dtype]
-        self.maker: Node | None = None
+        self.maker: Any = None
 
     @classmethod
     def from_array(cls, array: Any) -> Tensor:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tvm_fusionx._tvm.presence import missing_package
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.fusion.border import border_of
 from tvm_fusionx.fusion.cost_model import block_cost
@@ -26,7 +27,6 @@ from tvm_fusionx.fusion.growth import (
 )
 from tvm_fusionx.fusion.partition import Partition
 from tvm_fusionx.fusion.plan import Solution
-from tvm_fusionx.relay_presence import missing_package
 
 TIME_LIMIT_SECONDS = 30.0
 # Tighter limits on operators, each giving other cuts of long chains.

@@ -21,7 +21,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     leave,
     reshape,
 )
-from tvm_fusionx.schedules.integer_dot import SUM, DotInstruction
+from tvm_fusionx.processors.integers import SUM, DotInstruction
 
 # What minimal filtering can serve: 3x3 windows over chunks that fill its vectors.
 WINDOW = 3

@@ -12,7 +12,7 @@ from typing import Any
 from tvm import relay, te, topi
 from tvm.relay.op.op import OpPattern
 
-from tvm_fusionx._tvm_registry import register_operator
+from tvm_fusionx._tvm.registry import register_operator
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.layout.blocked_tensor import UNBLOCKED, Blocked, Convert
 

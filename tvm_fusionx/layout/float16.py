@@ -13,7 +13,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.block_calls import is_block_call, operands_of, post_order
+from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order
 
 SINGLE, HALF = "float32", "float16"
 

@@ -10,7 +10,7 @@ from tvm_fusionx.layout.blocked_convolution import (
 )
 from tvm_fusionx.layout.blocked_tensor import UNBLOCKED
 from tvm_fusionx.layout.dense import DENSE
-from tvm_fusionx.schedules.cpu import Cpu
+from tvm_fusionx.processors.cpu import Cpu
 
 
 def why_not_integers(node: Node, cpu: Cpu) -> str | None:

@@ -7,8 +7,8 @@ from typing import Any
 import tvm
 from tvm import relay
 
-from tvm_fusionx.block_calls import is_block_call, operands_of, post_order
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.textures import CONSTANT_NAME, DTYPES, PIXEL
 
 # A smaller weight stays in any cache.

@@ -13,16 +13,16 @@ import numpy as np
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import default_attributes
-from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
-from tvm_fusionx.schedules.cpu import Cpu
-from tvm_fusionx.schedules.output_vectors import joined_chunks
-from tvm_fusionx.schedules.winograd_filtering import (
+from tvm_fusionx.expressions.minimal_filtering import (
     FILTERINGS,
     WINDOW,
     panel_weights,
     transform_weights,
 )
-from tvm_fusionx.schedules.winograd_tiling import (
+from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
+from tvm_fusionx.schedules.winograd.tiling import (
     Problem,
     best_cut,
     cycles,

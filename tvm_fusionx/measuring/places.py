@@ -21,7 +21,9 @@ FOLDER_VARIABLE = "TVM_FUSIONX_DATA"
 DATABASE_NAME = "profiles.sqlite"
 DIGITS = 12
 # Kernels depend on the code of these, whatever the version says.
-CODE_OF_KERNELS = ("lowering.py", "pass_context.py", "_tvm.py", "schedules")
+CODE_OF_KERNELS = (
+    *("lowering.py", "_tvm", "processors", "tir", "expressions", "late_passes", "schedules"),
+)
 
 
 def data_folder() -> Path:

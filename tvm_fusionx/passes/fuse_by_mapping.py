@@ -15,11 +15,12 @@ from tvm_fusionx.fusion import Limits, Plan, PlannerOptions, plan
 from tvm_fusionx.fusion.attention import AttentionLimits
 from tvm_fusionx.fusion.pairs import PairLimits
 from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.processors.gpu import describe_gpu, is_gpu
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.attention import most_columns, tile_heights
-from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, is_cpu
-from tvm_fusionx.schedules.gpu.gpu import describe_gpu, is_gpu
-from tvm_fusionx.schedules.pair_tiling import buffer_bytes
+from tvm_fusionx.schedules.attention.whole_rows import most_columns, tile_heights
+from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import buffer_bytes
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.FuseByMapping")

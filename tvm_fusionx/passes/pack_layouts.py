@@ -12,9 +12,10 @@ from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.layout import pack_convolutions, pack_dense, pack_winograd, transpose_weights
 from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.processors.gpu import Gpu, describe_gpu, is_gpu
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, is_cpu
-from tvm_fusionx.schedules.gpu.gpu import Gpu, describe_gpu, is_gpu
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.PackLayouts")

@@ -10,8 +10,8 @@ from tvm import relay
 
 from tvm_fusionx.layout import prepare_textures
 from tvm_fusionx.passes.graph_pass import is_plain_function
+from tvm_fusionx.processors.gpu import describe_gpu, is_gpu
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.gpu.gpu import describe_gpu, is_gpu
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.PackTextures")

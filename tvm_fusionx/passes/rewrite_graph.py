@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 
-from tvm_fusionx._tvm import let_cure, simplification_passes
+from tvm_fusionx._tvm.cures import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.fusion import plan
 from tvm_fusionx.passes.graph_pass import transform_graphs

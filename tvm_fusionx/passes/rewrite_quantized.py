@@ -8,8 +8,11 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.layout.integers import why_not_integers
 from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
     drop_requantizations,
@@ -18,8 +21,6 @@ from tvm_fusionx.rewrite.quantized import (
     round_by_instruction,
 )
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, is_cpu
-from tvm_fusionx.schedules.rounding import register_rounding
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.RewriteQuantized")

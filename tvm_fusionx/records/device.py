@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tvm
 
-from tvm_fusionx.schedules.cpu import is_cpu
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.threads import expected_threads
 
 

@@ -13,28 +13,29 @@ from dataclasses import dataclass
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
-from tvm_fusionx.schedules.attention import ATTENTION
-from tvm_fusionx.schedules.channel_pool import CHANNEL_POOL
-from tvm_fusionx.schedules.conv2d import CONV2D
-from tvm_fusionx.schedules.conv_image import CONV_IMAGE
-from tvm_fusionx.schedules.cpu import Cpu, describe_cpu, resolve_target, target_key
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.processors.gpu import OPENCL, Gpu, describe_gpu
+from tvm_fusionx.processors.targets import resolve_target, target_key
+from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
+from tvm_fusionx.schedules.attention.whole_rows import ATTENTION
+from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.default import DEFAULT
-from tvm_fusionx.schedules.depthwise import DEPTHWISE
-from tvm_fusionx.schedules.depthwise_pointwise import DEPTHWISE_POINTWISE
-from tvm_fusionx.schedules.dot import DOT
-from tvm_fusionx.schedules.gpu.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
-from tvm_fusionx.schedules.modulos import keep_nested_remainders
-from tvm_fusionx.schedules.narrow import NARROW
-from tvm_fusionx.schedules.pieces import PIECES
-from tvm_fusionx.schedules.planes import PLANES
-from tvm_fusionx.schedules.pointwise import POINTWISE
-from tvm_fusionx.schedules.pool import POOL
-from tvm_fusionx.schedules.rows import ROWS
-from tvm_fusionx.schedules.streamed_attention import STREAMED_ATTENTION
+from tvm_fusionx.schedules.products.dot import DOT
+from tvm_fusionx.schedules.rows.moves import PIECES
+from tvm_fusionx.schedules.rows.template import ROWS
 from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
-from tvm_fusionx.schedules.winograd import WINOGRAD
+from tvm_fusionx.schedules.windows.along_frames import PLANES
+from tvm_fusionx.schedules.windows.dense import CONV2D
+from tvm_fusionx.schedules.windows.depthwise import DEPTHWISE
+from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
+from tvm_fusionx.schedules.windows.first_layer import CONV_IMAGE
+from tvm_fusionx.schedules.windows.pointwise import POINTWISE
+from tvm_fusionx.schedules.windows.pointwise_few_outputs import NARROW
+from tvm_fusionx.schedules.windows.pool import POOL
+from tvm_fusionx.schedules.winograd.template import WINOGRAD
+from tvm_fusionx.tir.block import BlockInfo, describe_block
+from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
 
 __all__ = [
     "ALL_TEMPLATES",

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import collect_blocks, loads_of
-from tvm_fusionx.schedules.integer_dot import is_dot_call, sides_of
-from tvm_fusionx.schedules.mathematics import replacement
-from tvm_fusionx.schedules.winograd_expression import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
-from tvm_fusionx.schedules.winograd_filtering import FILTERINGS
-from tvm_fusionx.schedules.winograd_program import apply_matrix
+from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
+from tvm_fusionx.expressions.winograd import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
+from tvm_fusionx.late_passes.polynomials import replacement
+from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
+from tvm_fusionx.tir.block import collect_blocks, loads_of
+from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
 
 ONE_INSTRUCTION = (
     *(tir.Add, tir.Sub, tir.Mul, tir.Min, tir.Max, tir.Select),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm_fusionx.schedules.analysis import BlockInfo
+from tvm_fusionx.tir.block import BlockInfo
 
 
 class UnschedulableError(ValueError):

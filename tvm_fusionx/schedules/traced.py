@@ -12,8 +12,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.modulos import keep_nested_remainders
 from tvm_fusionx.schedules.template import Scheduled, UnschedulableError
+from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
 
 TRACED = "tvm"
 """What such kernels are reported as in the place of a template's name."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_fusionx.report.difference import DEFAULT_TOLERANCE, measure_difference
+from tvm_fusionx.report.verify.difference import DEFAULT_TOLERANCE, measure_difference
 from tvm_fusionx.tuning.task import Task
 
 # What outputs hold before a kernel runs: an element that it forgets differs from any result.

@@ -22,9 +22,9 @@ from tvm_fusionx.measuring.peak_kernels import (
     divisions,
     multiply_adds,
 )
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import describe_cpu
 from tvm_fusionx.schedules.block_work import Work
-from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.tuning.bench import Bench
 
 STEPS = 20000

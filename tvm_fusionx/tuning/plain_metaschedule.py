@@ -21,9 +21,9 @@ from tvm.meta_schedule.measure_callback import PyMeasureCallback
 from tvm.meta_schedule.runner import LocalRunner
 from tvm.meta_schedule.utils import derived_object
 
-from tvm_fusionx._tvm import let_cure
+from tvm_fusionx._tvm.cures import let_cure
 from tvm_fusionx.errors import TuningError
-from tvm_fusionx.report.plain_tvm import cured_config
+from tvm_fusionx.report.bench.plain_tvm import cured_config
 from tvm_fusionx.tuning.cost_model import import_xgboost
 from tvm_fusionx.tuning.metaschedule_search import (
     FAILED_SECONDS,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_fusionx.records import Record
-from tvm_fusionx.report.profile import format_seconds
+from tvm_fusionx.report.profile.profile import format_seconds
 from tvm_fusionx.schedules.traced import TRACED
 from tvm_fusionx.tuning.allocation import Progress, least_seconds
 from tvm_fusionx.tuning.comparison import Comparison

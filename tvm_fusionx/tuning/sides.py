@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvm_fusionx import _tvm
+from tvm_fusionx._tvm import cures
+from tvm_fusionx.build.fused_build import build_fused
 from tvm_fusionx.errors import InputError
-from tvm_fusionx.fused_build import build_fused
-from tvm_fusionx.report import plain_tvm
-from tvm_fusionx.report.bench import TunedBuild
-from tvm_fusionx.report.kept_build import kept_library
+from tvm_fusionx.report.bench import plain_tvm
+from tvm_fusionx.report.bench.bench import TunedBuild
+from tvm_fusionx.report.bench.kept_build import kept_library
 from tvm_fusionx.threads import threads_in_use
 from tvm_fusionx.tuning import plain_metaschedule
 from tvm_fusionx.tuning.plain_metaschedule import tune_plain
@@ -112,7 +112,7 @@ def tuned_builds(budget: TuningBudget, sides: Sequence[str] = TUNED_SIDES) -> di
             target,
             params,
             f"{budget.to_json()} {threads_in_use()}",
-            (plain_metaschedule, plain_tvm, _tvm),
+            (plain_metaschedule, plain_tvm, cures),
             lambda: _plain(mod, target, params, budget),
         ),
         OURS: lambda mod, target, params, inputs, _: _ours(mod, target, params, inputs, budget),

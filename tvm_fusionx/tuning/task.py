@@ -10,9 +10,9 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.build.fused_build import FusedBuild
+from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.fused_build import FusedBuild
-from tvm_fusionx.kernels import KernelGraph
 from tvm_fusionx.schedules import Knob, describe_block, describe_processor, template_named
 from tvm_fusionx.schedules.block_work import Work, work_of
 from tvm_fusionx.schedules.template import Knobs

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.devices.own_records import device_fingerprint
 from tvm_fusionx.errors import DeviceError, RecordError, TuningError
-from tvm_fusionx.fused_build import FusedBuild, build_fused
 from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
 from tvm_fusionx.measuring.places import data_folder, versions
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.records import Record, add_records, own_file
 from tvm_fusionx.schedules import resolve_target, target_key
-from tvm_fusionx.schedules.cpu import is_cpu
 from tvm_fusionx.threads import threads_in_use
 from tvm_fusionx.tuning.allocation import next_task
 from tvm_fusionx.tuning.bench import Bench

@@ -9,7 +9,7 @@ from tvm.contrib import graph_executor
 import tvm_fusionx as fx
 from tests.frontend.onnx_nodes import Case, check, floats
 from tvm_fusionx.errors import UnsupportedOperatorError
-from tvm_fusionx.report.bench_sides import count_operators
+from tvm_fusionx.report.bench.bench_sides import count_operators
 
 # Compiling its cases takes seconds.
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from tvm import relay
 
 from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
 from tests.relay_modules import inputs_of, module, run_plain, var
-from tvm_fusionx.block_calls import post_order
+from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.frontend.converters.planes import (
     can_be_flat,

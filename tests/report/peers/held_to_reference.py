@@ -10,7 +10,7 @@ import onnx
 from tests.tiny_models import save
 from tvm_fusionx.report.peers import PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
-from tvm_fusionx.report.reference import run_onnxruntime
+from tvm_fusionx.report.verify.reference import run_onnxruntime
 
 # Fast convolutions and narrower exponentials of the other runtimes; ours has its own tolerance.
 PEER_TOLERANCE = 1e-3

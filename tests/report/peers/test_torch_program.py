@@ -53,7 +53,7 @@ def test_a_model_of_onnx_alone_needs_the_converter(
     reason="onnx2torch, which converts for PyTorch, is missing, or triton is there",
 )
 def test_a_model_of_onnx_alone_is_converted(tmp_path: Path) -> None:
-    from tvm_fusionx.report.reference import run_onnxruntime
+    from tvm_fusionx.report.verify.reference import run_onnxruntime
 
     inputs = {"x": np.random.default_rng(1).standard_normal((4, 16)).astype("float32")}
     path = save(perceptron(), tmp_path)

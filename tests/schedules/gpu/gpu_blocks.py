@@ -14,10 +14,10 @@ from tests.opencl_device import require_opencl
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain
 from tests.schedules.blocked_blocks import as_block, unscheduled
 from tvm_fusionx.lowering import LoweredBlock, lowering
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.processors.gpu import Gpu
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import schedule
-from tvm_fusionx.schedules.analysis import BlockInfo, describe_block
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.tir.block import BlockInfo, describe_block
 
 # The package's attribute of this name is the function.
 lowering_module = importlib.import_module("tvm_fusionx.lowering")

@@ -4,8 +4,8 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.default import GPU_DEFAULT, items_knob
-from tvm_fusionx.schedules.gpu.gpu import Gpu
 
 
 def test_stages_that_share_no_rows_are_kernels_that_follow_each_other() -> None:

@@ -9,7 +9,7 @@ from tests.opencl_device import require_opencl
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import as_block
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.report.plain_tvm import run_once
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules.gpu.functions import register_functions
 
 TARGET = tvm.target.Target("opencl", host="llvm")

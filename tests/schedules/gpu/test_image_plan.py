@@ -9,9 +9,9 @@ from tvm import relay
 import tvm_fusionx as fx
 from tests.relay_modules import const, module, var
 from tests.schedules.gpu.test_pixels import _apart, _kernel
-from tvm_fusionx._tvm_executors import watch_lowered_model
+from tvm_fusionx._tvm.executors import watch_lowered_model
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.image_plan import (
     Tensor,
     plan_images,

@@ -6,7 +6,7 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.sampled import few_fast
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.rows import GPU_ROWS
 
 

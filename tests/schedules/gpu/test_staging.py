@@ -4,7 +4,7 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.gpu.gpu_blocks import describe
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.isolate import schedule_of
 from tvm_fusionx.schedules.gpu.staging import fits
 from tvm_fusionx.schedules.gpu.tile import GPU_TILE

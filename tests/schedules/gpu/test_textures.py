@@ -16,9 +16,9 @@ from tests.relay_modules import (
     var,
 )
 from tests.schedules.gpu.gpu_blocks import describe
-from tvm_fusionx.fused_build import build_fused
-from tvm_fusionx.report.plain_tvm import run_once
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.build.fused_build import build_fused
+from tvm_fusionx.processors.gpu import Gpu
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules.gpu.textures import (
     as_texture,
     is_constant,

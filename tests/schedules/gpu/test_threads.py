@@ -6,7 +6,7 @@ from tvm import relay, tir
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import unscheduled
 from tests.schedules.gpu.gpu_blocks import OPENCL
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.threads import (
     bind_flat,
     bind_shares,
@@ -15,7 +15,7 @@ from tvm_fusionx.schedules.gpu.threads import (
     shares_of,
     work_items,
 )
-from tvm_fusionx.schedules.nest import extent
+from tvm_fusionx.schedules.parts.nest import extent
 
 
 @pytest.mark.parametrize(

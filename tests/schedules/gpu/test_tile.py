@@ -6,7 +6,7 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.tile import GPU_TILE, is_vector_of
 from tvm_fusionx.schedules.gpu.tile_plan import axes_of
 

@@ -5,7 +5,7 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.gpu.gpu_blocks import describe
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.tile_plan import axes_of, can_stage, tile_knobs, within_limits
 
 PRODUCT = relay.nn.matmul(var("x", 512, 64), var("w", 64, 512))

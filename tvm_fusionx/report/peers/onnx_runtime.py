@@ -11,7 +11,7 @@ import numpy as np
 
 from tvm_fusionx.report.peers import PreparedPeer
 from tvm_fusionx.report.peers.conversions import Conversions
-from tvm_fusionx.report.reference import ERRORS_ONLY
+from tvm_fusionx.report.verify.reference import ERRORS_ONLY
 
 # Operators that give their input another shape, or are no work at all.
 MOVES_NOTHING = {"Constant", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}

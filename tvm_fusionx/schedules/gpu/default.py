@@ -7,11 +7,11 @@ from typing import Any
 
 import tvm
 
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, bind_shares, points_of, work_items
-from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.inline import inline_spatial
 
 ITEMS_KNOB = "items"
 ITEM_CHOICES = (32, 64, 128, 256)

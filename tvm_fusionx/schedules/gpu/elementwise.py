@@ -6,13 +6,13 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.default import ITEMS_KNOB, items_knob
-from tvm_fusionx.schedules.gpu.gpu import Gpu
 from tvm_fusionx.schedules.gpu.isolate import has_guard
 from tvm_fusionx.schedules.gpu.threads import bind_flat, points_of, work_items
-from tvm_fusionx.schedules.inline import inline_spatial
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.inline import inline_spatial
 
 VECTOR_KNOB = "vector"
 VECTORS = (1, 2, 4)

@@ -15,8 +15,8 @@ from typing import Any
 
 from tvm import relay
 
-from tvm_fusionx.block_calls import operands_of, post_order
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.ecg.block_calls import operands_of, post_order
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.pixels import in_pixels, why_not_pixels
 from tvm_fusionx.schedules.gpu.textures import FEWEST_AXES, PIXEL
 

@@ -11,9 +11,9 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx._tvm_executors import watch_lowered_model
+from tvm_fusionx._tvm.executors import watch_lowered_model
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.schedules.gpu.gpu import Gpu, describe_gpu, is_gpu
+from tvm_fusionx.processors.gpu import Gpu, describe_gpu, is_gpu
 from tvm_fusionx.schedules.gpu.image_plan import ImagePlan, plan_images, with_images
 from tvm_fusionx.schedules.gpu.pixels import ACTIVATION_SCOPE
 from tvm_fusionx.schedules.gpu.texture_graph import place_textures

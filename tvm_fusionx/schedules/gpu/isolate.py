@@ -8,10 +8,10 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage, describe_block
-from tvm_fusionx.schedules.inline import inline_spatial
-from tvm_fusionx.schedules.invert import inline_into_producer
 from tvm_fusionx.schedules.template import UnschedulableError
+from tvm_fusionx.tir.block import BlockInfo, Stage, describe_block
+from tvm_fusionx.tir.inline import inline_spatial
+from tvm_fusionx.tir.inline_into_producer import inline_into_producer
 
 REGISTERS = "local"
 

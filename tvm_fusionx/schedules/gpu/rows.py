@@ -15,14 +15,14 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.access import index_path, loads_of, variables_of
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.isolate import schedule_of
 from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, GROUPS, ITEMS, bind_shares
-from tvm_fusionx.schedules.inline import inline_spatial
-from tvm_fusionx.schedules.nest import extent, own_loops
+from tvm_fusionx.schedules.parts.nest import extent, own_loops
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.index_maps import index_path, reads_of, variables_of
+from tvm_fusionx.tir.inline import inline_spatial
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def _sums_neighbours(stage: Stage) -> bool:
     return any(
         summed & variables_of(load.indices[-1])
         for buffer in stage.reads
-        for load in loads_of(stage, buffer.data)
+        for load in reads_of(stage, buffer.data)
         if load.indices
     )
 

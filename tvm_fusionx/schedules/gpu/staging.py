@@ -6,10 +6,10 @@ from typing import Any
 
 import tvm
 
-from tvm_fusionx.schedules.analysis import Stage
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.threads import ITEMS
-from tvm_fusionx.schedules.nest import iters_of
+from tvm_fusionx.schedules.parts.nest import iters_of
+from tvm_fusionx.tir.block import Stage
 
 LOCAL_MEMORY = "shared"
 

@@ -14,8 +14,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.analysis import BlockInfo
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
+from tvm_fusionx.tir.block import BlockInfo
 
 CONSTANT_NAME = "constant"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm_fusionx.schedules.gpu.gpu import Gpu
-from tvm_fusionx.schedules.nest import extent
+from tvm_fusionx.processors.gpu import Gpu
+from tvm_fusionx.schedules.parts.nest import extent
 
 # Axes of OpenCL's index space, fastest first.
 GROUPS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")

@@ -11,9 +11,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.access import is_contiguous_along, loads_of
-from tvm_fusionx.schedules.analysis import BlockInfo, Stage
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.isolate import (
     REGISTERS,
     Isolated,
@@ -49,9 +47,11 @@ from tvm_fusionx.schedules.gpu.tile_plan import (
     tile_knobs,
     within_limits,
 )
-from tvm_fusionx.schedules.nest import extent, own_loops
-from tvm_fusionx.schedules.tails import OVERLAP, widen_axis
+from tvm_fusionx.schedules.parts.nest import extent, own_loops
+from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, widen_axis
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.index_maps import is_contiguous_along, reads_of
 
 # Steps of the innermost summation that are written out: enough to issue loads ahead of their use.
 UNROLLED_STEPS = 4
@@ -231,7 +231,7 @@ def _read_into_registers(sch: Any, name: str, block: Isolated, at: Any, gpu: Gpu
 def _load_chunks(sch: Any, reduce: Any, stage: Stage, at: Any, gpu: Gpu) -> None:
     """Load the operand whose channels are chunks into registers, a vector at a time."""
     for place, region in enumerate(sch.get(reduce).reads):
-        loads = loads_of(stage, region.buffer.data)
+        loads = reads_of(stage, region.buffer.data)
         if not any(isinstance(load.indices[-1], tir.FloorMod) for load in loads):
             continue
         copy = sch.cache_read(reduce, place, REGISTERS)

@@ -14,11 +14,11 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.access import variables_of
-from tvm_fusionx.schedules.analysis import Stage
-from tvm_fusionx.schedules.gpu.gpu import Gpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, shares_of
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues
+from tvm_fusionx.tir.block import Stage
+from tvm_fusionx.tir.index_maps import variables_of
 
 TILE_X, TILE_Y, ITEMS_X, ITEMS_Y, STAGED = "tile_x", "tile_y", "items_x", "items_y", "staged"
 TEXTURE = "texture"

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from tvm import relay
+
+from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order
+
+
+def test_operands_come_before_users_and_each_expression_once() -> None:
+    x = relay.var("x", shape=(2,))
+    shared = relay.exp(x)
+    root = relay.Tuple([relay.add(shared, x), relay.nn.relu(shared)])
+    order = post_order(root)
+    assert len(order) == 5
+    assert [order.index(e) for e in (x, shared)] == [0, 1]
+    assert order[-1] == root
+
+
+@pytest.mark.slow
+def test_a_graph_deeper_than_the_interpreters_stack_is_walked() -> None:
+    depth = 20_000
+    expr = relay.var("x", shape=(2,))
+    chain = [expr]
+    for _ in range(depth):
+        chain.append(relay.exp(chain[-1]))
+    assert len(post_order(chain[-1])) == depth + 1
+    # TVM frees a chain recursively, from its end; link by link it takes no stack.
+    while chain:
+        chain.pop()
+
+
+def test_only_a_call_of_a_primitive_function_is_a_block() -> None:
+    x = relay.var("x", shape=(2,))
+    function = relay.Function([x], relay.exp(x))
+    argument = relay.var("y", shape=(2,))
+    assert not is_block_call(relay.Call(function, [argument]))
+    assert not is_block_call(relay.exp(argument))
+    assert is_block_call(relay.Call(function.with_attr("Primitive", 1), [argument]))
+
+
+def test_a_projection_has_its_tuple_as_operand() -> None:
+    pair = relay.Tuple([relay.var("x"), relay.var("y")])
+    assert operands_of(relay.TupleGetItem(pair, 1)) == [pair]
+
+
+def test_the_walk_stops_at_what_is_known() -> None:
+    x = relay.var("x", shape=(2,))
+    known = relay.exp(x)
+    root = relay.nn.relu(known)
+    assert post_order(root, {known}) == [root]

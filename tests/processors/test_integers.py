@@ -1,0 +1,36 @@
+"""Which instruction for short integers a processor has."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_fusionx.processors.integers import INSTRUCTIONS, instruction_of
+from tvm_fusionx.schedules import describe_cpu, resolve_target
+
+# The instruction that each processor multiplies bytes by, and the types that it takes.
+PROCESSORS = {
+    "llvm -mcpu=icelake-server": ("vpdpbusd", "uint8", 4),
+    "llvm -mcpu=znver4": ("vpdpbusd", "uint8", 4),
+    "llvm -mcpu=alderlake": ("vpdpbusd", "uint8", 4),
+    "llvm -mcpu=skylake-avx512": ("vpmaddwd", "int16", 2),
+    "llvm -mcpu=haswell": ("vpmaddwd", "int16", 2),
+    "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod": ("sdot", "int8", 4),
+}
+
+
+@pytest.mark.parametrize("target", PROCESSORS)
+def test_the_target_tells_the_instruction(target: str) -> None:
+    cpu = describe_cpu(resolve_target(target))
+    assert cpu.dot is not None
+    assert (cpu.dot.data, cpu.dot.depth) == PROCESSORS[target][1:]
+    assert cpu.dot.name_for(cpu.lanes) is not None
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"])
+def test_processors_without_one(target: str) -> None:
+    assert describe_cpu(resolve_target(target)).dot is None
+
+
+def test_the_first_instruction_that_a_processor_has_is_used() -> None:
+    every = set().union(*(needed for needed, _ in INSTRUCTIONS))
+    assert instruction_of(every) is INSTRUCTIONS[0][1]

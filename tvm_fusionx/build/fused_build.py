@@ -1,0 +1,110 @@
+"""Build a model, and keep the fused module and what lowering chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relay
+
+from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
+from tvm_fusionx.build.pipeline import BUILT_FROM, bind_parameters, pipeline
+from tvm_fusionx.ecg import NotAGraphError, from_relay
+from tvm_fusionx.ecg.block_calls import is_block_call, post_order
+from tvm_fusionx.ecg.flops import flops as node_flops
+from tvm_fusionx.lowering import LoweredBlock, lowering
+from tvm_fusionx.records import Record
+from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.block_work import Work, work_of
+
+
+@dataclass(frozen=True)
+class FusedBuild:
+    """A built library and the module it was built from.
+
+    Attributes
+    ----------
+    module
+        The module after ``fx.pipeline``: every operator of ``main`` in a block.
+    library
+        The graph-executor factory module.
+    log
+        Which template served each kernel (``LoweringLog``).
+    """
+
+    module: tvm.IRModule
+    library: Any
+    log: Any
+
+
+def build_fused(
+    mod: tvm.IRModule,
+    target: str | tvm.target.Target,
+    params: Mapping[str, Any] | None = None,
+    records: str | Path | Mapping[str, Record] | None = None,
+    device: str | None = None,
+    **choices: Any,
+) -> FusedBuild:
+    """Fuse and build `mod` as ``fx.build`` does.
+
+    Parameters
+    ----------
+    device
+        The device whose records go before those of others; see ``fx.build``.
+    **choices
+        Of :func:`tvm_fusionx.build.pipeline.pipeline`; ``fuse=False`` puts every operator in a
+        block of its own: same lowering, same templates, no fusion.
+    """
+    resolved = resolve_target(target)
+    fused = pipeline(resolved, **choices)(bind_parameters(mod, params))
+    with lowering(resolved, records, device) as log:
+        library = relay.build(fused, target=resolved)
+    return FusedBuild(relay.transform.InferType()(fused), library, log)
+
+
+def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
+    """Return what is known about each kernel of `build`, in execution order."""
+    entries = {entry.name: entry for entry in build.log.entries}
+    flops = {}
+    for expr in post_order(build.module["main"].body):
+        if is_block_call(expr):
+            name = str(expr.op.attrs.get(BLOCK_ATTRIBUTE, ""))
+            flops[name] = _flops(expr.op)
+    counted: dict[str, Work] = {}
+    notes = []
+    for node in KernelGraph.from_json(build.library.get_graph_json()).kernels:
+        note = KernelNote(node.name, node.operators, flops=flops.get(node.name) or None)
+        entry = entries.get(node.function)
+        if entry is not None:
+            work = _work(entry, counted)
+            note = replace(note, template=entry.template, is_tuned=entry.is_tuned, work=work)
+        notes.append(note)
+    return tuple(notes)
+
+
+def notes_of(library: Any) -> tuple[KernelNote, ...]:
+    """Return what is known about each kernel of what ``fx.build`` returned; of others nothing."""
+    if not hasattr(library, BUILT_FROM):
+        return ()
+    blocks, log = getattr(library, BUILT_FROM)
+    return kernel_notes(FusedBuild(relay.transform.InferType()(blocks), library, log))
+
+
+def _work(entry: LoweredBlock, counted: dict[str, Work]) -> Work | None:
+    """Return the work of a block, counted once for all that are equal; None for TVM's schedules."""
+    key = entry.key
+    if key is None:
+        return None
+    if key not in counted:
+        counted[key] = work_of(entry.source)
+    return counted[key]
+
+
+def _flops(function: relay.Function) -> int | None:
+    try:
+        return sum(map(node_flops, from_relay(function).calls()))
+    except NotAGraphError:
+        return None

@@ -1,0 +1,363 @@
+"""The compiled library file: one tar, which tvmc can run too, that describes itself.
+
+``LIB.tar`` holds ``mod.so``, ``mod.json`` and ``mod.params``, as tvmc writes them, and
+``fusionx.json``: format version, model, target, versions, inputs, outputs, kernels, and the
+SHA-256 of each other member. Reading checks all of it, and unpickles and executes nothing before
+it is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+from tvm.contrib import cc, graph_executor
+
+from tvm_fusionx.build.kernels import KernelGraph, KernelNote
+from tvm_fusionx.devices import Device, export_kernel
+from tvm_fusionx.errors import DeviceError, LibraryFileError, LinkError, MissingDependencyError
+from tvm_fusionx.inputs import InputSpec
+from tvm_fusionx.output_file import new_file
+from tvm_fusionx.version import VERSION
+
+FORMAT_VERSION = 1
+
+# The names are tvmc's: ``tvmc run`` takes the file as its own.
+CODE = "mod.so"
+GRAPH = "mod.json"
+PARAMS = "mod.params"
+METADATA = "fusionx.json"
+CHECKED_MEMBERS = (CODE, GRAPH, PARAMS)
+
+# A description is a few kilobytes, plus a line for each kernel; more is not ours.
+LARGEST_METADATA_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Library:
+    """A compiled model: TVM's factory module and its description.
+
+    Attributes
+    ----------
+    graph_json, module, params
+        The executor's graph, the compiled code, and the constants by name.
+    model
+        Name of the model.
+    target
+        The TVM target string that it was built for.
+    inputs, outputs
+        What it takes, and the shape and dtype of what it returns.
+    kernels
+        One note for each kernel, where the build left one.
+    versions
+        Versions of what built it.
+    """
+
+    graph_json: str
+    module: Any
+    params: Mapping[str, Any]
+    model: str
+    target: str
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[InputSpec, ...]
+    kernels: tuple[KernelNote, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def executor(self, device: Any = None) -> Any:
+        """Return a graph executor with the constants set, on the first CPU by default."""
+        created = graph_executor.create(
+            self.graph_json, self.module, device if device is not None else tvm.cpu(0)
+        )
+        created.load_params(relay.save_param_dict(dict(self.params)))
+        return created
+
+    # What ``StepwiseExecutor`` asks a factory module for; a loaded library answers the same.
+    def get_graph_json(self) -> str:
+        """Return the executor's graph as JSON."""
+        return self.graph_json
+
+    def get_lib(self) -> Any:
+        """Return the compiled code."""
+        return self.module
+
+    def get_params(self) -> Mapping[str, Any]:
+        """Return the constants by name."""
+        return self.params
+
+
+def describe_library(
+    factory: Any,
+    *,
+    model: str,
+    target: str,
+    inputs: tuple[InputSpec, ...],
+    kernels: tuple[KernelNote, ...] = (),
+) -> Library:
+    """Return `factory`, a graph-executor factory module, as a :class:`Library`.
+
+    Parameters
+    ----------
+    model
+        Name of the model, for people.
+    inputs
+        What ``main`` takes.
+    """
+    graph_json = factory.get_graph_json()
+    graph = KernelGraph.from_json(graph_json)
+    outputs = tuple(
+        InputSpec(f"output_{position}", tensor.shape, tensor.dtype)
+        for position, tensor in enumerate(graph.nodes[n].outputs[o] for n, o in graph.outputs)
+    )
+    return Library(
+        graph_json=graph_json,
+        module=factory.get_lib(),
+        params=factory.get_params(),
+        model=model,
+        target=target,
+        inputs=inputs,
+        outputs=outputs,
+        kernels=kernels,
+        versions=build_versions(),
+    )
+
+
+def build_versions() -> dict[str, str]:
+    """Return the versions a result depends on."""
+    return {
+        "tvm_fusionx": VERSION,
+        "tvm": str(tvm.__version__),
+        "llvm": str(tvm.target.codegen.llvm_version_major(allow_none=True)),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def save_library(
+    library: Library,
+    path: str | Path,
+    compiler: str | None = None,
+    device: Device | None = None,
+) -> None:
+    """Write `library` to `path`, all of it or nothing.
+
+    Parameters
+    ----------
+    compiler
+        Command of the C++ compiler that links for the target, such as ``aarch64-linux-gnu-g++``; by
+        default the host's.
+    device
+        What links instead, where the library is for another machine.
+
+    Raises
+    ------
+    OutputFileError
+        The path cannot be written.
+    MissingDependencyError
+        There is no such compiler.
+    LinkError
+        It fails, as the host's does on code for another processor.
+    """
+    with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
+        code = Path(folder) / CODE
+        if device is None:
+            _link(library, code, compiler)
+        else:
+            export_kernel(library.module, code, device)
+        members = {
+            CODE: code.read_bytes(),
+            GRAPH: library.graph_json.encode(),
+            PARAMS: bytes(relay.save_param_dict(dict(library.params))),
+        }
+    members[METADATA] = json.dumps(_metadata(library, members), indent=1).encode()
+    with new_file(path) as scratch, tarfile.open(scratch, "w") as archive:
+        for name, content in members.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+
+
+def _link(library: Library, code: Path, compiler: str | None) -> None:
+    command = compiler or cc.get_cc()
+    if command is None or shutil.which(command) is None:
+        raise MissingDependencyError(
+            "C++ compiler",
+            expected=compiler or "g++, clang++, or the one that CXX names",
+            found="none on the path",
+            next_step="Install one (Debian: apt-get install g++), or name another.",
+        )
+    try:
+        library.module.export_library(str(code), fcompile=cc.cross_compiler(command))
+    except RuntimeError as error:
+        # Between TVM's headline and its command line stands what the compiler printed.
+        said = [line for line in str(error).splitlines()[1:-1] if line.strip()]
+        raise LinkError(
+            f"linking by {command}",
+            expected=f"a shared library for {library.target}",
+            found=said[-1].strip() if said else "a compiler that fails and says nothing",
+            next_step="Name the target's own C++ compiler with --cross-compiler (compiler=).",
+        ) from error
+
+
+def _metadata(library: Library, members: Mapping[str, bytes]) -> dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "model": library.model,
+        "target": library.target,
+        "versions": dict(library.versions),
+        "inputs": [asdict(spec) for spec in library.inputs],
+        "outputs": [asdict(spec) for spec in library.outputs],
+        "kernel_count": len(KernelGraph.from_json(library.graph_json).kernels),
+        "kernels": [asdict(note) for note in library.kernels],
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
+    }
+
+
+def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> Library:
+    """Read the library file at `path`.
+
+    Only after every checksum agrees is the code loaded.
+
+    Parameters
+    ----------
+    load
+        What makes a module of the code's file, such as a device's session; TVM, here, by default.
+
+    Raises
+    ------
+    LibraryFileError
+        The file is missing, damaged, not a library, of another format version, or built for another
+        kind of machine.
+    """
+    path = Path(path)
+    members = _read_members(path)
+    metadata = _checked_metadata(path, members)
+    with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
+        code = Path(folder) / CODE
+        code.write_bytes(members[CODE])
+        try:
+            # Loaded code stays mapped when its file goes.
+            module = (load or tvm.runtime.load_module)(str(code))
+        except DeviceError:
+            raise
+        except (tvm.TVMError, OSError, ValueError) as error:
+            raise _refusal(
+                path,
+                "code that this machine can load",
+                str(error).strip().splitlines()[-1],
+                f"It was built for {metadata['target']!r}; compile it again on this machine.",
+            ) from error
+    try:
+        return Library(
+            graph_json=members[GRAPH].decode(),
+            module=module,
+            params=relay.load_param_dict(bytearray(members[PARAMS])),
+            model=str(metadata["model"]),
+            target=str(metadata["target"]),
+            inputs=_specs(metadata["inputs"]),
+            outputs=_specs(metadata["outputs"]),
+            kernels=tuple(map(KernelNote.from_json, metadata["kernels"])),
+            versions=dict(metadata["versions"]),
+        )
+    except (KeyError, TypeError, ValueError, tvm.TVMError) as error:
+        raise _refusal(
+            path, f"a complete {METADATA}", f"{type(error).__name__}: {error}", COMPILE_AGAIN
+        ) from error
+
+
+COMPILE_AGAIN = "Compile the model again with `fusionx compile`."
+
+
+def _refusal(path: Path, expected: str, found: str, next_step: str) -> LibraryFileError:
+    return LibraryFileError(
+        f"library file {path}", expected=expected, found=found, next_step=next_step
+    )
+
+
+def _read_members(path: Path) -> dict[str, bytes]:
+    """Read the members into memory; nothing is extracted, so no name can lead outside a folder."""
+    members: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path, "r:") as archive:
+            for member in archive:
+                if member.name not in (*CHECKED_MEMBERS, METADATA) or not member.isfile():
+                    raise _refusal(
+                        path,
+                        f"only the members {', '.join((*CHECKED_MEMBERS, METADATA))}",
+                        f"{member.name!r}",
+                        "This is not a file that `fusionx compile` wrote; do not trust it.",
+                    )
+                content = archive.extractfile(member)
+                members[member.name] = content.read() if content is not None else b""
+    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+        if isinstance(error, LibraryFileError):
+            raise
+        raise _refusal(
+            path,
+            "a readable tar file that `fusionx compile` wrote",
+            str(error),
+            "Check the path, or compile the model again.",
+        ) from error
+    missing = [name for name in (*CHECKED_MEMBERS, METADATA) if name not in members]
+    if missing:
+        raise _refusal(
+            path,
+            f"the members {', '.join((*CHECKED_MEMBERS, METADATA))}",
+            f"no {', '.join(missing)}",
+            COMPILE_AGAIN,
+        )
+    return members
+
+
+def _checked_metadata(path: Path, members: Mapping[str, bytes]) -> dict[str, Any]:
+    try:
+        if len(members[METADATA]) > LARGEST_METADATA_BYTES:
+            raise ValueError("it is too large")
+        metadata = json.loads(members[METADATA])
+        version, sums = metadata["format_version"], metadata["sha256"]
+        declared = {name: str(sums[name]) for name in CHECKED_MEMBERS}
+    except (ValueError, KeyError, TypeError) as error:
+        raise _refusal(
+            path, f"a readable {METADATA}", f"{type(error).__name__}: {error}", COMPILE_AGAIN
+        ) from error
+    if version != FORMAT_VERSION:
+        raise _refusal(
+            path,
+            f"format version {FORMAT_VERSION}",
+            f"format version {version!r}",
+            "Compile the model again with this version, or read it with the version that wrote it.",
+        )
+    for name in CHECKED_MEMBERS:
+        found = hashlib.sha256(members[name]).hexdigest()
+        if found != declared[name]:
+            raise _refusal(
+                path,
+                f"{name} with SHA-256 {declared[name][:SHOWN_DIGITS]}…",
+                f"{found[:SHOWN_DIGITS]}…",
+                "The file is damaged: copy it again, or compile the model again.",
+            )
+    return dict(metadata)
+
+
+# Enough of a checksum to see that two differ.
+SHOWN_DIGITS = 12
+
+
+def _specs(rows: Any) -> tuple[InputSpec, ...]:
+    return tuple(
+        InputSpec(
+            str(row["name"]), tuple(int(extent) for extent in row["shape"]), str(row["dtype"])
+        )
+        for row in rows
+    )

@@ -1,0 +1,207 @@
+"""The one place where the order of passes is written, and the build that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relay
+
+from tvm_fusionx.errors import ModelError, TargetError
+from tvm_fusionx.fusion import PlannerOptions
+from tvm_fusionx.fusion.planner import GREEDY
+from tvm_fusionx.fusion.profile_database import ProfileDatabase
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
+from tvm_fusionx.passes import (
+    FuseByMapping,
+    PackFloat16,
+    PackLayouts,
+    PackTextures,
+    RewriteGraph,
+    RewriteQuantized,
+)
+from tvm_fusionx.processors.gpu import is_gpu
+from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.rewrite import ALL_RULES, Rule
+from tvm_fusionx.schedules import resolve_target
+
+# Attribute of what `build` returns: its blocks, whose constants are the library's own, and the log
+# of their lowering.
+BUILT_FROM = "fusionx_built_from"
+
+
+def planner_options(
+    target: Any,
+    *,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+) -> PlannerOptions:
+    """Return what the planner may do.
+
+    Parameters
+    ----------
+    target
+        Target string or object.
+    fuse
+        Whether to fuse; without, every operator is its own block: the control that tells what
+        fusion brings from what the templates bring.
+    planner
+        ``"greedy"``, or ``"optimal"``: the fastest cover by legal blocks that a solver finds.
+    measure
+        Whether ties are measured on this machine, with answers kept in the user's profile database
+        or in the file that is given. This machine is calibrated first if it was not yet.
+    allow, deny
+        Names of operators, nodes or blocks: all that is fused, where there are any; what is not.
+
+    Raises
+    ------
+    TargetError
+        The target is unknown, or measuring is asked for and this machine is not the target.
+    RecordError
+        The profile database or the file of calibrated costs is damaged.
+    """
+    options = PlannerOptions(
+        fuse=fuse, planner=planner, allow=frozenset(allow), deny=frozenset(deny)
+    )
+    if measure is False:
+        return options
+    resolved = resolve_target(target)
+    if not is_cpu(resolved) or "mtriple" in resolved.attrs:
+        raise TargetError(
+            "measuring",
+            expected="a target that this machine runs",
+            found=str(resolved),
+            next_step="Plan without measuring, or on a machine of that kind.",
+        )
+    database = ProfileDatabase(database_path() if measure is True else measure)
+    return replace(
+        options, costs=calibrated_costs(resolved), measure=BlockTimer(resolved, database)
+    )
+
+
+def pipeline(
+    target: Any,
+    *,
+    rules: Sequence[Rule] = ALL_RULES,
+    float16: bool = False,
+    **choices: Any,
+) -> tvm.transform.Sequential:
+    """Return all passes, in order, from an imported module to one of blocks.
+
+    Parameters
+    ----------
+    target
+        Target string or object; ``-mcpu=native`` is this machine's.
+    rules
+        Rewriting rules to apply; without any, TVM's own simplifications are made all the same.
+    float16
+        Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
+        targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
+    **choices
+        ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of :func:`planner_options`.
+
+    Returns
+    -------
+    passes
+        Works on any module whose parameters are bound as constants.
+
+    Raises
+    ------
+    TargetError
+        The target is unknown, or float16 is asked for and the target is not OpenCL.
+    """
+    resolved = resolve_target(target)
+    options = planner_options(resolved, **choices)
+    return tvm.transform.Sequential(
+        [
+            # Quantized products before laws move their scales.
+            RewriteQuantized(resolved),
+            # Laws first: they see the model's own operators.
+            RewriteGraph(rules=tuple(rules)),
+            # Layouts and packed constants, while every operator still stands alone.
+            PackLayouts(resolved),
+            # Then blocks.
+            FuseByMapping(resolved, options=options),
+            # Last what lies between them.
+            *([PackFloat16(resolved)] if float16 else []),
+            *([PackTextures(resolved)] if is_gpu(resolved) else []),
+        ],
+        name="tvm_fusionx.build.pipeline",
+    )
+
+
+def build(
+    mod: Any,
+    target: Any,
+    params: Mapping[str, Any] | None = None,
+    records: str | Path | None = None,
+    activation_images: bool = False,
+    device: str | None = None,
+    **choices: Any,
+) -> Any:
+    """Compile a module to a graph-executor library.
+
+    Parameters
+    ----------
+    mod
+        Relay module, as from :func:`tvm_fusionx.from_onnx`; not changed.
+    target
+        Target string or object.
+    params
+        Values of parameters that are not bound in the module yet.
+    records
+        Tuning records: a file or directory; templates' defaults when None. How many blocks they
+        cover, and what share of the time, is logged in one line.
+    activation_images
+        For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
+    device
+        What `records` name the device that will run the model by: its records count before those of
+        others. This machine by default, where it is of the target's kind.
+    **choices
+        ``rules`` and ``float16`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow``
+        and ``deny`` of :func:`planner_options`.
+
+    Returns
+    -------
+    lib : tvm.relay.backend.executor_factory.GraphExecutorFactoryModule
+        As from ``relay.build``; :func:`tvm_fusionx.profile` knows its kernels' templates, too.
+
+    Raises
+    ------
+    ModelError, TargetError, RecordError
+        `mod` is no Relay module; the target is unknown; the records are not for it.
+    """
+    bound = bind_parameters(mod, params)
+    blocks = pipeline(target, **choices)(bound)
+    with lowering(target, records, device, activation_images) as log:
+        library = relay.build(blocks, resolve_target(target))
+    setattr(library, BUILT_FROM, (blocks, log))
+    return library
+
+
+def check_module(mod: Any) -> None:
+    """Raise ModelError where `mod` is no Relay module: a path, say, or what an importer returns."""
+    if not isinstance(mod, tvm.IRModule):
+        raise ModelError(
+            "mod",
+            expected="a Relay module",
+            found=type(mod).__name__,
+            next_step="Import the model first: mod, params = tvm_fusionx.from_onnx(model).",
+        )
+
+
+def bind_parameters(mod: Any, params: Mapping[str, Any] | None) -> Any:
+    """Return the module with `params` as constants of ``main``."""
+    check_module(mod)
+    if not params:
+        return mod
+    out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
+    out["main"] = relay.build_module.bind_params_by_name(mod["main"], dict(params))
+    return out

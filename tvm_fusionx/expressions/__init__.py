@@ -1,0 +1,1 @@
+"""Operators of our own, as tensor expressions that blocks are made of."""

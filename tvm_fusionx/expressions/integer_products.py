@@ -1,0 +1,113 @@
+"""Products of short integers with packed weights: their tensor expressions, and how TVM finds them.
+
+The weights of a product are ``[N / n, K / d, n, d]``, those of a convolution
+``[O / o, I / i, h, w, i / d, o, d]``: the d integers that one instruction multiplies and adds lie
+side by side, as they do in the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, topi
+from tvm.relay.op import op as relay_op
+from tvm.relay.op.strategy import generic, x86
+from tvm.topi.utils import get_const_tuple
+
+from tvm_fusionx.processors.integers import SUM
+from tvm_fusionx.tir.dot_call import dot, register_dot
+
+# Axes of packed weights.
+DENSE_WEIGHT_AXES = 4
+CONVOLUTION_WEIGHT_AXES = 7
+
+
+def dense_of_integers(data: Any, weights: Any) -> Any:
+    """Return data ``[M, K]`` times packed weights as an int32 tensor ``[M, N]``."""
+    rows, _ = (int(extent) for extent in data.shape)
+    panels, groups, width, depth = (int(extent) for extent in weights.shape)
+    group = te.reduce_axis((0, groups), name="k")
+    places = range(depth)
+    return te.compute(
+        (rows, panels * width),
+        lambda m, n: te.sum(
+            dot(
+                [data[m, group * depth + place] for place in places],
+                [weights[n // width, group, n % width, place] for place in places],
+            ),
+            axis=group,
+        ),
+        name="dense_of_integers",
+    )
+
+
+def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
+    """Return data ``[N, I / i, H, W, i]`` convolved with packed weights, as int32 in NCHWc.
+
+    Parameters
+    ----------
+    data, weights
+        Tensors; one group of channels.
+    attrs
+        Strides, padding and dilation, as of ``nn.conv2d``.
+    """
+    images, _, height, width, _ = (int(extent) for extent in data.shape)
+    chunks, outer, rows, columns, groups, lanes, depth = (int(each) for each in weights.shape)
+    strides, dilation = get_const_tuple(attrs.strides), get_const_tuple(attrs.dilation)
+    extents = tuple(
+        (size - 1) * step + 1 for size, step in zip((rows, columns), dilation, strict=True)
+    )
+    top, left, bottom, right = topi.nn.get_pad_tuple(get_const_tuple(attrs.padding), extents)
+    padded = data
+    if top or left or bottom or right:
+        padded = topi.nn.pad(data, (0, 0, top, left, 0), (0, 0, bottom, right, 0), name="data_pad")
+    out_rows = (height + top + bottom - extents[0]) // strides[0] + 1
+    out_columns = (width + left + right - extents[1]) // strides[1] + 1
+    group = te.reduce_axis((0, outer * groups), name="ic")
+    row, column = (
+        te.reduce_axis((0, size), name=name) for size, name in ((rows, "kh"), (columns, "kw"))
+    )
+    places = range(depth)
+
+    def total(n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
+        h, w = y * strides[0] + row * dilation[0], x * strides[1] + column * dilation[1]
+        chunk, within = group // groups, group % groups
+        pixels = [padded[n, chunk, h, w, within * depth + place] for place in places]
+        taps = [weights[o, chunk, row, column, within, lane, place] for place in places]
+        return te.sum(dot(pixels, taps), axis=[group, row, column])
+
+    return te.compute(
+        (images, chunks, out_rows, out_columns, lanes), total, name="convolution_of_integers"
+    )
+
+
+def register_integer_products() -> None:
+    """Give TVM's operators for packed weights these expressions on CPUs; idempotent."""
+    register_dot()
+    generic.dense_pack_strategy.register("cpu", _dense_strategy)
+    generic.conv2d_NCHWc_strategy.register("cpu", _convolution_strategy)
+
+
+def _dense_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
+    if out_type.dtype != SUM or len(inputs[1].shape) != DENSE_WEIGHT_AXES:
+        return x86.dense_pack_strategy_cpu(attrs, inputs, out_type, target)
+    return _strategy(lambda attrs, inputs, out: [dense_of_integers(inputs[0], inputs[1])], "dense")
+
+
+def _convolution_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
+    if out_type.dtype != SUM or len(inputs[1].shape) != CONVOLUTION_WEIGHT_AXES:
+        return x86.conv2d_NCHWc_strategy_cpu(attrs, inputs, out_type, target)
+    return _strategy(
+        lambda attrs, inputs, out: [convolution_of_integers(inputs[0], inputs[1], attrs)],
+        "convolution",
+    )
+
+
+def _strategy(compute: Any, name: str) -> Any:
+    chosen = relay_op.OpStrategy()
+    chosen.add_implementation(compute, _schedule, name=f"tvm_fusionx.integer_{name}")
+    return chosen
+
+
+def _schedule(attrs: Any, outputs: Any, target: Any) -> Any:
+    return te.create_schedule([output.op for output in outputs])

@@ -1,0 +1,67 @@
+"""The context that TVM compiles our kernels in: its level, its configuration, our TIR passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+
+from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
+from tvm_fusionx.late_passes.decide_once_a_vector import decide_once_a_vector
+from tvm_fusionx.late_passes.emit_dots import emit_dots
+from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
+from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
+from tvm_fusionx.late_passes.steal_work import steal_work
+from tvm_fusionx.late_passes.vectorise_mathematics import (
+    name_vector_functions,
+    vectorise_mathematics,
+)
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.targets import is_cpu
+
+# FoldConstant cannot evaluate everything below this level, and TVM's own users build at it.
+OPT_LEVEL = 3
+
+ADD_LOWER_PASS = "tir.add_lower_pass"
+LOOP_PARTITION = "tir.LoopPartition"
+
+# Phase of TVM's lowering in which loops are still marked, and flat buffers are there.
+BEFORE_VECTORS = 1
+# Phase of TVM's lowering in which a pass sees vectorised, unrolled, flat loops.
+AFTER_LOWERING = 3
+
+
+def pass_context(target: tvm.target.Target) -> Any:
+    """Return a context at level 3 with our passes of lowering, for blocks and for models.
+
+    It keeps the configuration, instruments and disabled passes of the context outside.
+    """
+    outer = tvm.transform.PassContext.current()
+    config = dict(outer.config.items())
+    ours = build_config()
+    after = [
+        *config.get(ADD_LOWER_PASS, []),
+        *ours.get(ADD_LOWER_PASS, []),
+    ]
+    if is_cpu(target):
+        cpu = describe_cpu(target)
+        after += [
+            (BEFORE_VECTORS, name_vector_functions()),
+            (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
+            (BEFORE_VECTORS, decide_once_a_vector()),
+            (AFTER_LOWERING, emit_dots(cpu.dot)),
+            (AFTER_LOWERING, vectorise_mathematics()),
+            (AFTER_LOWERING, steal_work(cpu.cores)),
+            (AFTER_LOWERING, keep_small_buffers_on_stack()),
+        ]
+        # Peels the iterations that need no bounds check off loops whose extent no tile divides.
+        ours[LOOP_PARTITION] = {"partition_const_loop": True}
+    ours[ADD_LOWER_PASS] = after
+    disabled = [*map(str, outer.disabled_pass), *PASSES_THAT_UNDO_BLOCKS]
+    return tvm.transform.PassContext(
+        opt_level=OPT_LEVEL,
+        required_pass=list(map(str, outer.required_pass)),
+        disabled_pass=list(dict.fromkeys(disabled)),
+        instruments=list(outer.instruments),
+        config={**config, **ours},
+    )

@@ -1,0 +1,107 @@
+"""Dot products of short integers become instructions, once loops are vectors.
+
+Where the operands do not lie as the processor's instruction needs them, they become plain
+arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.processors.integers import SUM, DotInstruction
+from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
+
+
+def emit_dots(instruction: DotInstruction | None) -> Any:
+    """Return the TIR pass that turns the operation into instructions, after lowering."""
+
+    def add(node: Any) -> Any:
+        if is_dot_call(node.a):
+            return _sum(node.b, node.a, instruction)
+        if is_dot_call(node.b):
+            return _sum(node.a, node.b, instruction)
+        return None
+
+    def call(node: Any) -> Any:
+        return _sum(None, node, instruction) if is_dot_call(node) else None
+
+    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.EmitDots")
+    def run(func: Any, mod: Any, ctx: Any) -> Any:
+        body = tir.stmt_functor.ir_transform(func.body, add, None, ["tir.Add"])
+        body = tir.stmt_functor.ir_transform(body, None, call, ["tir.Call"])
+        return func.with_body(body)
+
+    return run
+
+
+def _sum(total: Any | None, call: Any, instruction: DotInstruction | None) -> Any:
+    """Return the instruction for ``total + dot(...)``, or arithmetic where there is none."""
+    left, right = sides_of(call)
+    lanes = tvm.DataType(call.dtype).lanes
+    name = None if instruction is None else instruction.name_for(lanes)
+    if instruction is not None and name is not None and len(left) == instruction.depth:
+        operands = _side_by_side(left, lanes), _side_by_side(right, lanes)
+        if all(operand is not None for operand in operands):
+            return _instruction(instruction, name, call.dtype, total, operands)
+    products = [
+        a.astype(call.dtype) * b.astype(call.dtype) for a, b in zip(left, right, strict=True)
+    ]
+    for product in products:
+        total = product if total is None else total + product
+    return total
+
+
+def _instruction(
+    instruction: DotInstruction, name: str, dtype: str, total: Any | None, operands: tuple[Any, ...]
+) -> Any:
+    arguments = operands
+    if instruction.takes_sum:
+        lanes = tvm.DataType(dtype).lanes
+        start = tir.Broadcast(tir.const(0, SUM), lanes) if total is None else total
+        arguments = (start, *operands)
+        total = None
+    made = tir.call_llvm_pure_intrin(dtype, name, tir.const(len(arguments), "uint32"), *arguments)
+    return made if total is None else total + made
+
+
+def _side_by_side(elements: Sequence[Any], lanes: int) -> Any | None:
+    """Return elements of each lane, one lane after the other, as one vector; None if they are not.
+
+    They have to lie side by side in memory, those of neighbouring lanes too unless all lanes have
+    the same ones.
+    """
+    are_shared = all(isinstance(each, tir.Broadcast) for each in elements)
+    loads = [each.value if are_shared else each for each in elements]
+    if not all(
+        isinstance(load, tir.BufferLoad) and load.buffer.same_as(loads[0].buffer) for load in loads
+    ):
+        return None
+    starts = [load.indices[-1] for load in loads]
+    depth = len(loads)
+    if not are_shared:
+        if not all(
+            isinstance(start, tir.Ramp)
+            and isinstance(start.stride, tir.IntImm)
+            and int(start.stride) == depth
+            for start in starts
+        ):
+            return None
+        starts = [start.base for start in starts]
+    analyzer = tvm.arith.Analyzer()
+    if any(
+        not analyzer.can_prove_equal(start - starts[0], offset)
+        for offset, start in enumerate(starts)
+    ):
+        return None
+    if not are_shared:
+        ramp = tir.Ramp(starts[0], 1, depth * lanes)
+        return tir.BufferLoad(loads[0].buffer, [*loads[0].indices[:-1], ramp])
+    ramp = tir.Ramp(starts[0], 1, depth)
+    few = tir.BufferLoad(loads[0].buffer, [*loads[0].indices[:-1], ramp])
+    word = tir.call_intrin(SUM, "tir.reinterpret", few)
+    whole = f"{loads[0].buffer.dtype}x{depth * lanes}"
+    return tir.call_intrin(whole, "tir.reinterpret", tir.Broadcast(word, lanes))

@@ -1,0 +1,1 @@
+"""What a target offers: vectors, registers, caches, cores, rates, integer instructions."""

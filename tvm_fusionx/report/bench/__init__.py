@@ -1,0 +1,1 @@
+"""Measure a model beside other runtimes."""

@@ -1,0 +1,1 @@
+"""Tell why a model was fused the way it was."""

@@ -1,0 +1,189 @@
+"""Explain how a model is fused: run the pipeline up to the plan, and read the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import tvm
+
+from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.build.pipeline import check_module, pipeline, planner_options
+from tvm_fusionx.ecg import Value
+from tvm_fusionx.fusion import Block, Plan
+from tvm_fusionx.operators import REORGANIZE
+from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
+from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
+from tvm_fusionx.report.explain.explanation import Report
+from tvm_fusionx.report.explain.linters import find_oddities, lint_plan
+from tvm_fusionx.schedules import resolve_target
+
+MAIN = "main"
+
+
+def explain(
+    mod: tvm.IRModule,
+    target: str | tvm.target.Target,
+    **choices: Any,
+) -> Report:
+    """Plan `mod` as ``fx.build`` does, and report every decision; nothing is compiled.
+
+    Parameters
+    ----------
+    mod
+        Module with static shapes; constants bound.
+    target
+        What it is planned for.
+    **choices
+        Of :func:`tvm_fusionx.build.pipeline.planner_options`.
+
+    Returns
+    -------
+    Report
+        With ``text()``, ``to_json()`` and ``save_html(path)``.
+
+    Raises
+    ------
+    ModelError, TargetError
+        `mod` is no Relay module; TVM does not know the target.
+    """
+    check_module(mod)
+    resolved = resolve_target(target)
+    chosen = planner_options(resolved, **choices)
+    options = FuseByMapping(resolved, options=chosen).planner_options()
+    plans: dict[str, Plan] = {}
+    applied: Counter[str] = Counter()
+    # Two passes are taken apart for what they know and do not leave in the module.
+    for step in pipeline(resolved).passes:
+        if step.info.name == "tvm_fusionx.RewriteGraph":
+            mod, applications = rewrite_module(mod)
+            applied.update(application.rule for application in applications)
+        elif step.info.name == "tvm_fusionx.FuseByMapping":
+            mod, plans = fuse_module(mod, options)
+        else:
+            mod = step(mod)
+    if MAIN not in plans:
+        finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
+        return Report(str(resolved), Summary(0, 0, 0, 0, 0, 0), (), findings=(finding,))
+    return report_plan(plans[MAIN], str(resolved), applied)
+
+
+def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = None) -> Report:
+    """Return the report of a plan.
+
+    Parameters
+    ----------
+    planned
+        Blocks and edge decisions of one graph.
+    target
+        For the heading.
+    applied
+        How often each rewriting rule was applied before the plan was made.
+    """
+    edges = tuple(
+        EdgeEntry(
+            edge.producer,
+            edge.consumer,
+            edge.producer_block,
+            edge.consumer_block,
+            edge.fused,
+            _code(edge.reason.name) if edge.reason else "",
+            "; ".join(part for part in (edge.reason.value, edge.detail) if part)
+            if edge.reason
+            else "",
+            edge.bytes,
+        )
+        for edge in planned.edges
+    )
+    report = Report(
+        target=target,
+        summary=_summarise(planned),
+        blocks=tuple(_entry(planned, block) for block in planned.blocks),
+        edges=edges,
+        rewrites=tuple(Counter(applied or {}).most_common()),
+        plan=str(planned.solution or ""),
+        versions={"tvm": tvm.__version__},
+        source=planned,
+    )
+    return _linted(report)
+
+
+def with_schedules(report: Report, library: Any, log: Any) -> Report:
+    """Return the report with what each block was scheduled by.
+
+    Parameters
+    ----------
+    report
+        Of the module that `library` was built from.
+    library
+        Graph-executor factory module.
+    log
+        The ``LoweringLog`` of the ``fx.lowering`` scope it was built in.
+    """
+    decided = {entry.name: entry for entry in log.entries}
+    graph = KernelGraph.from_json(library.get_graph_json())
+    by_block = {node.name: decided.get(node.function) for node in graph.kernels}
+    blocks = []
+    # Equal blocks share one function, and its text.
+    numbers: dict[Any, int] = {}
+    for block in report.blocks:
+        entry = by_block.get(block.name)
+        if entry is not None:
+            tir = None if entry.func is None else numbers.setdefault(entry.func, len(numbers))
+            block = replace(
+                block, template=entry.template, fallback_reason=entry.fallback_reason, tir=tir
+            )
+        blocks.append(block)
+    texts = tuple(func.script(show_meta=False) for func in numbers)
+    return _linted(replace(report, blocks=tuple(blocks), tir=texts))
+
+
+def _linted(report: Report) -> Report:
+    of_plan = lint_plan(report.source) if report.source is not None else ()
+    return replace(report, findings=find_oddities(report) + of_plan)
+
+
+def _code(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _entry(planned: Plan, block: Block) -> BlockEntry:
+    return BlockEntry(
+        name=block.name,
+        operators=block.ops,
+        nodes=block.node_names,
+        mapping_type=block.mapping_type.value,
+        bytes_in=block.bytes_in,
+        bytes_out=block.bytes_out,
+        bytes_saved=block.bytes_saved,
+        flops=block.flops,
+        is_reshape_only=block.is_reshape_only,
+        labels=tuple(planned.labels[node] for node in block.nodes),
+    )
+
+
+def _summarise(planned: Plan) -> Summary:
+    home = {node: block for block in planned.blocks for node in block.nodes}
+    unfused: set[Value] = set()
+    fused: set[Value] = set()
+    for consumer, block in home.items():
+        for value in consumer.operands:
+            producer = home.get(value.node)
+            if producer is None:
+                continue
+            # A free reshape hands on its operand: those bytes are counted once, at their kernel.
+            if value.node.op not in REORGANIZE:
+                unfused.add(value)
+            if producer is not block and not producer.is_reshape_only:
+                fused.add(value)
+    return Summary(
+        operators=len(home),
+        kernels_unfused=sum(node.op not in REORGANIZE for node in home),
+        kernels=planned.kernels,
+        intermediate_bytes_unfused=sum(value.type.bytes for value in unfused),
+        intermediate_bytes=sum(value.type.bytes for value in fused),
+        flops=sum(block.flops for block in planned.blocks),
+    )

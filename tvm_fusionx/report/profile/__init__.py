@@ -1,0 +1,1 @@
+"""Tell where the time of a run goes, kernel by kernel."""

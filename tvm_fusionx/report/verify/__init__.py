@@ -1,0 +1,1 @@
+"""Compare every block and the whole model with a reference."""

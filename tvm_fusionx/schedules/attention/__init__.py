@@ -1,0 +1,1 @@
+"""Two matrix products with a softmax between them, as one kernel."""

@@ -1,0 +1,158 @@
+"""Attention over any number of queries and keys: a softmax that is taken chunk by chunk.
+
+The products and the softmax are found in the block's tensor expressions; the loops are laid out by
+hand in :mod:`tvm_fusionx.schedules.attention.streamed_kernel`. What finishes the scores is applied
+to their registers, and what follows the values to the rows that are written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.attention.streamed_kernel import AttentionTiling, build_kernel
+from tvm_fusionx.schedules.attention.structure import Softmax, find_softmax, inline_around_softmax
+from tvm_fusionx.schedules.parts.hand_written_kernel import (
+    gather_what_follows,
+    replace_stages,
+    schedule_around,
+    stage_nests,
+    storing,
+)
+from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.register_tile import max_rows, panel_vectors
+from tvm_fusionx.schedules.products.plan import FLOAT_BYTES, MIN_BALANCE
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.tir.block import BlockInfo, describe_block
+from tvm_fusionx.tir.indices import simplify_indices
+
+KERNEL = "streamed_attention"
+PRODUCTS = 2
+
+# What storing a register tile costs, in rows multiplied.
+TILE_COST = 0.5
+
+# Choices for tuning: chunks of 1 to 128 panels and blocks of 1 to 16 tiles, powers of two.
+CHUNK_CHOICES = 8
+BLOCK_CHOICES = 5
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    if len(info.dots) != PRODUCTS:
+        return "it has not two dot products"
+    if len(info.outputs) != 1:
+        return "it has several results"
+    sch = _fresh(info.func)
+    try:
+        find_softmax(inline_around_softmax(sch, info))
+    except UnschedulableError as error:
+        return str(error)
+    return None
+
+
+def _fresh(func: Any) -> Any:
+    return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+
+
+def _sizes(info: BlockInfo) -> Softmax:
+    return find_softmax(inline_around_softmax(_fresh(info.func), info))
+
+
+def default_tiling(softmax: Softmax, cpu: Cpu) -> AttentionTiling:
+    """Return how an attention is divided where nothing was tuned."""
+    lanes = cpu.lanes
+    key_vectors = panel_vectors(softmax.columns, cpu)
+    value_vectors = min(panel_vectors(softmax.width, cpu), -(-softmax.width // lanes))
+    rows = best_rows(softmax.rows, max_rows(max(key_vectors, value_vectors), cpu))
+    panel = key_vectors * lanes
+    chunk = softmax.columns
+    held = cpu.l1_bytes // 2 // FLOAT_BYTES
+    if chunk * rows > held:
+        chunk = max(panel, held // (2 * rows) // panel * panel)
+    tiles = -(-softmax.rows // rows)
+    # One tile at a time where its whole rows fit; else several share each chunk of keys.
+    block_tiles = 1 if chunk == softmax.columns else max(1, min(tiles, held // (chunk * rows)))
+    return AttentionTiling(
+        lanes, rows, key_vectors, value_vectors, block_tiles, chunk, shares_of(softmax, tiles, cpu)
+    )
+
+
+def best_rows(rows: int, most: int) -> int:
+    """Return the height of the tiles: few rows computed twice, and each key used often."""
+
+    def gain(height: int) -> float:
+        return rows / (-(-rows // height) * height) * height / (height + TILE_COST)
+
+    return max(range(1, most + 1), key=gain)
+
+
+def shares_of(softmax: Softmax, tiles: int, cpu: Cpu) -> int:
+    """Return into how many parts the rows of a head are cut so that every core has work."""
+    best, best_balance = 1, 0.0
+    for shares in range(1, min(tiles, cpu.cores) + 1):
+        tasks = softmax.heads * shares
+        balance = tasks / (-(-tasks // cpu.cores) * cpu.cores)
+        if balance > best_balance:
+            best, best_balance = shares, balance
+        if best_balance >= MIN_BALANCE:
+            break
+    return best
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    softmax = _sizes(info)
+    tiling = default_tiling(softmax, cpu)
+    most = max_rows(max(tiling.key_vectors, tiling.value_vectors), cpu)
+    panel = tiling.key_vectors * tiling.lanes
+    chunks = {
+        tiling.chunk,
+        *(panel << step for step in range(CHUNK_CHOICES) if panel << step < softmax.columns),
+    }
+    blocks = {
+        tiling.block_tiles,
+        *(
+            1 << step
+            for step in range(BLOCK_CHOICES)
+            if 1 << step <= -(-softmax.rows // tiling.rows)
+        ),
+    }
+    return {
+        "tile_rows": Knob(tiling.rows, tuple(range(1, most + 1))),
+        "block_tiles": Knob(tiling.block_tiles, tuple(sorted(blocks))),
+        "key_chunk": Knob(tiling.chunk, tuple(sorted(chunks))),
+    }
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    info = inline_around_softmax(sch, info)
+    softmax = find_softmax(info)
+    default = default_tiling(softmax, info.cpu)
+    tiling = AttentionTiling(
+        default.lanes,
+        values["tile_rows"],
+        default.key_vectors,
+        default.value_vectors,
+        values["block_tiles"],
+        values["key_chunk"],
+        default.shares,
+    )
+    write = gather_what_follows(sch, info, softmax.values, info.outputs[0])
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    softmax = find_softmax(describe_block(func, info.cpu))
+    internal = {region.buffer.data for region in blocks[softmax.values].writes}
+    kernel = build_kernel(
+        softmax,
+        tiling,
+        storing(blocks[write], internal),
+        parallel=should_parallelise(info.stages.values(), info.cpu.cores),
+    )
+    stages = [softmax.scores, *softmax.between, softmax.values]
+    func = replace_stages(func, stages, write, [], KERNEL, kernel)
+    return schedule_around(func, KERNEL, info.cpu)
+
+
+STREAMED_ATTENTION = Template("streamed_attention", _why_not, _knobs, _apply)

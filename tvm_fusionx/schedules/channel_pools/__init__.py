@@ -1,0 +1,1 @@
+"""The largest of windows of unblocked channels."""

@@ -1,0 +1,190 @@
+"""The register tile of a dot product: how many rows and columns one thread accumulates at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm_fusionx.processors.cpu import L2_SHARE, Cpu
+
+# Column vectors of a tile, best first, of those that leave room for the weights and the broadcast
+# element. Three measured fastest on 16 registers (4 x 24 floats), and on 32 where two multiply-adds
+# begin in a cycle (8 x 48): they load less for each than two do, 6 % of the time on Sapphire
+# Rapids. Zen 4 begins one, and two vectors (8 x 32) were fastest.
+VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
+VECTORS_WITH_MANY_REGISTERS = (3, 2, 4, 1)
+VECTORS_WITH_ONE_MULTIPLY_ADD = (2, 4, 3, 1)
+FEW_REGISTERS = 16
+
+# Terms of a sum that are added without a jump between them. Where registers are few nothing is
+# gained; eight terms were not tried.
+STEPS_WITH_MANY_REGISTERS = 4
+
+# With fewer rows than this, more columns at once hide the latency of the accumulation: four sums
+# take weights as fast as the second-level cache gives them. Eight vectors a row were slower.
+FEW_ROWS = 4
+VECTORS_WITH_FEW_ROWS = (4, 5, 6, 3, 2, 1)
+SUMS_TO_STREAM = 4
+
+# Rows beyond which a taller tile no longer helps: each loaded weight is then used 8 times.
+MAX_ROWS = 8
+
+# Below so many sums, multiply-adds still wait for each other now and then: what each one that is
+# lacking costs. Pointwise layers of 14x14 pixels took 122 us in tiles of 12 sums, 130 in ones of 8.
+SUMS_TO_WAIT_NEVER = 12
+LACKING_SUM_COST = 0.02
+
+# Costs that differ by less are not told apart: the better of the measured ones is taken. At 197
+# rows, three vectors waste 1 % more than two, and take 0.98 of the time before a GELU.
+ABOUT_LEAST = 1.015
+
+# Two panels, the one that is multiplied and the one that is fetched meanwhile, as a share of the
+# second-level cache; and what a multiply-add takes there whose next cache is a mesh away. Sums of
+# 3,072 terms on Sapphire Rapids: 317 GFLOP/s in panels of three vectors, 334 in ones of two; of
+# 5,632 terms: 221, 279, and 294 in ones of one.
+FAR = 1.0
+FAR_COSTS = ((0.5, 1.0), (FAR, 1.08), (math.inf, 1.4))
+FLOAT_BYTES = 4
+
+# Beyond, sums are cut into parts whose panels take less of that cache, for rows and sums stay there
+# as well. Times as fast as whole sums, in turns: 5,632 terms in parts of 1,408 1.17, of 704 1.25;
+# 8,192 in parts of 2,048 1.44, of 1,024 1.53; 12,544 in parts of 1,792 2.57, of 896 2.67.
+# Parts of fewer terms than these were not tried as defaults: each reads and writes all sums once.
+SHARE_OF_A_PART = 0.2
+LEAST_TERMS = 256
+
+# A row count that divides the matrix is preferred while it keeps this share of the tallest tile.
+MIN_ROWS_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """Rows and column vectors accumulated in registers."""
+
+    rows: int
+    vectors: int
+
+
+def waiting_cost(sums: int) -> float:
+    """Return what a multiply-add into one of so many sums takes, in units of the ideal."""
+    return 1 + LACKING_SUM_COST * max(0, SUMS_TO_WAIT_NEVER - sums)
+
+
+def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) -> int:
+    """Return the vectors of a panel for a matrix of `columns` that takes the least time.
+
+    Each is a sum of `terms`.
+
+    Padding is work, and so is waiting: GPT-2's 50,257 columns pad to 50,264 in panels of one vector
+    and to 50,280 in panels of three, and take 73.7 ms in the one and 58.4 in the other.
+    """
+    if rows < FEW_ROWS:
+        choices: tuple[int, ...] = VECTORS_WITH_FEW_ROWS
+    elif cpu.registers <= FEW_REGISTERS:
+        choices = VECTORS_WITH_FEW_REGISTERS
+    elif cpu.multiply_adds == 1:
+        choices = VECTORS_WITH_ONE_MULTIPLY_ADD
+    else:
+        choices = VECTORS_WITH_MANY_REGISTERS
+
+    terms //= sum_parts(rows, terms, cpu)
+
+    def cost(vectors: int) -> float:
+        padded = columns + -columns % (vectors * cpu.lanes)
+        if rows >= FEW_ROWS:
+            height = tile_rows(rows, vectors, cpu)
+            return padded * _tile_cost(rows, height, vectors) * _far_cost(vectors, terms, cpu)
+        passes = math.ceil(rows / max_rows(vectors, cpu))
+        return padded * passes * max(1.0, SUMS_TO_STREAM / (rows * vectors))
+
+    costs = {vectors: cost(vectors) for vectors in choices}
+    return next(each for each in choices if costs[each] <= ABOUT_LEAST * min(costs.values()))
+
+
+def _tile_cost(rows: int, height: int, vectors: int) -> float:
+    """Return what a multiply-add of `rows` rows takes in such tiles, in units of the ideal."""
+    sums = height * vectors
+    waste = math.ceil(rows / height) * height / rows
+    return waste * max(1.0, (height + vectors) / sums) * waiting_cost(sums)
+
+
+def _far_cost(vectors: int, terms: int, cpu: Cpu) -> float:
+    """Return what a multiply-add takes whose weights leave the second-level cache too early."""
+    if not cpu.exchanges_slowly:
+        return 1.0
+    share = _share_of_panels(vectors, terms, cpu)
+    return next(cost for most, cost in FAR_COSTS if share <= most)
+
+
+def _share_of_panels(vectors: int, terms: int, cpu: Cpu) -> float:
+    """Return the share of the second-level cache that two panels of weights take."""
+    return 2 * vectors * cpu.lanes * terms * FLOAT_BYTES / (L2_SHARE * cpu.l2_bytes)
+
+
+def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:
+    """Return into how many parts the sums of a product are cut, whose panels fit the cache.
+
+    Parameters
+    ----------
+    rows
+        Of the product's result.
+    terms
+        Of each sum.
+    """
+    widest = VECTORS_WITH_MANY_REGISTERS[0]
+    fit_whole = _share_of_panels(widest, terms, cpu) <= FAR
+    if rows < FEW_ROWS or fit_whole or not cpu.exchanges_slowly:
+        return 1
+    fitting = (
+        parts
+        for parts in choices_of_parts(terms)
+        if _share_of_panels(widest, terms // parts, cpu) <= SHARE_OF_A_PART
+    )
+    return next(fitting, 1)
+
+
+def choices_of_parts(terms: int) -> list[int]:
+    """Return into how many equal parts a sum of `terms` can be cut."""
+    return [parts for parts in range(1, terms // LEAST_TERMS + 1) if terms % parts == 0] or [1]
+
+
+def tile_steps(cpu: Cpu) -> int:
+    """Return how many terms of a sum follow one another without a jump."""
+    return 1 if cpu.registers <= FEW_REGISTERS else STEPS_WITH_MANY_REGISTERS
+
+
+def panel_width(columns: int, rows: int, cpu: Cpu, terms: int = 1) -> int:
+    """Return the columns of a panel of packed weights.
+
+    Parameters
+    ----------
+    columns, rows
+        Shape of the product's result.
+    terms
+        Of the sum that each of its elements is, as many as take the bytes of so many floats.
+    """
+    return panel_vectors(columns, cpu, rows, terms) * cpu.lanes
+
+
+def max_rows(vectors: int, cpu: Cpu) -> int:
+    """Return the most rows whose accumulators leave room for one row of weights and a broadcast."""
+    return max(1, min(MAX_ROWS, (cpu.registers - vectors - 1) // vectors))
+
+
+def tile_rows(rows: int, vectors: int, cpu: Cpu) -> int:
+    """Return the tile height for a matrix of `rows`: a divisor if a good one exists."""
+    most = max_rows(vectors, cpu)
+    if rows <= most:
+        return max(1, rows)
+    divisors = [height for height in range(most, 0, -1) if rows % height == 0]
+    if divisors[0] >= MIN_ROWS_SHARE * most:
+        return divisors[0]
+    # No divisor: part of the last tile is wasted.
+    heights = range(most, math.ceil(MIN_ROWS_SHARE * most) - 1, -1)
+    return min(heights, key=lambda height: _tile_cost(rows, height, vectors))
+
+
+def tile_for(rows: int, columns: int, cpu: Cpu) -> RegisterTile:
+    """Return the register tile for a matrix of `rows` x `columns`."""
+    vectors = panel_vectors(columns, cpu, max(rows, FEW_ROWS))
+    return RegisterTile(tile_rows(rows, vectors, cpu), vectors)

@@ -1,0 +1,216 @@
+"""The loops of a stage in pieces: each task writes its share of every piece, vector by vector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.parts.parallelism import EVEN_SHARES
+from tvm_fusionx.schedules.parts.transpose_in_registers import parted, turned
+from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.tir.strided_accesses import Copy
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What is stored at one place inside the axis along which vectors run."""
+
+    copy: Copy
+    indices: tuple[int, ...]
+    """Along the axes inside."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A box whose vectors run along one axis."""
+
+    extents: tuple[int, ...]
+    """Of the axes around those vectors, outermost first."""
+    length: int
+    """Of the axis along which they run."""
+    lanes: tuple[Lane, ...]
+    """One for each place along the axes inside, as they lie in memory: their vectors are turned."""
+    columns: int = 1
+    """Of the axis along which results lie side by side, where it is not all inside: the last index
+    of every place. Vectors of neighbouring columns are turned then."""
+    parted: tuple[int, ...] = ()
+    """Numbers of the loads that lie together for all `lanes`, as colours do in a picture by pixels:
+    they are taken apart, and each lane is stored by itself."""
+
+    @property
+    def is_turned(self) -> bool:
+        """Tell whether vectors are turned in registers."""
+        return len(self.lanes) > 1 or self.columns > 1
+
+
+def build_kernel(pieces: Sequence[Piece], lanes: int, tasks: int) -> Any:
+    """Return the statement that writes all pieces, each shared out among so many tasks.
+
+    Parameters
+    ----------
+    lanes
+        Of a vector; pieces that are shorter get the widest power of two in them.
+    """
+    ib = tir.ir_builder.create()
+    with ib.for_range(0, tasks, "task", kind="parallel" if tasks > 1 else "serial") as task:
+        for piece in pieces:
+            _PieceLoops(ib, piece, lanes).write(task, tasks)
+    return ib.get()
+
+
+def indices_of(place: Any, extents: Sequence[int]) -> tuple[Any, ...]:
+    """Return the index along each axis of the place that has number `place`."""
+    found = []
+    for extent in reversed(extents):
+        found.append(place % extent)
+        place = place // extent
+    return tuple(reversed(found))
+
+
+class _PieceLoops:
+    def __init__(self, ib: Any, piece: Piece, lanes: int) -> None:
+        self.ib, self.piece = ib, piece
+        self.lanes, self.columns = _widest(piece.length, lanes), _widest(piece.columns, lanes)
+        vectors = math.ceil(piece.length / self.lanes)
+        across = () if piece.columns == 1 else (math.ceil(piece.columns / self.columns),)
+        self.loops = (*piece.extents, vectors, *across)
+
+    def write(self, task: Any, tasks: int) -> None:
+        """Write a task's share; where shares are not equal, the last task begins earlier."""
+        shared = self._shared(tasks)
+        total = math.prod(self.loops[:shared])
+        each = math.ceil(total / tasks)
+        start = tir.min(task * each, total - each) if each * tasks != total else task * each
+        with self.ib.for_range(0, each, "part") as part:
+            self._inside(indices_of(start + part, self.loops[:shared]))
+
+    def _shared(self, tasks: int) -> int:
+        """Return how many of the loops, from the outermost on, are shared out as one."""
+        for number in range(1, len(self.loops)):
+            count = math.prod(self.loops[:number])
+            if count % tasks == 0 or count >= EVEN_SHARES * tasks:
+                return number
+        return len(self.loops)
+
+    def _inside(self, indices: tuple[Any, ...]) -> None:
+        if len(indices) < len(self.loops):
+            with self.ib.for_range(0, self.loops[len(indices)], "row") as row:
+                self._inside((*indices, row))
+            return
+        rows = indices[: len(self.piece.extents)]
+        vector, *across = indices[len(rows) :]
+        first = _start(vector, self.lanes, self.piece.length)
+        if across:
+            self._write_tile(rows, first, _start(across[0], self.columns, self.piece.columns))
+        else:
+            self._write_vectors(rows, first)
+
+    def _write_vectors(self, rows: Sequence[Any], first: Any) -> None:
+        """Write a vector for each place inside the axis, turned where there are several."""
+        begin = self.piece.lanes[0]
+        result = begin.copy.store.buffer
+        at = begin.copy.store.at([*rows, first, *begin.indices])
+        if len(self.piece.lanes) == 1:
+            self._emit(begin, rows, first, result, lambda lane: at + lane)
+            return
+        if self.piece.parted:
+            self._write_parted(rows, first)
+            return
+        columns = self._turned(self.piece.lanes, rows, first)
+        for start in range(0, len(self.piece.lanes) * self.lanes, self.lanes):
+            value = tir.BufferLoad(columns, [ramp(start, self.lanes)])
+            self.ib.emit(tir.BufferStore(result, value, [ramp(at + start, self.lanes)]))
+
+    def _write_parted(self, rows: Sequence[Any], first: Any) -> None:
+        """Write a vector for each lane, once what they read together is taken apart."""
+        lanes = self.piece.lanes
+        starts = range(0, len(lanes) * self.lanes, self.lanes)
+        apart = {}
+        for number in self.piece.parted:
+            line = lanes[0].copy.loads[number]
+            at = line.at([*rows, first, *lanes[0].indices])
+            together = [
+                tir.BufferLoad(line.buffer, [ramp(at + start, self.lanes)]) for start in starts
+            ]
+            apart[number] = parted(self.ib, together, self.lanes, line.buffer.dtype)
+        for start, each in zip(starts, lanes, strict=True):
+            at = each.copy.store.at([*rows, first, *each.indices])
+            self._emit(
+                each,
+                rows,
+                first,
+                each.copy.store.buffer,
+                lambda lane, at=at: at + lane,
+                {number: (buffer, start) for number, buffer in apart.items()},
+            )
+
+    def _write_tile(self, rows: Sequence[Any], first: Any, column: Any) -> None:
+        """Write some columns of the places of a vector: their vectors are turned."""
+        (lane,) = self.piece.lanes
+        store = lane.copy.store
+        lanes = [Lane(lane.copy, (column + number,)) for number in range(self.columns)]
+        columns = self._turned(lanes, rows, first)
+        # The columns of a place fill some vectors, or a part of one.
+        run = min(self.columns, self.lanes)
+        for start in range(0, self.columns * self.lanes, run):
+            place, inner = divmod(start, self.columns)
+            at = store.at([*rows, first + place, column + inner])
+            value = tir.BufferLoad(columns, [ramp(start, run)])
+            self.ib.emit(tir.BufferStore(store.buffer, value, [ramp(at, run)]))
+
+    def _turned(self, lanes: Sequence[Lane], rows: Sequence[Any], first: Any) -> Any:
+        """Compute a vector of each of some lanes, and return a buffer of them turned."""
+        dtype = lanes[0].copy.store.buffer.dtype
+        size = len(lanes) * self.lanes
+        buffer = self.ib.allocate(dtype, (size,), "vectors", scope="local")._buffer
+        values = []
+        for start, lane in zip(range(0, size, self.lanes), lanes, strict=True):
+            self._emit(lane, rows, first, buffer, lambda at, start=start: start + at)
+            values.append(tir.BufferLoad(buffer, [ramp(start, self.lanes)]))
+        return turned(self.ib, values, self.lanes, dtype)
+
+    def _emit(
+        self,
+        each: Lane,
+        rows: Sequence[Any],
+        first: Any,
+        buffer: Any,
+        place: Callable[..., Any],
+        apart: Mapping[int, tuple[Any, int]] = MappingProxyType({}),
+    ) -> None:
+        """Store a vector of what `each` computes from index `first` on, where `place` says.
+
+        Parameters
+        ----------
+        apart
+            Buffers of what was read before, and where its vector begins, by the number of the load.
+        """
+        lane = tir.Var("lane", "int32")
+
+        def read(load: Any) -> Any:
+            number = int(load.indices[0])
+            if number in apart:
+                values, start = apart[number]
+                return tir.BufferLoad(values, [start + lane])
+            line = each.copy.loads[number]
+            return tir.BufferLoad(line.buffer, [line.at([*rows, first + lane, *each.indices])])
+
+        store = tir.BufferStore(buffer, each.copy.value, [place(lane)])
+        stmt = tir.stmt_functor.ir_transform(store, None, read, ["tir.BufferLoad"])
+        self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
+
+
+def _widest(length: int, lanes: int) -> int:
+    """Return the widest power of two that is no more than either."""
+    return min(lanes, 1 << (length.bit_length() - 1))
+
+
+def _start(number: Any, width: int, length: int) -> Any:
+    """Return where a vector begins; the last one moves back where they do not divide the length."""
+    first = number * width
+    return tir.min(first, length - width) if length % width else first

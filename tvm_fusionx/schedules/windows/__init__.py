@@ -1,0 +1,1 @@
+"""Convolutions and pools: windows that move over an image."""

@@ -1,0 +1,130 @@
+"""How a convolution over whole planes is cut: channels and vectors of columns, tasks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import (
+    FLOAT_BYTES,
+    STREAM_BYTES_A_CYCLE,
+    SUMS_TO_HIDE_LATENCY,
+    TASK_CYCLES,
+)
+from tvm_fusionx.schedules.parts.register_tile import waiting_cost
+from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE, NEAR_BYTES_A_CYCLE
+from tvm_fusionx.schedules.windows.structure import Window
+from tvm_fusionx.tir.numbers import divisors
+
+# Registers beside sums and columns: the weight that all columns of a channel are multiplied by.
+WEIGHT_REGISTERS = 1
+
+# More columns at once leave sums for too few channels.
+MOST_VECTORS = 6
+MOST_CHANNELS = 16
+
+# Columns come from the second-level cache for each tile of channels: the part of the multiply-adds'
+# time that this costs besides, where it takes all that a core streams from there in a cycle. On Zen
+# 5, tiles of 8 channels by 3 vectors take 0.92 to 1.05 of the time of ones of 4 by 6.
+NEAR_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class PlaneTile:
+    """Output channels and vectors of columns whose sums are held in registers."""
+
+    channels: int
+    vectors: int
+
+    @property
+    def sums(self) -> int:
+        """Vector registers that hold sums."""
+        return self.channels * self.vectors
+
+
+@dataclass(frozen=True)
+class PlaneTasks:
+    """How the output is divided among parallel tasks."""
+
+    rows: int
+    """Output rows of a task; divides the rows."""
+    channel_tasks: int
+    """Parts that the tiles of channels are divided into."""
+
+
+def panels_of(columns: int, vectors: int, lanes: int) -> list[int]:
+    """Return the vectors of each panel of a row: as many as told, the last one fewer or as many.
+
+    A panel that would reach beyond the row lies over the one before.
+    """
+    whole, rest = divmod(columns, vectors * lanes)
+    return [vectors] * whole + ([math.ceil(rest / lanes)] if rest else [])
+
+
+def waste(window: Window, cpu: Cpu) -> float:
+    """Return the columns that are computed for each of the result's."""
+    return math.ceil(window.columns / cpu.lanes) * cpu.lanes / window.columns
+
+
+def plane_tiles(window: Window, cpu: Cpu) -> list[PlaneTile]:
+    """Return the register tiles, the best first."""
+    outputs = window.chunks * window.lanes
+    tiles = [
+        PlaneTile(channels, vectors)
+        for channels in divisors(outputs)
+        if channels <= MOST_CHANNELS
+        and (window.lanes % channels == 0 or channels % window.lanes == 0)
+        for vectors in range(1, min(MOST_VECTORS, window.columns // cpu.lanes) + 1)
+        if channels * vectors + vectors + WEIGHT_REGISTERS <= cpu.registers
+    ]
+    return sorted(tiles, key=lambda tile: tile_cost(tile, window, cpu))
+
+
+def tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
+    """Return the estimated cycles of a tile for each useful multiply-add, in units of the ideal."""
+    panels = panels_of(window.columns, tile.vectors, cpu.lanes)
+    cost = 0.0
+    for vectors in panels:
+        sums = tile.channels * vectors
+        latency = max(1.0, SUMS_TO_HIDE_LATENCY / sums) * waiting_cost(sums)
+        loads = (tile.channels + vectors) / sums
+        cost += vectors * latency * (max(1.0, loads) + loads / SUMS_TO_HIDE_LATENCY)
+    near = cpu.lanes * FLOAT_BYTES * cpu.multiply_adds / tile.channels / NEAR_BYTES_A_CYCLE
+    return cost * cpu.lanes / window.columns * (1 + NEAR_SHARE * near)
+
+
+def slab_bytes(window: Window, rows: int, tile: PlaneTile, cpu: Cpu) -> int:
+    """Return the bytes of the input of a panel of `rows` output rows."""
+    columns = tile.vectors * cpu.lanes
+    return window.rows_read(rows) * window.in_channels * columns * FLOAT_BYTES
+
+
+def row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
+    """Return the rows a task may have: those whose input stays in the second-level cache."""
+    rows = divisors(window.rows)
+    return [each for each in rows if slab_bytes(window, each, tile, cpu) <= cpu.l2_bytes] or [1]
+
+
+def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
+    """Return the division that gives the cores equal shares and gathers least."""
+    groups = window.chunks * window.lanes // tile.channels
+    panels = len(panels_of(window.columns, tile.vectors, cpu.lanes))
+    vectors = math.ceil(window.columns / cpu.lanes) / panels
+
+    def cost(tasks: PlaneTasks) -> float:
+        number = window.batch * panels * (window.rows // tasks.rows) * tasks.channel_tasks
+        terms = window.in_channels * window.kernel[0]
+        channels = window.chunks * window.lanes / tasks.channel_tasks
+        products = tasks.rows * channels * terms * vectors / cpu.multiply_adds
+        gathered = window.rows_read(tasks.rows) * window.in_channels * vectors
+        arriving = gathered * cpu.lanes * FLOAT_BYTES / STREAM_BYTES_A_CYCLE
+        return math.ceil(number / cpu.cores) * (products + arriving + TASK_CYCLES)
+
+    choices = [
+        PlaneTasks(rows, parts)
+        for rows in row_choices(window, tile, cpu)
+        for parts in divisors(groups)
+        if parts <= MOST_TASKS_A_CORE * cpu.cores
+    ]
+    return min(choices, key=cost)

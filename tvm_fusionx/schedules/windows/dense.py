@@ -1,0 +1,116 @@
+"""Dense convolution over NCHWc data: sums in registers, input gathered once a task.
+
+Loop order, outermost first: tasks (image, part of the channels, part of the rows, in parallel);
+gather the task's input; channel chunks of a tile; row; columns of a tile; then the reduction
+(input channels, window) over a tile of ``chunks x columns`` sums in vector registers; then bias,
+activation and residual on the registers. The weights of a channel tile stream through once for
+each row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, fetch_ahead, pauses_in
+from tvm_fusionx.schedules.parts.nest import extent
+from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.windows.isolate import isolate_window
+from tvm_fusionx.schedules.windows.loop_nest import LoopNest, finish_others, open_nest
+from tvm_fusionx.schedules.windows.structure import Window, find_window
+from tvm_fusionx.schedules.windows.tiling import (
+    best_tasks,
+    column_pieces,
+    default_tile,
+    register_tiles,
+    shared_tiles,
+)
+from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.numbers import divisors
+
+# Input channels of a chunk whose multiply-adds are written out one after the other. One keeps LLVM
+# from holding broadcast inputs in registers across steps, which spills the sums.
+DEFAULT_UNROLL = 1
+
+
+def _dense_window(info: BlockInfo) -> Window | str:
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if not window.stage.is_dot:
+        return "its reduction is not a sum of products"
+    if not window.sums_channels:
+        return "its channels are not summed"
+    return window
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    window = _dense_window(info)
+    return window if isinstance(window, str) else None
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    window = _dense_window(info)
+    assert isinstance(window, Window)
+    tiles = register_tiles(window, cpu)
+    tile = default_tile(tiles, window, cpu)
+    gathers = bool(info.producers[window.stage.name])
+    groups = window.chunks // tile.chunks
+    column_tiles = shared_tiles(window, tile, cpu)
+    tasks = best_tasks(window, cpu, groups, column_tiles, gathers=gathers)
+    return {
+        "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
+        "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
+        "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
+        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.chunks))),
+        "column_tasks": Knob(tasks.column_tasks, tuple(column_pieces(column_tiles))),
+        "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.in_block))),
+    }
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    window = _dense_window(info)
+    assert isinstance(window, Window)
+    stages = isolate_window(sch, info, window)
+    nest = open_nest(sch, stages, window, values)
+    sch = nest.sch
+    channel, row, column = nest.reductions
+    chunk_of_channels, channel = sch.split(channel, [None, window.in_block])
+    channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])
+    sch.reorder(
+        chunk_of_channels,
+        row,
+        column,
+        channel,
+        unrolled,
+        nest.sum_columns,
+        nest.sum_chunks,
+        nest.sum_lanes,
+    )
+    sch.unroll(unrolled)
+    pieces = _in_pieces(nest, chunk_of_channels, window, info.cpu)
+    nest.finish(pieces, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+    return fetch_ahead(finish_others(sch, stages, info.cpu))
+
+
+def _in_pieces(nest: LoopNest, chunks: Any, window: Window, cpu: Cpu) -> Any:
+    """Return the outermost loop of a sum over `chunks`, marked to fetch the next weights in it."""
+    sch = nest.sch
+    sums = extent(sch, nest.sum_columns) * extent(sch, nest.sum_chunks)
+    channels = math.prod(window.kernel) * window.in_block
+    vectors = channels * sums * window.lanes // cpu.lanes
+    outputs = extent(sch, nest.sum_chunks) * window.lanes
+    panel_bytes = window.in_channels * math.prod(window.kernel) * outputs * FLOAT_BYTES
+    tiles = math.prod(extent(sch, loop) for loop in nest.tiles)
+    pauses = pauses_in(extent(sch, chunks), vectors, panel_bytes, tiles)
+    if pauses is None:
+        return chunks
+    pieces, _ = sch.split(chunks, [None, pauses.steps])
+    sch.annotate(pieces, PIECES, pauses.lines)
+    return pieces
+
+
+CONV2D = Template("conv2d", _why_not, _knobs, _apply)

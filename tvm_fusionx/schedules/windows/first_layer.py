@@ -1,0 +1,267 @@
+"""The first convolution of a net: a few channels of an image, read in place.
+
+The image is not copied to be padded, as :mod:`tvm_fusionx.schedules.windows.dense` does: with so
+few channels the copy would cost a large part of the products. Loop order, outermost first: tasks of
+rows, in parallel; row; output chunks of a tile; columns of a tile; window rows; channels; window
+columns, written out; then what follows on the registers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import SPARE_REGISTERS, SUMS_TO_HIDE_LATENCY, TASK_CYCLES
+from tvm_fusionx.schedules.parts.hand_written_kernel import (
+    gather_what_follows,
+    replace_stages,
+    stage_nests,
+)
+from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.template import (
+    Knob,
+    Knobs,
+    KnobValues,
+    Template,
+    UnschedulableError,
+)
+from tvm_fusionx.schedules.windows.border_tiles import WindowTiles
+from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
+from tvm_fusionx.schedules.windows.result import WindowResult, runs_of_pixels
+from tvm_fusionx.schedules.windows.structure import Window, find_window, padded_by_zeros
+from tvm_fusionx.schedules.windows.tiling import (
+    MAX_TILE_CHUNKS,
+    RegisterTile,
+    inputs_held,
+    streaming_cost,
+    tile_cost,
+)
+from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.indices import simplify_indices
+from tvm_fusionx.tir.numbers import divisors
+
+KERNEL = "conv2d_image"
+
+# With more channels of one-channel chunks the copy pays: their rows lie far apart.
+MOST_CHANNELS = 4
+
+# Tasks a core: many enough to be shared evenly, few enough to cost little.
+TASKS_A_CORE = 4
+
+# Cycles of one store of a run of pixels. Planes lie whole pages apart as often as not, and are more
+# than a set of the first-level cache has ways, so that each store waits for its line. S3D's first
+# layer, 64 planes of 112 x 112 a frame, ms on Zen 5: tiles of 2 chunks by 6 columns, which are
+# stored by 4 and by 2, 12.4; 2 by 4 9.5; 1 by 8 9.0: so many cycles, beside the products, rank them
+# so.
+PLANE_STORE_CYCLES = 16
+
+
+@dataclass(frozen=True)
+class ImageWindow:
+    """A window over a few channels of an image."""
+
+    window: Window
+    data: Any
+    """The buffer ``[N, C, H, W, 1]``, before it is padded."""
+    padding: tuple[int, int]
+    pad: str | None
+    """Name of the stage that pads, if there is one."""
+
+
+def find_image_window(info: BlockInfo) -> ImageWindow | str:
+    """Return the block's only window, if it moves over an image, or why it does not."""
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if not window.stage.is_dot or not window.sums_channels:
+        return "it sums no channels"
+    if window.stage.sums_integers:
+        return "it sums integers"
+    if not window.stage.is_plain_dot:
+        return "it sums products of another type than its own"
+    if window.in_block != 1 or int(window.data.shape[1]) > MOST_CHANNELS:
+        return f"its data is no image of at most {MOST_CHANNELS} channels"
+    if window.in_channels != int(window.data.shape[1]):
+        return "its channels are in groups"
+    if window.kernel == (1, 1):
+        return "its window is one pixel"
+    before = info.upstream(window.stage.name)
+    if not before:
+        return ImageWindow(window, window.data, (0, 0), None)
+    if len(before) > 1 or info.stages[next(iter(before))].writes[0].data != window.data.data:
+        return "something is computed before it"
+    (pad,) = before
+    padded = padded_by_zeros(info.stages[pad].block)
+    if padded is None:
+        return "what is before it is no padding by zeros"
+    return ImageWindow(window, *padded, pad)
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    found = find_image_window(info)
+    return found if isinstance(found, str) else None
+
+
+def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tuple[int, int]]:
+    """Return (chunks, columns) of tiles that the registers hold, the best first.
+
+    Results in planes take a store for each channel and run of columns.
+
+    With sums and weights they hold all inputs that taps share. Where so few sums are left that they
+    wait for one another, as in the 16 registers of AVX2, inputs are read again for each tap.
+
+    Windows that do not meet, patches, share nothing: their tiles are judged as those of any other
+    convolution, with the way of their many weights.
+    """
+
+    def fitting(held: Callable[[int], int]) -> list[tuple[int, int]]:
+        return [
+            (chunks, columns)
+            for chunks in divisors(window.chunks)
+            if chunks <= MAX_TILE_CHUNKS
+            for columns in range(1, window.columns + 1)
+            if chunks * columns + chunks + held(columns) < window.registers(cpu)
+        ]
+
+    tiles = fitting(lambda columns: inputs_held(window, columns))
+    is_shared = any(chunks * columns >= SUMS_TO_HIDE_LATENCY for chunks, columns in tiles)
+    if not is_shared:
+        tiles = fitting(lambda columns: SPARE_REGISTERS)
+
+    def cost(tile: tuple[int, int]) -> float:
+        chunks, columns = tile
+        if window.stride[1] >= window.columns_read(1):
+            registers = RegisterTile(chunks, columns)
+            return tile_cost(registers, window) * streaming_cost(registers, window, cpu)
+        waste = math.ceil(window.columns / columns) * columns / window.columns
+        latency = max(1.0, SUMS_TO_HIDE_LATENCY / (chunks * columns))
+        inputs = window.columns_read(columns) if is_shared else columns * window.kernel[1]
+        read = chunks * window.kernel[1] + inputs
+        products = latency * (1 + read / (chunks * columns * window.kernel[1]))
+        if in_planes:
+            taps = window.in_channels * window.kernel[0] * window.kernel[1]
+            stores = window.lanes * len(runs_of_pixels(columns, window.lanes)) * PLANE_STORE_CYCLES
+            products += stores * cpu.multiply_adds / (columns * taps)
+        return waste * products
+
+    return sorted(tiles, key=cost) or [(1, 1)]
+
+
+def _is_in_planes(info: BlockInfo, window: Window) -> bool:
+    """Tell whether the block's result has the window's rows and columns as its last axes."""
+    (written,) = info.stages[info.outputs[0]].writes
+    shape = [int(extent) for extent in written.shape]
+    return shape[-2:] == [window.rows, window.columns] != [window.columns, window.lanes]
+
+
+def _task_rows(window: Window, cpu: Cpu) -> int:
+    """Return the rows of a task, so that cores get equal shares."""
+
+    def cost(rows: int) -> float:
+        tasks = window.batch * math.ceil(window.rows / rows)
+        macs = window.macs / (window.batch * window.rows) * rows
+        return math.ceil(tasks / cpu.cores) * (macs / cpu.lanes + TASK_CYCLES)
+
+    most = math.ceil(window.rows / TASKS_A_CORE)
+    return min(range(1, most + 1), key=lambda rows: (cost(rows), rows))
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    found = find_image_window(info)
+    assert isinstance(found, ImageWindow)
+    tiles = image_tiles(found.window, cpu, in_planes=_is_in_planes(info, found.window))
+    rows = found.window.rows
+    return {
+        "task_rows": Knob(_task_rows(found.window, cpu), tuple(range(1, rows + 1))),
+        "tile_chunks": Knob(tiles[0][0], tuple(sorted({chunks for chunks, _ in tiles}))),
+        "tile_columns": Knob(tiles[0][1], tuple(sorted({columns for _, columns in tiles}))),
+    }
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    found = find_image_window(info)
+    assert isinstance(found, ImageWindow)
+    name = found.window.stage.name
+    write = gather_what_follows(sch, info, name, info.outputs[0])
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    stages = [stage for stage in (found.pad, name) if stage is not None]
+    if blocks.keys() != {*stages, write}:
+        raise UnschedulableError("stages after the window keep loop nests of their own")
+    written = {region.buffer.data for region in blocks[name].writes}
+    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+    vectors = OutputVectors(found.window.chunks, found.window.lanes, 1)
+    result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
+    kernel = _kernel(found, values, result, parallel=parallel)
+    return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
+
+
+def _kernel(found: ImageWindow, values: KnobValues, result: WindowResult, *, parallel: bool) -> Any:
+    """Return the statement that computes the window."""
+    window, ib = found.window, tir.ir_builder.create()
+    rows, chunks = values["task_rows"], values["tile_chunks"]
+    _, _, height, width, _ = (int(extent) for extent in found.data.shape)
+    tiles = WindowTiles(window, found.padding, height, width, values["tile_columns"])
+    slabs = math.ceil(window.rows / rows)
+    kind = "parallel" if parallel else "serial"
+    with ib.for_range(0, window.batch * slabs, "task", kind=kind) as task:
+        first_row = tir.floormod(task, slabs) * rows
+        if window.rows % rows:
+            first_row = tir.min(first_row, window.rows - rows)
+        image = tir.floordiv(task, slabs)
+        with (
+            ib.for_range(0, rows, "row") as row,
+            ib.for_range(0, window.chunks // chunks, "group") as group,
+        ):
+            place = (image, group * chunks, first_row + row)
+            tiles.emit(ib, lambda start: _tile(ib, found, tiles, chunks, place, start, result))
+    return ib.get()
+
+
+def _tile(
+    ib: Any,
+    found: ImageWindow,
+    tiles: WindowTiles,
+    chunks: int,
+    place: tuple[Any, Any, Any],
+    start: Any,
+    result: WindowResult,
+) -> None:
+    """Compute one tile of sums and write it."""
+    window = found.window
+    image, first_chunk, out_row = place
+    (weights,) = (
+        buffer for buffer in window.stage.reads if not buffer.data.same_as(window.data.data)
+    )
+    sums = VectorSums(ib, chunks * tiles.columns, window.lanes, window.dtype)
+    first, number = tiles.row_taps(out_row)
+    with (
+        ib.for_range(0, number, "tap_row") as step,
+        ib.for_range(0, window.in_channels, "channel") as channel,
+    ):
+        for tap in range(window.kernel[1]):
+            for step_column in range(tiles.columns):
+                column = tiles.column(start, step_column, tap)
+                if tiles.is_border(column):
+                    continue
+                source = tiles.row(out_row, first + step)
+                element = tir.BufferLoad(found.data, [image, channel, source, column, 0])
+                for chunk in range(chunks):
+                    at = [first_chunk + chunk, channel, first + step, tap, 0]
+                    weight = tir.BufferLoad(weights, [*at, ramp(0, window.lanes)])
+                    vector = broadcast(element, window.lanes)
+                    sums.add_product(step_column * chunks + chunk, vector, weight)
+    for chunk in range(chunks):
+        places = [step_column * chunks + chunk for step_column in range(tiles.columns)]
+        result.store(
+            sums, places, image, first_chunk + chunk, lambda pixel: (out_row, start + pixel)
+        )
+
+
+CONV_IMAGE = Template("conv_image", _why_not, _knobs, _apply)

@@ -1,0 +1,141 @@
+"""A pointwise convolution over NCHWc data, its pixels counted across rows.
+
+Rows of seven or fourteen pixels fill no whole tiles of four, and each of them would stream the
+weights anew. Here tiles run across the rows, and the weights of some input channels stay in the
+first-level cache while all pixels of a task pass.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.parts.hand_written_kernel import (
+    Store,
+    replace_stages,
+    schedule_around,
+    stage_nests,
+    storing,
+)
+from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.windows.isolate import isolate_window
+from tvm_fusionx.schedules.windows.output_vectors import OutputVectors, with_joined_chunks
+from tvm_fusionx.schedules.windows.pointwise_kernel import build_kernel
+from tvm_fusionx.schedules.windows.pointwise_tiling import (
+    PointwiseTiling,
+    best_tiling,
+    in_chunks,
+    pixel_tiles,
+    task_choices,
+)
+from tvm_fusionx.schedules.windows.result import WindowResult
+from tvm_fusionx.schedules.windows.structure import Window, find_window
+from tvm_fusionx.schedules.windows.tiling import RegisterTile
+from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.indices import simplify_indices
+from tvm_fusionx.tir.numbers import divisors
+
+KERNEL = "pointwise"
+NO_PRODUCTS = "its reduction is not a sum of products of elements as they are"
+
+
+def _pointwise_window(info: BlockInfo) -> Window | str:
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if not window.stage.is_plain_dot:
+        return NO_PRODUCTS
+    if not window.sums_channels or window.kernel != (1, 1) or window.stride != (1, 1):
+        return "its window is not one pixel of all channels"
+    chunks, height, width, inner = (int(extent) for extent in window.data.shape[1:])
+    if window.in_channels != chunks * inner or (height, width) != window.out_shape[2:4]:
+        return "its pixels do not read those in the same place"
+    if window.rows == 1:
+        return "its pixels are one row"
+    return window
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    window = _pointwise_window(info)
+    if isinstance(window, str):
+        return window
+    if with_joined_chunks(window, info.cpu).lanes % info.cpu.lanes:
+        return "its chunks fill no whole vectors"
+    written = {
+        buffer.data
+        for name in info.producers[window.stage.name]
+        for buffer in info.stages[name].writes
+    }
+    if not written <= {window.data.data}:
+        return "its weights are computed"
+    (result,) = info.stages[info.outputs[0]].writes
+    channels, rest = divmod(
+        math.prod(int(extent) for extent in result.shape),
+        window.batch * window.rows * window.columns,
+    )
+    if rest or math.ceil(channels / window.lanes) != window.chunks:
+        return "its result is not written pixel by pixel"
+    return None
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    found = _pointwise_window(info)
+    assert isinstance(found, Window)
+    window = with_joined_chunks(found, cpu)
+    best = best_tiling(window, cpu, gathers=bool(info.producers[window.stage.name]))
+    tiles = pixel_tiles(window, cpu)
+    return {
+        "tile_chunks": Knob(best.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
+        "tile_pixels": Knob(best.tile.columns, tuple(sorted({each.columns for each in tiles}))),
+        "pixel_tasks": Knob(best.pixel_tasks, tuple(task_choices(window, cpu))),
+        "channel_tasks": Knob(best.channel_tasks, tuple(divisors(window.chunks))),
+        "block_chunks": Knob(best.block_chunks, tuple(divisors(in_chunks(window)))),
+    }
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    window = _pointwise_window(info)
+    assert isinstance(window, Window)
+    number = with_joined_chunks(window, info.cpu).chunks
+    # Tiles of another size make other numbers of tiles.
+    channel_tasks = math.gcd(number // values["tile_chunks"], values["channel_tasks"])
+    tiling = PointwiseTiling(
+        RegisterTile(values["tile_chunks"], values["tile_pixels"]),
+        values["pixel_tasks"],
+        channel_tasks,
+        values["block_chunks"],
+    )
+    stages = isolate_window(sch, info, window)
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    reduce, write = blocks[stages.reduce], blocks[stages.write]
+    (weights,) = (
+        region.buffer
+        for region in reduce.reads
+        if not region.buffer.data.same_as(window.data.data)
+        and region.buffer.data not in {each.buffer.data for each in reduce.writes}
+    )
+
+    gathering = None if stages.gather is None else blocks[stages.gather]
+
+    def gather(keep: Store) -> Store:
+        return storing(gathering, (), keep)
+
+    sums = {region.buffer.data for region in reduce.writes}
+    kernel = build_kernel(
+        window,
+        weights,
+        tiling,
+        None if gathering is None else gather,
+        WindowResult.of(write, window.columns, OutputVectors.of(window, info.cpu), sums),
+        parallel=should_parallelise(info.stages.values(), info.cpu.cores),
+    )
+    replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
+    operands = [weights] if stages.gather is not None else [weights, window.data]
+    func = replace_stages(func, replaced, stages.write, operands, KERNEL, kernel)
+    return schedule_around(func, KERNEL, info.cpu)
+
+
+POINTWISE = Template("pointwise", _why_not, _knobs, _apply)

@@ -1,0 +1,182 @@
+"""A pointwise convolution whose few outputs fill no vector: its lanes are input channels.
+
+Up to half a vector of outputs would be computed in vectors as short, with an input broadcast for
+each. Here a vector holds input channels, and its lanes are added up at the end, many at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES, FMAS_A_CYCLE, SUMS_TO_HIDE_LATENCY
+from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages, stage_nests, storing
+from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
+from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import (
+    WEIGHTS_SHARE,
+    InputVectors,
+    NarrowTiling,
+    build_kernel,
+)
+from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places, find_places
+from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE, in_chunks
+from tvm_fusionx.schedules.windows.pointwise_tiling import WEIGHTS_SHARE as NEAR_SHARE
+from tvm_fusionx.schedules.windows.structure import Window, find_window
+from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.flat_access import decided
+from tvm_fusionx.tir.indices import simplify_indices
+
+KERNEL = "narrow"
+
+# A step of a tree adds two vectors after two shuffles; a result is put in order by another.
+STEP_INSTRUCTIONS, ORDER_INSTRUCTIONS = 3, 1
+
+# Alone on Zen 4 one task a core takes 0.99 of the time of two, beside others 1.4.
+TASKS_A_CORE = 2
+
+
+@dataclass(frozen=True)
+class _Around:
+    """A window with what surrounds it."""
+
+    func: Any
+    """The function that has the stages."""
+    stages: Isolated
+    reduce: Any
+    """Block of the window."""
+    write: Any
+    """Block of what follows, in the window's axes."""
+    places: Places | None
+    """The result as vectors; None where it lies in none."""
+
+
+def _narrow_window(info: BlockInfo) -> Window | str:
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if not window.stage.is_plain_dot or str(window.data.dtype) != "float32":
+        return "it sums no products of floats as they are"
+    if not window.sums_channels or window.kernel != (1, 1) or window.stride != (1, 1):
+        return "its window is not one pixel of all channels"
+    chunks, height, width, inner = (int(extent) for extent in window.data.shape[1:])
+    if window.in_channels != chunks * inner or (height, width) != window.out_shape[2:4]:
+        return "its pixels do not read those in the same place"
+    if info.producers[window.stage.name]:
+        return "its operands are computed"
+    return window
+
+
+def _why_not(info: BlockInfo) -> str | None:
+    window, cpu = _narrow_window(info), info.cpu
+    if isinstance(window, str):
+        return window
+    if window.chunks > 1 or window.lanes > cpu.lanes // 2:
+        return "its outputs are more than half a vector"
+    if cpu.lanes % window.in_block and window.in_block % cpu.lanes:
+        return "its chunks fill no whole vectors"
+    if not _saves_time(window, cpu):
+        return "adding up lanes takes more than longer vectors save"
+    vectors = _vectors(window, cpu)
+    turned = window.lanes * vectors.number * vectors.lanes * FLOAT_BYTES
+    if turned > cpu.l1_bytes * NEAR_SHARE:
+        return "its weights do not stay in the first-level cache"
+    module = tvm.IRModule({"main": info.func})
+    sch = tir.Schedule(module, debug_mask="none", error_render_level="none")
+    try:
+        around = _around(sch, info, window)
+    except tvm.TVMError:  # its stages have no schedule of this kind
+        return "what surrounds it cannot be inlined"
+    if around.stages.others:
+        # Its buffers are the block's own, which TVM lets no vector index by place in memory.
+        return "a stage beside it has a loop nest of its own"
+    if around.places is None:
+        return "its result lies in no whole vectors"
+    return None
+
+
+def _saves_time(window: Window, cpu: Cpu) -> bool:
+    """Tell whether a pixel takes less time than one multiply-add for each input channel.
+
+    That is what vectors of its outputs take, each beside the broadcast of an input. What follows is
+    applied to whole vectors besides, which is not counted.
+    """
+    steps = _vectors(window, cpu).summed - 1
+    adding_up = STEP_INSTRUCTIONS * steps + ORDER_INSTRUCTIONS
+    # As many vectors of products make a whole vector of results as a pixel has channels.
+    whole = window.lanes * (window.in_channels + adding_up) / cpu.lanes
+    # Two short ones begin where one of 512 bits does: 64 channels to 8, 56x56, take 17.4 us in
+    # short vectors on Zen 4, 19.7 in whole ones, 128 to 4 channels 33.7 and 16.6.
+    short = window.in_channels / FMAS_A_CYCLE
+    return whole / cpu.multiply_adds < short
+
+
+def _vectors(window: Window, cpu: Cpu) -> InputVectors:
+    return InputVectors(cpu.lanes, in_chunks(window), window.in_block)
+
+
+def _around(sch: Any, info: BlockInfo, window: Window) -> _Around:
+    stages = isolate_window(sch, info, window)
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    reduce, write = blocks[stages.reduce], decided(blocks[stages.write])
+    sums = {region.buffer.data for region in reduce.writes}
+    # So a vector of results has no fewer pixels than one of inputs.
+    places = find_places(write, window, info.cpu.lanes, window.in_block, sums)
+    return _Around(func, stages, reduce, write, places)
+
+
+def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+    window = _narrow_window(info)
+    assert isinstance(window, Window)
+    module = tvm.IRModule({"main": info.func})
+    sch = tir.Schedule(module, debug_mask="none", error_render_level="none")
+    places = _around(sch, info, window).places
+    assert places is not None
+    first = _vectors(window, cpu).pixels
+    tiles = [first << power for power in range((places.pixels // first).bit_length())]
+    # Twice as many take 1.05 of the time (Zen 4, AVX-512).
+    enough = [each for each in tiles if each // first * window.lanes >= SUMS_TO_HIDE_LATENCY]
+    default = min(enough, default=tiles[-1])
+    total = window.batch * places.rows * -(-places.length // places.pixels)
+    tasks = range(1, min(total, MOST_TASKS_A_CORE * cpu.cores) + 1)
+    shares = should_parallelise(info.stages.values(), cpu.cores)
+    return {
+        "tile_pixels": Knob(default, tuple(tiles)),
+        "tasks": Knob(min(TASKS_A_CORE * cpu.cores, total) if shares else 1, tuple(tasks)),
+    }
+
+
+def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+    window, cpu = _narrow_window(info), info.cpu
+    assert isinstance(window, Window)
+    around = _around(sch, info, window)
+    assert around.places is not None
+    sums = {region.buffer.data for region in around.reduce.writes}
+    (weights,) = (
+        region.buffer
+        for region in around.reduce.reads
+        if region.buffer.data not in sums | {window.data.data}
+    )
+    vectors = _vectors(window, cpu)
+    kept = window.lanes * vectors.number <= cpu.registers * WEIGHTS_SHARE
+    kernel = build_kernel(
+        window,
+        weights,
+        NarrowTiling(values["tile_pixels"], values["tasks"], kept),
+        vectors,
+        around.places,
+        storing(around.write, sums),
+        parallel=values["tasks"] > 1,
+    )
+    stages = around.stages
+    operands = [weights, window.data]
+    return replace_stages(around.func, [stages.reduce], stages.write, operands, KERNEL, kernel)
+
+
+NARROW = Template("narrow", _why_not, _knobs, _apply)

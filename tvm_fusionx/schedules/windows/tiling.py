@@ -1,0 +1,240 @@
+"""How a window is cut: the register tile, and the tasks that run in parallel.
+
+Numbers come from the machine's description and from counting, not from measurements of one model;
+`tests/schedules/test_conv_tiling.py` holds what is expected of typical layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import (
+    COLUMNS_TO_STREAM,
+    FAR_GATHER_PENALTY,
+    FLOAT_BYTES,
+    FMAS_A_CYCLE,
+    FOREIGN_ROWS_PENALTY,
+    GATHER_CYCLES,
+    MAX_LANES,
+    NEAR_SHARE,
+    SPARE_REGISTERS,
+    SPILL_PENALTY,
+    STREAM_BYTES_A_CYCLE,
+    SUMS_TO_HIDE_LATENCY,
+    TASK_CYCLES,
+)
+from tvm_fusionx.schedules.parts.register_tile import waiting_cost
+from tvm_fusionx.schedules.windows.structure import Window
+from tvm_fusionx.tir.numbers import divisors
+
+# Of a tile of one chunk, where LLVM takes two input channels at a time: sums spill with fewer. Of
+# 16 registers (Zen 3, 3x3, stride 2), 13 columns have 35 of 182 multiply-adds on the stack and 12
+# have 28 of 168, 10 have 1 of 160; a column of 11 to 13 takes 1.3 to 1.6 times that of 10.
+SPARE_OF_ONE_CHUNK = 6
+
+
+# Share of the first-level cache for the weights of a register tile; inputs pass through the rest.
+WEIGHTS_SHARE = 2
+
+
+# More output channel chunks than this in a tile leave too few columns in 32 registers.
+MAX_TILE_CHUNKS = 6
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """Output channel chunks and output columns whose sums are held in registers."""
+
+    chunks: int
+    columns: int
+
+    @property
+    def sums(self) -> int:
+        """Vector registers that hold sums."""
+        return self.chunks * self.columns
+
+    @property
+    def loads_a_sum(self) -> float:
+        """Vector loads for each multiply-add: weights once a chunk, input once a column."""
+        return (self.chunks + self.columns) / self.sums
+
+
+def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
+    """Return the register tiles that fit `cpu`, the best first.
+
+    A tile of several chunks of one vector each may fill the registers: its input serves several
+    multiply-adds, so that the next comes in time in the same register. Others spill then.
+    """
+    registers = window.registers(cpu)
+    can_fill = registers == cpu.registers
+    tiles = [
+        RegisterTile(chunks, columns)
+        for chunks in divisors(window.chunks)
+        if chunks <= MAX_TILE_CHUNKS
+        for columns in range(1, min(window.columns, registers) + 1)
+        for spare in [0 if can_fill and chunks > 1 else 1]
+        if chunks * columns + chunks + inputs_held(window, columns) + spare <= registers
+    ]
+    return sorted(
+        tiles, key=lambda tile: tile_cost(tile, window) * streaming_cost(tile, window, cpu)
+    ) or [RegisterTile(1, 1)]
+
+
+def default_tile(tiles: Sequence[RegisterTile], window: Window, cpu: Cpu) -> RegisterTile:
+    """Return the first of `tiles` whose sums stay in registers, the best tile first."""
+    is_one_vector = window.registers(cpu) == cpu.registers
+    most = cpu.registers - SPARE_OF_ONE_CHUNK if is_one_vector and window.in_block > 1 else math.inf
+    return next(tile for tile in tiles if tile.chunks > 1 or tile.columns <= most)
+
+
+def inputs_held(window: Window, columns: int) -> int:
+    """Return the registers that hold inputs of a tile: usually one, for the broadcast input.
+
+    Where chunks are of one channel, LLVM writes out the window's columns, the innermost loop, and
+    holds all that they read as soon as two of them read the same.
+    """
+    is_shared = (window.kernel[1] - 1) * window.dilation[1] >= window.stride[1]
+    return (
+        window.columns_read(columns) if window.in_block == 1 and is_shared else SPARE_REGISTERS - 1
+    )
+
+
+def tile_cost(tile: RegisterTile, window: Window) -> float:
+    """Return the estimated cycles of `tile` for each useful multiply-add, in units of the ideal."""
+    covered = math.ceil(window.columns / tile.columns) * tile.columns
+    waste = covered / window.columns
+    latency = max(1.0, SUMS_TO_HIDE_LATENCY / tile.sums)
+    # Of chunks narrower than a vector the lanes are stored one by one: more columns cost more.
+    if window.lanes >= MAX_LANES:
+        latency *= waiting_cost(tile.sums)
+    # Two loads go with two multiply-adds in a cycle, so loads below one a sum cost only a little.
+    loads = max(1.0, tile.loads_a_sum) + tile.loads_a_sum / SUMS_TO_HIDE_LATENCY
+    return waste * latency * loads
+
+
+def streaming_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
+    """Return what a multiply-add takes whose weights are read anew for every tile of columns.
+
+    In units of what it takes where they stay in the first-level cache.
+    """
+    outputs = tile.chunks * window.lanes
+    slice_bytes = outputs * window.in_channels * math.prod(window.kernel) * FLOAT_BYTES
+    is_near = slice_bytes <= cpu.l1_bytes // WEIGHTS_SHARE
+    return 1.0 if is_near else max(1.0, COLUMNS_TO_STREAM / tile.columns)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """How the output is divided among parallel tasks."""
+
+    rows: int
+    """Output rows of a task; divides the rows."""
+    channel_tasks: int
+    """Parts the channel chunks are divided into."""
+    column_tasks: int = 1
+    """Parts the tiles of a row are divided into."""
+
+
+def shared_tiles(window: Window, tile: RegisterTile, cpu: Cpu) -> int:
+    """Return the tiles of columns that tasks may share out, or 1 where each takes all.
+
+    A row of its own is shared out, and rows of which even one reads more than the second-level
+    cache holds, where no window reads its neighbour's columns: each task then gathers a part.
+    """
+    tiles = math.ceil(window.columns / tile.columns)
+    row = window.in_channels * window.rows_read(1) * window.columns * FLOAT_BYTES
+    is_apart = window.kernel[1] == 1 and window.stride[1] == 1
+    return tiles if window.rows == 1 or (is_apart and row > cpu.l2_bytes) else 1
+
+
+def column_pieces(tiles: int) -> list[int]:
+    """Return the parts that so many tiles of columns may be divided into, none of them empty."""
+    return sorted({math.ceil(tiles / length) for length in range(1, tiles + 1)})
+
+
+def candidate_tasks(window: Window, chunk_groups: int, column_tiles: int = 1) -> list[Tasks]:
+    """Return every division of the output.
+
+    Parameters
+    ----------
+    window
+        The window.
+    chunk_groups
+        Its output chunks, counted in register tiles.
+    column_tiles
+        Register tiles of its output columns that are shared out; see :func:`shared_tiles`.
+    """
+    return [
+        Tasks(rows, parts, pieces)
+        for rows in divisors(window.rows)
+        for parts in divisors(chunk_groups)
+        for pieces in column_pieces(column_tiles)
+    ]
+
+
+def task_cost(
+    tasks: Tasks, window: Window, cpu: Cpu, column_tiles: int = 1, *, gathers: bool
+) -> float:
+    """Return the estimated cycles of the whole window when divided into `tasks`."""
+    places = window.batch * (window.rows // tasks.rows) * tasks.column_tasks
+    number = places * tasks.channel_tasks
+    rounds = math.ceil(number / cpu.cores)
+    # The last piece is as long as the others: what it shares with its neighbour is computed twice.
+    length = math.ceil(column_tiles / tasks.column_tasks)
+    twice = length * tasks.column_tasks / column_tiles
+    compute = twice * window.macs / number / (window.lanes * FMAS_A_CYCLE)
+    columns = math.ceil(window.columns / tasks.column_tasks)
+    channels = _channels_read(tasks, window)
+    slab = channels * window.rows_read(tasks.rows) * window.columns_read(columns)
+    gather = slab / window.in_block / max(1, MAX_LANES // window.in_block) * GATHER_CYCLES
+    if window.in_channels == 1 and slab * FLOAT_BYTES > cpu.l1_bytes * NEAR_SHARE:
+        gather *= FAR_GATHER_PENALTY
+    weights = _weight_bytes(window) / tasks.channel_tasks / STREAM_BYTES_A_CYCLE
+    cycles = compute + (gather if gathers else 0) + weights + TASK_CYCLES
+    if slab * FLOAT_BYTES > cpu.l2_bytes // 2:
+        cycles *= SPILL_PENALTY
+    if places % cpu.cores:
+        cycles *= FOREIGN_ROWS_PENALTY
+    return rounds * cycles
+
+
+def _channels_read(tasks: Tasks, window: Window) -> int:
+    """Return the input channels that one task reads."""
+    if window.in_channels > 1:
+        return window.in_channels
+    return max(1, window.chunks // tasks.channel_tasks) * window.lanes
+
+
+def _weight_bytes(window: Window) -> int:
+    outputs = window.chunks * window.lanes
+    return outputs * window.in_channels * window.kernel[0] * window.kernel[1] * FLOAT_BYTES
+
+
+def best_tasks(
+    window: Window, cpu: Cpu, chunk_groups: int, column_tiles: int = 1, *, gathers: bool
+) -> Tasks:
+    """Return the division of the output with the lowest estimated cost."""
+    return min(
+        candidate_tasks(window, chunk_groups, column_tiles),
+        key=lambda tasks: task_cost(tasks, window, cpu, column_tiles, gathers=gathers),
+    )
+
+
+def depthwise_columns(window: Window, cpu: Cpu) -> list[int]:
+    """Return the columns that registers hold beside weights and input, the best first."""
+    most = max(1, (window.registers(cpu) - window.kernel[1] - SPARE_REGISTERS) // 2)
+    choices = range(1, min(most, window.columns) + 1)
+
+    def cost(columns: int) -> float:
+        tiles = math.ceil(window.columns / columns)
+        products = window.kernel[0] * window.kernel[1] * max(columns, SUMS_TO_HIDE_LATENCY // 2)
+        return tiles * (products / FMAS_A_CYCLE + DEPTHWISE_TILE_CYCLES)
+
+    return sorted(choices, key=lambda columns: (cost(columns), -columns))
+
+
+# Cycles that each tile of the depthwise result costs besides its products: bounds, bias, stores.
+DEPTHWISE_TILE_CYCLES = 20

@@ -1,0 +1,1 @@
+"""Convolutions by minimal filtering, with fewer multiplications."""

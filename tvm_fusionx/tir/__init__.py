@@ -1,0 +1,1 @@
+"""Reading and changing TensorIR: stages, index maps, inlining, remainders."""
