@@ -83,7 +83,7 @@ PRODUCTS = {
     "an image without a border": _conv((1, 3, 9, 11, 1), (2, 3, 3, 3, 1, 8), padded=False),
     "one pixel": _conv((1, 2, 9, 11, 8), (4, 2, 1, 1, 8, 8)),
     "few outputs": _conv((1, 8, 8, 8, 16), (1, 8, 1, 1, 16, 4)),
-    "planes": _conv((1, 16, 7, 80, 1), (2, 16, 3, 1, 1, 16)),
+    "along_frames": _conv((1, 16, 7, 80, 1), (2, 16, 3, 1, 1, 16)),
     "direct": _conv((1, 2, 9, 11, 8), (2, 2, 3, 3, 8, 8)),
     "depthwise": _depthwise,
     "dense": _dense,

@@ -125,7 +125,7 @@ CASES: dict[str, dict[str, Case]] = {
         ),
         "chunks of 8": Case(pair(16, (7, 9), 24)),
     },
-    "conv_image": {
+    "first_layer": {
         "stride 2": Case(
             dense(
                 3, (11, 14), 16, (3, 3), strides=(2, 2), padding=ONE, blocks=(1, 4), post=hard_swish
@@ -149,7 +149,7 @@ CASES: dict[str, dict[str, Case]] = {
             dense(12, (5, 7), 10, (1, 1), blocks=(4, 2), post=hard_swish)
         ),
     },
-    "narrow": {
+    "pointwise_few_outputs": {
         "planes": Case(
             dense(
                 64,
@@ -164,7 +164,7 @@ CASES: dict[str, dict[str, Case]] = {
             dense(24, (6, 7), 2, (1, 1), blocks=(8, 2), post=hard_swish)
         ),
     },
-    "pieces": {
+    "moves": {
         "planes into rows, joined": Case(
             relay.concatenate(
                 [
@@ -178,7 +178,7 @@ CASES: dict[str, dict[str, Case]] = {
         "pixels as planes": Case(relay.transpose(var("x", 2, 7, 9, 3), (0, 3, 1, 2))),
         "a matrix": Case(relay.transpose(var("x", 41, 26))),
     },
-    "planes": {
+    "along_frames": {
         "columns of no whole panel": Case(
             along(
                 6,

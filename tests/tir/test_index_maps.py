@@ -8,7 +8,7 @@ from tvm import relay, tir
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import describe
 from tests.schedules.matrix_blocks import packed_dense
-from tvm_fusionx.schedules.products.tiles import schedule_of
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import (
     dot_axes,
     index_path,
@@ -40,7 +40,7 @@ def test_packed_weights_are_read_in_order() -> None:
 
 def test_the_path_of_an_output_to_what_it_reads() -> None:
     info = describe(relay.nn.softmax(var("x", 4, 16)))
-    info = inline_spatial(schedule_of(info.func), info)
+    info = inline_spatial(fresh_schedule(info.func), info)
     (output,) = info.outputs
     maximum = info.reductions[0]
     path = index_path(info, output, maximum.name)
@@ -53,7 +53,7 @@ def test_the_path_of_an_output_to_what_it_reads() -> None:
 def test_two_different_reads_are_no_single_access() -> None:
     x = var("x", 8)
     info = describe(x + relay.reverse(x, axis=0))
-    info = inline_spatial(schedule_of(info.func), info)
+    info = inline_spatial(fresh_schedule(info.func), info)
     stage = info.stages[info.outputs[0]]
     assert single_access(stage, stage.reads[0].data) is None
 
@@ -76,6 +76,6 @@ X = var("x", 4, 6, 5)
 )
 def test_axes_whose_elements_lie_in_one_piece(body: relay.Expr, expected: bool) -> None:
     info = describe(body)
-    info = inline_spatial(schedule_of(info.func), info)
+    info = inline_spatial(fresh_schedule(info.func), info)
     stage = info.stages[info.outputs[0]]
     assert lie_in_one_piece(stage, list(stage.iters[-2:])) is expected

@@ -7,14 +7,14 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import describe
 from tests.schedules.matrix_blocks import attention_scores
-from tvm_fusionx.schedules.products.tiles import schedule_of
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline import inline_spatial
 
 
 def _inlined(body: relay.Expr) -> BlockInfo:
     info = describe(body)
-    return inline_spatial(schedule_of(info.func), info)
+    return inline_spatial(fresh_schedule(info.func), info)
 
 
 def test_a_chain_becomes_one_stage() -> None:

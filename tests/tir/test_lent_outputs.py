@@ -15,8 +15,8 @@ from tests.schedules.blocked_blocks import assert_scheduled, describe
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.parts.nest import info_of
-from tvm_fusionx.schedules.products.tiles import schedule_of
 from tvm_fusionx.schedules.rows.template import ROWS
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.lent_outputs import is_lent, lend_outputs, return_outputs
 
@@ -32,14 +32,14 @@ def _lent_of(func: Any) -> list[str]:
 
 def test_a_result_that_is_read_is_lent_and_returned() -> None:
     info = describe(_sum_and_norm(4, 16, var("x", 4, 16)))
-    sch = schedule_of(info.func)
+    sch = fresh_schedule(info.func)
     inlined = inline_spatial(sch, info)
     lent = lend_outputs(sch.mod["main"], inlined)
     assert len(_lent_of(lent)) == 1
-    assert len(info_of(schedule_of(lent), inlined).outputs) == len(inlined.outputs) - 1
+    assert len(info_of(fresh_schedule(lent), inlined).outputs) == len(inlined.outputs) - 1
     returned = return_outputs(lent)
     assert not _lent_of(returned)
-    assert info_of(schedule_of(returned), inlined).outputs == inlined.outputs
+    assert info_of(fresh_schedule(returned), inlined).outputs == inlined.outputs
 
 
 def test_a_result_that_nobody_reads_stays() -> None:
@@ -49,7 +49,7 @@ def test_a_result_that_nobody_reads_stays() -> None:
 
 
 def test_a_sum_is_stored_once_in_the_nest_of_its_norm() -> None:
-    sch = schedule_of(describe(_sum_and_norm(32, 64, var("x", 32, 64))).func)
+    sch = fresh_schedule(describe(_sum_and_norm(32, 64, var("x", 32, 64))).func)
     info = describe(_sum_and_norm(32, 64, var("x", 32, 64)))
     func = ROWS.apply(sch, info, {})
     nests = func.body.block.body

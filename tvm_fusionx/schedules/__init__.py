@@ -22,19 +22,20 @@ from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.products.dot import DOT
-from tvm_fusionx.schedules.rows.moves import PIECES
+from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
 from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
-from tvm_fusionx.schedules.windows.along_frames import PLANES
+from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 from tvm_fusionx.schedules.windows.dense import CONV2D
 from tvm_fusionx.schedules.windows.depthwise import DEPTHWISE
 from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
-from tvm_fusionx.schedules.windows.first_layer import CONV_IMAGE
+from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
 from tvm_fusionx.schedules.windows.pointwise import POINTWISE
-from tvm_fusionx.schedules.windows.pointwise_few_outputs import NARROW
+from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
 from tvm_fusionx.schedules.windows.pool import POOL
 from tvm_fusionx.schedules.winograd.template import WINOGRAD
 from tvm_fusionx.tir.block import BlockInfo, describe_block
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
 
 __all__ = [
@@ -64,10 +65,10 @@ logger = logging.getLogger(__name__)
 CPU_TEMPLATES: tuple[Template, ...] = (
     WINOGRAD,
     DEPTHWISE_POINTWISE,
-    CONV_IMAGE,
-    NARROW,
+    FIRST_LAYER,
+    POINTWISE_FEW_OUTPUTS,
     POINTWISE,
-    PLANES,
+    ALONG_FRAMES,
     CONV2D,
     DEPTHWISE,
     POOL,
@@ -75,7 +76,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     STREAMED_ATTENTION,
     ATTENTION,
     DOT,
-    PIECES,
+    MOVES,
     ROWS,
     DEFAULT,
 )
@@ -176,7 +177,7 @@ def _apply(
     wanted: dict[str, int],
     failures: list[str],
 ) -> Scheduled:
-    sch = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+    sch = fresh_schedule(func)
     values = {}
     for name, knob in template.knobs(info, info.processor).items():
         values[name] = value = wanted.get(name, knob.default)
@@ -187,7 +188,7 @@ def _apply(
     result = template.apply(sch, info, values)
     scheduled = sch.mod["main"] if result is None else result
     # TVM makes a schedule of the kernel once more, which fails on bounds it cannot tell.
-    tir.Schedule(tvm.IRModule({"main": scheduled}), debug_mask="none", error_render_level="none")
+    fresh_schedule(scheduled)
     scheduled = keep_nested_remainders(scheduled)
     return Scheduled(scheduled, template.name, values, "; ".join(failures) or None)
 

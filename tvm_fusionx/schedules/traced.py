@@ -13,6 +13,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.template import Scheduled, UnschedulableError
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
 
 TRACED = "tvm"
@@ -50,9 +51,7 @@ def apply_trace(func: tir.PrimFunc, text: str) -> Any:
     problem = why_not_readable(text)
     if problem is not None:
         raise UnschedulableError(problem)
-    sch = tir.Schedule(
-        tvm.IRModule({"main": func}), seed=SEED, debug_mask="none", error_render_level="none"
-    )
+    sch = fresh_schedule(func, SEED)
     try:
         tir.schedule.Trace.apply_json_to_schedule(json.loads(text)["trace"], sch)
     except (tvm.TVMError, tir.ScheduleError, ValueError, TypeError) as error:

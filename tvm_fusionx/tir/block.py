@@ -61,7 +61,7 @@ class Stage:
     """Loads from places that are loaded themselves, one for each element of a row."""
 
     @property
-    def dear(self) -> int:
+    def expensive(self) -> int:
         """What costs much more than a vector's arithmetic: expensive functions, and gathers."""
         return self.transcendentals + self.gathers
 

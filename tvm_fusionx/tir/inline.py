@@ -39,7 +39,7 @@ def inline_spatial(
     finishing: set[str] = set()
     computing: set[str] = set()
     for name, stage in info.stages.items():
-        sizes[name], dear[name] = stage.nodes, stage.dear
+        sizes[name], dear[name] = stage.nodes, stage.expensive
         reads[name] = _reads_by_producer(info, stage)
         for producer, count in reads[name].items():
             if producer not in kept:
@@ -80,7 +80,7 @@ def _reads_by_producer(info: BlockInfo, stage: Stage) -> dict[str, int]:
 def why_not_inline(info: BlockInfo, stage: Stage, dear: int, nodes: int) -> str | None:
     """Return why `stage` should keep its own loop nest, or None when it should be inlined.
 
-    `dear` is what is expensive in it, with what was inlined into it (:attr:`Stage.dear`).
+    `dear` is what is expensive in it, with what was inlined into it (:attr:`Stage.expensive`).
     """
     if stage.is_reduction:
         return "it accumulates"

@@ -12,13 +12,13 @@ from tests.relay_modules import var
 from tests.schedules.blocked_blocks import describe
 from tests.schedules.matrix_blocks import attention
 from tvm_fusionx.schedules.attention.structure import Softmax, find_softmax, inline_around_softmax
-from tvm_fusionx.schedules.products.tiles import schedule_of
 from tvm_fusionx.schedules.template import UnschedulableError
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 
 
 def _found(body: relay.Expr) -> Softmax:
     info = describe(body)
-    return find_softmax(inline_around_softmax(schedule_of(info.func), info))
+    return find_softmax(inline_around_softmax(fresh_schedule(info.func), info))
 
 
 def _read(expr: Any) -> list[str]:
@@ -81,7 +81,7 @@ def test_what_is_no_softmax_of_rows_is_refused(body: Any) -> None:
 
 def test_inlining_leaves_products_and_softmax() -> None:
     info = describe(attention(2, 7, 9, 4, 5))
-    sch = schedule_of(info.func)
+    sch = fresh_schedule(info.func)
     left = inline_around_softmax(sch, info)
     assert isinstance(sch.mod, tvm.IRModule)
     assert len(left.dots) == 2

@@ -18,7 +18,7 @@ from tvm_fusionx.schedules.attention.whole_rows import (
     tile_height,
     tile_heights,
 )
-from tvm_fusionx.schedules.products.tiles import schedule_of
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 
 
 def _plain_values(columns: int, queries: relay.Expr | None = None) -> relay.Expr:
@@ -93,6 +93,6 @@ def test_no_score_leaves_the_block_of_rows() -> None:
     knobs = ATTENTION.knobs(info, info.cpu)
     assert knobs["row_block"].default in knobs["row_block"].choices
     func = ATTENTION.apply(
-        schedule_of(unscheduled(norm_attention(2, 16, 16, 8, 8))), info, {"row_block": 8}
+        fresh_schedule(unscheduled(norm_attention(2, 16, 16, 8, 8))), info, {"row_block": 8}
     )
     assert not hasattr(func.body.block.body, "seq"), "one loop holds both products"

@@ -14,7 +14,8 @@ from tests.schedules.blocked_blocks import eight_lanes as eight_lanes_target
 from tests.schedules.matrix_blocks import packed_dense
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.products.dot import DOT
-from tvm_fusionx.schedules.products.tiles import IsolatedDot, isolate, schedule_of
+from tvm_fusionx.schedules.products.tiles import IsolatedDot, isolate
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline import inline_spatial
 
 AVX2_OF_TWO = "llvm -mcpu=znver3 -num-cores=2"
@@ -52,7 +53,7 @@ def test_parts_of_sums_are_added_before_the_next_part_begins() -> None:
 
 def _isolated(body: relay.Expr) -> IsolatedDot:
     info = describe(body, AVX2)
-    sch = schedule_of(info.func)
+    sch = fresh_schedule(info.func)
     values = {name: knob.default for name, knob in DOT.knobs(info, AVX2).items()}
     return isolate(inline_spatial(sch, info).func, info, values, 0)
 

@@ -25,11 +25,11 @@ from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules import resolve_target, schedule
-from tvm_fusionx.schedules.rows.moves import MOST_PIECES, MOST_TURNED, PIECES, pieces_of
+from tvm_fusionx.schedules.rows.moves import MOST_PIECES, MOST_TURNED, MOVES, pieces_of
 from tvm_fusionx.schedules.rows.moves_kernel import Piece
 from tvm_fusionx.tir.inline import inline_spatial
 
-NAME = "pieces"
+NAME = "moves"
 LONG = MOST_TURNED + 1
 Shape = list[tuple[tuple[int, ...], int, int]]
 OTHER_TARGETS = (
@@ -180,8 +180,8 @@ def _pieces(body: relay.Expr) -> list[Piece]:
 def test_every_knob_offers_its_default(cpu: Cpu) -> None:
     for case in ("levels of four numbers", "large enough for two cores"):
         info = describe(BLOCKS[case], cpu)
-        assert PIECES.why_not(info) is None
-        for name, knob in PIECES.knobs(info, cpu).items():
+        assert MOVES.why_not(info) is None
+        for name, knob in MOVES.knobs(info, cpu).items():
             assert knob.default in knob.choices, name
 
 
@@ -238,7 +238,7 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        assert PIECES.why_not(describe(body)) == reason
+        assert MOVES.why_not(describe(body)) == reason
 
 
 @st.composite

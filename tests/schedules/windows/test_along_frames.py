@@ -22,7 +22,7 @@ from tests.schedules.blocked_blocks import (
 from tests.schedules.plane_blocks import along, frames, planes
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.windows import along_frames
-from tvm_fusionx.schedules.windows.along_frames import PLANES
+from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 
 ALONG = (3, 1)
 PAD = (1, 0, 1, 0)
@@ -64,8 +64,8 @@ def test_it_is_the_convolution(case: str) -> None:
 @pytest.mark.parametrize("case", ["whole vectors", "every second row"])
 def test_every_knob_offers_its_default(cpu: Cpu, case: str) -> None:
     info = describe(CASES[case], cpu)
-    assert PLANES.why_not(info) is None
-    for name, knob in PLANES.knobs(info, cpu).items():
+    assert ALONG_FRAMES.why_not(info) is None
+    for name, knob in ALONG_FRAMES.knobs(info, cpu).items():
         assert knob.default in knob.choices, name
 
 
@@ -104,7 +104,7 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        assert PLANES.why_not(describe(body)) == reason
+        assert ALONG_FRAMES.why_not(describe(body)) == reason
 
 
 def test_what_cannot_be_inlined_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +113,4 @@ def test_what_cannot_be_inlined_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(along_frames, "isolate_window", refuse)
     reason = "what surrounds it cannot be inlined"
-    assert PLANES.why_not(describe(CASES["whole vectors"])) == reason
+    assert ALONG_FRAMES.why_not(describe(CASES["whole vectors"])) == reason

@@ -41,7 +41,7 @@ def test_the_depthwise_result_of_a_task_stays_in_cache(
 ) -> None:
     found = _pair(*layer)
     window = found.depthwise
-    row = window.chunks * window.columns * window.lanes * FLOAT_BYTES
+    row = window.out_blocks * window.columns * window.block_out * FLOAT_BYTES
     for rows in row_choices(found, cpu):
         assert rows * row <= buffer_bytes(cpu)
 

@@ -24,7 +24,7 @@ from tests.schedules.blocked_blocks import (
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import COLUMNS_TO_STREAM, SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.windows.first_layer import (
-    CONV_IMAGE,
+    FIRST_LAYER,
     ImageWindow,
     find_image_window,
     image_tiles,
@@ -57,7 +57,7 @@ IMAGES = {
 
 @pytest.mark.parametrize("case", few_fast(IMAGES, 1))
 def test_it_is_the_convolution(case: str) -> None:
-    assert_scheduled(IMAGES[case], "conv_image", REASSOCIATING)
+    assert_scheduled(IMAGES[case], "first_layer", REASSOCIATING)
 
 
 OTHERS = {
@@ -75,7 +75,7 @@ OTHERS = {
 @pytest.mark.parametrize("case", OTHERS)
 def test_it_serves_nothing_else(case: str) -> None:
     body, reason = OTHERS[case]
-    found = CONV_IMAGE.why_not(describe(body))
+    found = FIRST_LAYER.why_not(describe(body))
     assert found is not None
     assert reason in found
 
@@ -86,7 +86,7 @@ def test_sums_weights_and_inputs_fit_the_registers(case: str, cpu: Cpu) -> None:
     found = find_image_window(describe(IMAGES[case], cpu))
     assert isinstance(found, ImageWindow)
     for chunks, columns in image_tiles(found.window, cpu):
-        assert found.window.chunks % chunks == 0
+        assert found.window.out_blocks % chunks == 0
         assert (chunks, columns) == (1, 1) or chunks * columns + chunks < cpu.registers
 
 
@@ -123,7 +123,7 @@ def test_results_in_planes_are_stored_in_few_runs(cpu: Cpu) -> None:
     )
 
     def pixels_a_run(body: relay.Expr) -> float:
-        columns = CONV_IMAGE.knobs(describe(body, cpu), cpu)["tile_columns"].default
+        columns = FIRST_LAYER.knobs(describe(body, cpu), cpu)["tile_columns"].default
         return columns / len(runs_of_pixels(columns, lanes))
 
     assert pixels_a_run(planes) >= max(pixels_a_run(dense(*size, **settings)), 4)

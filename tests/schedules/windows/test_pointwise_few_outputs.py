@@ -30,9 +30,9 @@ from tests.schedules.windows.test_pointwise_few_outputs_places import (
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.windows.pointwise_few_outputs import NARROW
+from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
 
-NAME = "narrow"
+NAME = "pointwise_few_outputs"
 ONE = (1, 1)
 SLOWER = "adding up lanes takes more than longer vectors save"
 OTHER_TARGETS = (
@@ -120,21 +120,21 @@ def test_other_cpus_get_a_kernel(target: str, inner: int) -> None:
 def test_every_knob_offers_its_default(cpu: Cpu) -> None:
     for size in ((7, 7), (14, 14), (160, 160)):
         info = describe(planes(64, size, 2), cpu)
-        assert NARROW.why_not(info) is None
-        for name, knob in NARROW.knobs(info, cpu).items():
+        assert POINTWISE_FEW_OUTPUTS.why_not(info) is None
+        for name, knob in POINTWISE_FEW_OUTPUTS.knobs(info, cpu).items():
             assert knob.default in knob.choices, name
 
 
 def test_short_vectors_serve_where_two_begin_for_one_of_whole_width() -> None:
     body = planes(64, (14, 14), 8, 16)
     one = dataclasses.replace(AVX512, multiply_adds=1)
-    assert NARROW.why_not(describe(body, AVX512)) is None
-    assert NARROW.why_not(describe(body, one)) == SLOWER
+    assert POINTWISE_FEW_OUTPUTS.why_not(describe(body, AVX512)) is None
+    assert POINTWISE_FEW_OUTPUTS.why_not(describe(body, one)) == SLOWER
 
 
 def test_small_ones_are_one_task() -> None:
     (small, large) = (
-        NARROW.knobs(describe(planes(32, size, 2)), AVX2)["tasks"].default
+        POINTWISE_FEW_OUTPUTS.knobs(describe(planes(32, size, 2)), AVX2)["tasks"].default
         for size in ((5, 7), (160, 160))
     )
     assert small == 1 < large
@@ -189,4 +189,4 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        assert NARROW.why_not(describe(body)) == reason
+        assert POINTWISE_FEW_OUTPUTS.why_not(describe(body)) == reason

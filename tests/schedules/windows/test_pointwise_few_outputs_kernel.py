@@ -18,7 +18,7 @@ from tests.schedules.blocked_blocks import (
 from tests.schedules.windows.test_pointwise_few_outputs import picture, planes
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import InputVectors
 
-NAME = "narrow"
+NAME = "pointwise_few_outputs"
 
 # Tiles of parts of a vector, tasks that lie over each other, more tasks than vectors of pixels.
 KNOBS: dict[str, tuple[Any, dict[str, int]]] = {

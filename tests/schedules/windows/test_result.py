@@ -111,7 +111,7 @@ def test_every_number_is_in_its_place(pixels: int, along_pixels: bool, joined: i
 
 BLOCKS = {
     "pointwise": dense(24, (6, 7), 40, ONE, post=lambda y: relay.sigmoid(planes(y))),
-    "conv_image": dense(
+    "first_layer": dense(
         3,
         (11, 13),
         16,

@@ -23,14 +23,14 @@ def test_a_dense_convolution_is_read_from_its_indices() -> None:
     window = _window(body)
     assert window.out_shape == (2, 3, 5, 7, 8)
     assert (window.kernel, window.stride, window.dilation) == ((3, 5), (2, 1), (1, 2))
-    assert (window.in_channels, window.in_block, window.sums_channels) == (16, 8, True)
+    assert (window.in_channels, window.block_in, window.sums_channels) == (16, 8, True)
     assert window.macs == 2 * 24 * 5 * 7 * 16 * 15
     assert window.rows_read(2) == 5
 
 
 def test_a_depthwise_convolution_sums_no_channels() -> None:
     window = _window(depthwise(12, (5, 5), (3, 3), block=6))
-    assert (window.in_channels, window.sums_channels, window.lanes) == (1, False, 6)
+    assert (window.in_channels, window.sums_channels, window.block_out) == (1, False, 6)
 
 
 X = var("x", 1, 2, 6, 6, 8)

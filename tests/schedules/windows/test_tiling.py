@@ -111,7 +111,7 @@ def test_the_tile_hides_the_latency_of_multiply_adds() -> None:
 
 def test_a_small_layer_with_many_weights_is_divided_by_channels() -> None:
     window = _window(512, 7, 512)
-    assert best_tasks(window, AVX512, window.chunks // 2, gathers=True) == Tasks(7, 2)
+    assert best_tasks(window, AVX512, window.out_blocks // 2, gathers=True) == Tasks(7, 2)
 
 
 def test_channels_that_are_apart_are_gathered_where_they_are_near() -> None:
@@ -121,11 +121,11 @@ def test_channels_that_are_apart_are_gathered_where_they_are_near() -> None:
     )
     window = find_window(describe(body))
     assert isinstance(window, Window)
-    gathered = best_tasks(window, AVX512, window.chunks, gathers=True)
+    gathered = best_tasks(window, AVX512, window.out_blocks, gathers=True)
     near = AVX512.l1_bytes * NEAR_SHARE
-    channels = window.chunks // gathered.channel_tasks * window.lanes
+    channels = window.out_blocks // gathered.channel_tasks * window.block_out
     assert channels * window.rows_read(gathered.rows) * 8 * FLOAT_BYTES <= near
-    in_place = best_tasks(window, AVX512, window.chunks, gathers=False)
+    in_place = best_tasks(window, AVX512, window.out_blocks, gathers=False)
     assert in_place.channel_tasks < gathered.channel_tasks
 
 

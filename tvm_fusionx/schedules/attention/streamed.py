@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
-from tvm import tir
-
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.attention.streamed_kernel import AttentionTiling, build_kernel
 from tvm_fusionx.schedules.attention.structure import Softmax, find_softmax, inline_around_softmax
@@ -27,6 +24,7 @@ from tvm_fusionx.schedules.parts.register_tile import max_rows, panel_vectors
 from tvm_fusionx.schedules.products.plan import FLOAT_BYTES, MIN_BALANCE
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, describe_block
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 
 KERNEL = "streamed_attention"
@@ -45,7 +43,7 @@ def _why_not(info: BlockInfo) -> str | None:
         return "it has not two dot products"
     if len(info.outputs) != 1:
         return "it has several results"
-    sch = _fresh(info.func)
+    sch = fresh_schedule(info.func)
     try:
         find_softmax(inline_around_softmax(sch, info))
     except UnschedulableError as error:
@@ -53,12 +51,8 @@ def _why_not(info: BlockInfo) -> str | None:
     return None
 
 
-def _fresh(func: Any) -> Any:
-    return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-
-
 def _sizes(info: BlockInfo) -> Softmax:
-    return find_softmax(inline_around_softmax(_fresh(info.func), info))
+    return find_softmax(inline_around_softmax(fresh_schedule(info.func), info))
 
 
 def default_tiling(softmax: Softmax, cpu: Cpu) -> AttentionTiling:

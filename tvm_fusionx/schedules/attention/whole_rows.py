@@ -23,13 +23,13 @@ from tvm_fusionx.schedules.products.tiles import (
     micro_kernel,
     pack_right,
     roles,
-    schedule_of,
     schedule_pack,
 )
 from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.rows.template import refuse_recomputation, schedule_member, schedule_rows
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage, collect_blocks
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import dot_axes, is_contiguous_along
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.inline_into_producer import inline_into_producer
@@ -123,7 +123,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         raise UnschedulableError("a dot product is gone")
     func = split_lane_reductions(sch.mod["main"], info.cpu.lanes, keep=frozenset(names))
     func, info, scores, result = _isolate(func, info, names)
-    sch = schedule_of(func)
+    sch = fresh_schedule(func)
     info = info_of(sch, info)
     late: Late = []
     write = sch.get_block(result.write)
@@ -183,7 +183,7 @@ def _isolate(
     """Accumulate both products in registers, each written out by a stage of its own."""
     products = []
     for name in names:
-        sch = schedule_of(func)
+        sch = fresh_schedule(func)
         info = info_of(sch, info)
         stage = info.stages[name]
         plan = plan_dot(stage, info.cpu)

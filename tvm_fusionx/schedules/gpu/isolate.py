@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.template import UnschedulableError
@@ -92,11 +91,6 @@ def _guarded_operands(info: BlockInfo) -> frozenset[str]:
         and producer not in info.outputs
         and has_guard(info.stages[producer].block.body)
     )
-
-
-def schedule_of(func: Any) -> Any:
-    """Return a schedule of `func`, without the checks and renderings that only debugging needs."""
-    return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
 
 
 def has_guard(expr: Any, var: Any = None) -> bool:

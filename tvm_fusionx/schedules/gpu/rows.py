@@ -16,11 +16,11 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.processors.gpu import Gpu
-from tvm_fusionx.schedules.gpu.isolate import schedule_of
 from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, GROUPS, ITEMS, bind_shares
 from tvm_fusionx.schedules.parts.nest import extent, own_loops
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import index_path, reads_of, variables_of
 from tvm_fusionx.tir.inline import inline_spatial
 
@@ -112,11 +112,11 @@ class _Nest:
 
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     try:
-        return _scheduled(schedule_of(info.func), info, values, recompute=False)
+        return _scheduled(fresh_schedule(info.func), info, values, recompute=False)
     except _TooLongError as error:
         # What the row's stages read again is computed again instead of kept.
         logger.debug("%s", error)
-        return _scheduled(schedule_of(info.func), info, values, recompute=True)
+        return _scheduled(fresh_schedule(info.func), info, values, recompute=True)
 
 
 class _TooLongError(UnschedulableError):

@@ -12,13 +12,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.gpu import Gpu
-from tvm_fusionx.schedules.gpu.isolate import (
-    REGISTERS,
-    Isolated,
-    has_guard,
-    isolate_reduction,
-    schedule_of,
-)
+from tvm_fusionx.schedules.gpu.isolate import REGISTERS, Isolated, has_guard, isolate_reduction
 from tvm_fusionx.schedules.gpu.staging import DEPTH, fits, stage_operands
 from tvm_fusionx.schedules.gpu.textures import (
     PIXEL,
@@ -51,6 +45,7 @@ from tvm_fusionx.schedules.parts.nest import extent, own_loops
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, widen_axis
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import is_contiguous_along, reads_of
 
 # Steps of the innermost summation that are written out: enough to issue loads ahead of their use.
@@ -117,7 +112,7 @@ def _position(stage: Stage, axis: int) -> int:
 
 
 def _tile(func: Any, block: Isolated, axes: Axes, values: KnobValues, gpu: Gpu) -> Any:
-    sch = schedule_of(func)
+    sch = fresh_schedule(func)
     for name in block.others:
         alone = sch.get_loops(sch.get_block(name))
         bind_flat(sch, alone, work_items(gpu, points_of(sch, alone)))

@@ -12,6 +12,7 @@ from tvm import tir
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.nest import schedule_alone
 from tvm_fusionx.tir.block import BlockInfo, collect_blocks, describe_stage
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline_into_producer import inline_into_producer
 from tvm_fusionx.tir.root_block import with_root
 
@@ -148,7 +149,7 @@ def schedule_around(func: Any, kernel: str, cpu: Cpu) -> Any:
     others = [block for block in collect_blocks(func) if block.name_hint != kernel]
     if not others:
         return func
-    fresh = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+    fresh = fresh_schedule(func)
     for block in others:
         schedule_alone(fresh, block.name_hint, describe_stage(block), cpu)
     return fresh.mod["main"]

@@ -32,11 +32,12 @@ from tvm_fusionx.schedules.products.plan import (
     rows_together,
 )
 from tvm_fusionx.schedules.products.rows_after import rows_at_root
-from tvm_fusionx.schedules.products.tiles import IsolatedDot, isolate, schedule_of, tile_at_root
+from tvm_fusionx.schedules.products.tiles import IsolatedDot, isolate, tile_at_root
 from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.rows.template import MustBeAloneError, schedule_rows
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, collect_blocks
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import dot_axes, is_contiguous_along
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.lent_outputs import lend_outputs, return_outputs
@@ -144,7 +145,7 @@ def _refuse_partial_tiles(info: BlockInfo, values: KnobValues) -> None:
 
 def info_before(func: Any, info: BlockInfo) -> set[str]:
     """Return the stages that compute the product's operands."""
-    current = info_of(schedule_of(func), info)
+    current = info_of(fresh_schedule(func), info)
     return current.upstream(current.anchor.name) if current.anchor is not None else set()
 
 

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, pauses_in
@@ -24,6 +23,7 @@ from tvm_fusionx.schedules.products.plan import (
 from tvm_fusionx.schedules.template import KnobValues, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage, describe_stage, loads_of
 from tvm_fusionx.tir.flat_access import step_of
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import dot_axes, is_contiguous_along
 from tvm_fusionx.tir.inline import why_not_inline
 from tvm_fusionx.tir.inline_into_producer import inline_into_producer
@@ -49,11 +49,6 @@ class IsolatedDot:
     """Whether the right operand must be copied into panels first."""
 
 
-def schedule_of(func: Any) -> Any:
-    """Return a schedule of `func`, without the checks and renderings that only debugging needs."""
-    return tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-
-
 def isolate(func: Any, info: BlockInfo, values: KnobValues, row_block: int) -> IsolatedDot:
     """Accumulate the product in registers, written out by a stage of its own; widen both to tiles.
 
@@ -71,7 +66,7 @@ def isolate(func: Any, info: BlockInfo, values: KnobValues, row_block: int) -> I
 def _isolate(
     func: Any, info: BlockInfo, values: KnobValues, row_block: int, finishes: bool
 ) -> IsolatedDot:
-    sch = schedule_of(func)
+    sch = fresh_schedule(func)
     info = info_of(sch, info)
     dot = info.anchor
     if dot is None:
@@ -91,7 +86,7 @@ def _isolate(
     if plan.axes.m and (mode == OVERLAP or row_block in (COLUMNS_APART, plan.m)):
         func = widen_axis(func, dot.name, name, plan.axes.m[0], plan.rows, mode)
         plan = replace(plan, m=-(-plan.m // plan.rows) * plan.rows)
-    sch = schedule_of(func)
+    sch = fresh_schedule(func)
     return IsolatedDot(sch, info_of(sch, info), dot.name, name, plan, needs_pack)
 
 
@@ -109,7 +104,7 @@ def _inline_what_finishes(sch: Any, info: BlockInfo, write: str, columns: int) -
             or current.stages[readers[0]].is_reduction
             or _straddled(current.stages[readers[0]], stage.writes[0], columns, info.cpu.lanes)
             or is_lent(stage.writes[0])
-            or why_not_inline(current, stage, stage.dear, stage.nodes) is not None
+            or why_not_inline(current, stage, stage.expensive, stage.nodes) is not None
             or not inline_into_producer(sch, readers[0])
         ):
             return

@@ -76,7 +76,7 @@ def knobs_of_elements(info: BlockInfo, cpu: Cpu) -> Knobs:
     widths = tuple(sorted(each for each in lanes if each >= min(NARROWEST_VECTOR, cpu.lanes)))
     found = {LANES_KNOB: Knob(cpu.lanes, widths)}
     if any(
-        stage.dear and not stage.is_reduction and info.consumers[name]
+        stage.expensive and not stage.is_reduction and info.consumers[name]
         for name, stage in info.stages.items()
     ):
         found[RECOMPUTE_KNOB] = Knob(0, (0, 1))

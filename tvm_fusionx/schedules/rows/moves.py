@@ -27,10 +27,11 @@ from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 from tvm_fusionx.tir.block import BFLOAT16, BlockInfo, Stage, loads_of
 from tvm_fusionx.tir.concat_boxes import cut_at_joints, range_of
 from tvm_fusionx.tir.flat_access import step_of
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.strided_accesses import Copy, Line, StraightBox, straighten
 
-KERNEL = "pieces"
+KERNEL = "moves"
 
 # Types whose vectors are not shuffled: bits, and what LLVM gets as float32.
 NOT_TURNED = ("bool", BFLOAT16)
@@ -195,8 +196,7 @@ def _moved(info: BlockInfo) -> tuple[Any, Stage, list[Piece]] | str:
     """Return a block as a function of one stage, that stage and its pieces, or why not."""
     if info.reductions or len(info.outputs) != 1:
         return "it does more than move data"
-    module = tvm.IRModule({"main": info.func})
-    sch = tir.Schedule(module, debug_mask="none", error_render_level="none")
+    sch = fresh_schedule(info.func)
     inlined = inline_spatial(sch, info)
     if len(inlined.stages) != 1:
         return "a stage of it has a loop nest of its own"
@@ -236,4 +236,4 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     return replace_stages(func, [], stage.name, [], KERNEL, kernel)
 
 
-PIECES = Template("pieces", _why_not, _knobs, _apply)
+MOVES = Template("moves", _why_not, _knobs, _apply)

@@ -39,6 +39,7 @@ from tvm_fusionx.schedules.rows.side_by_side import rows_together
 from tvm_fusionx.schedules.rows.split_chains import split_chains
 from tvm_fusionx.schedules.template import KnobValues, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage, loads_of
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import index_path, variables_of
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.lent_outputs import lend_outputs, return_outputs
@@ -64,9 +65,7 @@ def schedule_stages(func: Any, info: BlockInfo, choices: RowChoices = USUAL) -> 
     """Return `func` with all its stages scheduled as row nests; a nest that fails is split up."""
     alone: set[str] = set()
     for _ in range(len(info.stages) + 1):
-        sch = tir.Schedule(
-            tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none"
-        )
+        sch = fresh_schedule(func)
         late: Late = []
         try:
             schedule_rows(sch, info_of(sch, info), late, alone, choices=choices)

@@ -38,11 +38,12 @@ from tvm_fusionx.schedules.windows.result import COLUMN_AXIS
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.flat_access import accesses_of, conditions_of, decided, step_of
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import variables_of
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
-KERNEL = "planes"
+KERNEL = "along_frames"
 
 # Columns computed for each of the result's, beyond which vectors of channels serve better.
 MOST_WASTE = 1.25
@@ -70,8 +71,7 @@ def _why_not(info: BlockInfo) -> str | None:
         return window
     if not plane_tiles(window, info.cpu) or waste(window, info.cpu) > MOST_WASTE:
         return f"its {window.columns} columns fill vectors badly"
-    module = tvm.IRModule({"main": info.func})
-    sch = tir.Schedule(module, debug_mask="none", error_render_level="none")
+    sch = fresh_schedule(info.func)
     try:
         stages, _, blocks = _isolated(sch, info, window)
     except tvm.TVMError:  # its stages have no schedule of this kind
@@ -117,7 +117,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     tiles = plane_tiles(window, cpu)
     best = tiles[0]
     tasks = best_tasks(window, best, cpu)
-    outputs = window.chunks * window.lanes
+    outputs = window.out_blocks * window.block_out
     return {
         "tile_channels": Knob(best.channels, tuple(sorted({each.channels for each in tiles}))),
         "tile_vectors": Knob(best.vectors, tuple(sorted({each.vectors for each in tiles}))),
@@ -139,7 +139,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     )
     gathering = None if stages.gather is None else blocks[stages.gather]
     tile = PlaneTile(values["tile_channels"], values["tile_vectors"])
-    groups = window.chunks * window.lanes // tile.channels
+    groups = window.out_blocks * window.block_out // tile.channels
     # Tiles of another size make other numbers of tiles.
     tasks = PlaneTasks(values["task_rows"], math.gcd(groups, values["channel_tasks"]))
 
@@ -164,4 +164,4 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     return schedule_around(func, KERNEL, info.cpu)
 
 
-PLANES = Template("planes", _why_not, _knobs, _apply)
+ALONG_FRAMES = Template("along_frames", _why_not, _knobs, _apply)

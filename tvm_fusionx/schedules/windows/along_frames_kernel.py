@@ -74,7 +74,7 @@ class _Kernel:
         self.dtype = window.data.dtype
         self.panels = panels_of(window.columns, tile.vectors, lanes)
         self.in_rows = window.rows_read(tasks.rows)
-        groups = window.chunks * window.lanes // tile.channels
+        groups = window.out_blocks * window.block_out // tile.channels
         self.groups = groups // tasks.channel_tasks
 
     def build(self, kind: str) -> Any:
@@ -173,7 +173,7 @@ class _Kernel:
 
     def _channel(self, group: Any, number: int) -> tuple[Any, Any]:
         """Return chunk and lane of a channel of a tile."""
-        channels, lanes = self.tile.channels, self.window.lanes
+        channels, lanes = self.tile.channels, self.window.block_out
         if channels % lanes == 0:
             at = tir.const(number % lanes, "int32")
             return group * (channels // lanes) + number // lanes, at

@@ -69,12 +69,12 @@ def waste(window: Window, cpu: Cpu) -> float:
 
 def plane_tiles(window: Window, cpu: Cpu) -> list[PlaneTile]:
     """Return the register tiles, the best first."""
-    outputs = window.chunks * window.lanes
+    outputs = window.out_blocks * window.block_out
     tiles = [
         PlaneTile(channels, vectors)
         for channels in divisors(outputs)
         if channels <= MOST_CHANNELS
-        and (window.lanes % channels == 0 or channels % window.lanes == 0)
+        and (window.block_out % channels == 0 or channels % window.block_out == 0)
         for vectors in range(1, min(MOST_VECTORS, window.columns // cpu.lanes) + 1)
         if channels * vectors + vectors + WEIGHT_REGISTERS <= cpu.registers
     ]
@@ -108,14 +108,14 @@ def row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
 
 def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
     """Return the division that gives the cores equal shares and gathers least."""
-    groups = window.chunks * window.lanes // tile.channels
+    groups = window.out_blocks * window.block_out // tile.channels
     panels = len(panels_of(window.columns, tile.vectors, cpu.lanes))
     vectors = math.ceil(window.columns / cpu.lanes) / panels
 
     def cost(tasks: PlaneTasks) -> float:
         number = window.batch * panels * (window.rows // tasks.rows) * tasks.channel_tasks
         terms = window.in_channels * window.kernel[0]
-        channels = window.chunks * window.lanes / tasks.channel_tasks
+        channels = window.out_blocks * window.block_out / tasks.channel_tasks
         products = tasks.rows * channels * terms * vectors / cpu.multiply_adds
         gathered = window.rows_read(tasks.rows) * window.in_channels * vectors
         arriving = gathered * cpu.lanes * FLOAT_BYTES / STREAM_BYTES_A_CYCLE

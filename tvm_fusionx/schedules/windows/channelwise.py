@@ -38,17 +38,17 @@ def channelwise_knobs(info: BlockInfo, window: Window, cpu: Cpu) -> Knobs:
         most = max(1, window.registers(cpu) // REGISTERS_A_SUM)
         columns = min(range(1, most + 1), key=lambda each: (_waste(window.columns, each), -each))
     wanted = min(MAX_TILE_CHUNKS, max(1, SUMS_TO_HIDE_LATENCY // columns))
-    chunks = max(each for each in divisors(window.chunks) if each <= wanted)
-    groups = window.chunks // chunks
+    chunks = max(each for each in divisors(window.out_blocks) if each <= wanted)
+    groups = window.out_blocks // chunks
     gathers = bool(info.producers[window.stage.name]) and not is_in_place
     tasks = best_tasks(window, cpu, groups, gathers=gathers)
     return {
         "tile_chunks": Knob(
-            chunks, tuple(each for each in divisors(window.chunks) if each <= MAX_TILE_CHUNKS)
+            chunks, tuple(each for each in divisors(window.out_blocks) if each <= MAX_TILE_CHUNKS)
         ),
         "tile_columns": Knob(columns, tuple(range(1, min(most, window.columns) + 1))),
         "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
-        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.chunks))),
+        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
     }
 
 

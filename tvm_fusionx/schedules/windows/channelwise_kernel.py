@@ -115,8 +115,8 @@ class _Kernel:
         )
         slabs = window.rows // rows
         # Tiles of other chunks make another number of groups.
-        parts = math.gcd(window.chunks // chunks, parts)
-        groups = window.chunks // chunks // parts
+        parts = math.gcd(window.out_blocks // chunks, parts)
+        groups = window.out_blocks // chunks // parts
         # Slabs of rows outermost: a core then reads the rows that it wrote in the kernel before.
         with ib.for_range(0, window.batch * slabs * parts, "task", kind=kind) as task:
             image = tir.floordiv(task, slabs * parts)
@@ -134,7 +134,7 @@ class _Kernel:
         """Compute the sums of some columns of some chunks, and write them."""
         ib, tiles, window = self.ib, self.tiles, self.window
         image, first_chunk, out_row = place
-        chunks, lanes = self.values["tile_chunks"], window.lanes
+        chunks, lanes = self.values["tile_chunks"], window.block_out
         block = window.stage.block
         sums = VectorSums(ib, chunks * tiles.columns, lanes, window.dtype, block.init.value)
         first, number = tiles.row_taps(out_row)
@@ -164,4 +164,6 @@ class _Kernel:
     def _weight(self, chunk: Any, tap_row: Any, tap: int) -> Any | None:
         if self.weights is None:
             return None
-        return tir.BufferLoad(self.weights, [chunk, 0, tap_row, tap, 0, ramp(0, self.window.lanes)])
+        return tir.BufferLoad(
+            self.weights, [chunk, 0, tap_row, tap, 0, ramp(0, self.window.block_out)]
+        )

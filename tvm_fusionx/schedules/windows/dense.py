@@ -58,16 +58,16 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     tiles = register_tiles(window, cpu)
     tile = default_tile(tiles, window, cpu)
     gathers = bool(info.producers[window.stage.name])
-    groups = window.chunks // tile.chunks
+    groups = window.out_blocks // tile.chunks
     column_tiles = shared_tiles(window, tile, cpu)
     tasks = best_tasks(window, cpu, groups, column_tiles, gathers=gathers)
     return {
         "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
         "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
         "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
-        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.chunks))),
+        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
         "column_tasks": Knob(tasks.column_tasks, tuple(column_pieces(column_tiles))),
-        "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.in_block))),
+        "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.block_in))),
     }
 
 
@@ -78,7 +78,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     nest = open_nest(sch, stages, window, values)
     sch = nest.sch
     channel, row, column = nest.reductions
-    chunk_of_channels, channel = sch.split(channel, [None, window.in_block])
+    chunk_of_channels, channel = sch.split(channel, [None, window.block_in])
     channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])
     sch.reorder(
         chunk_of_channels,
@@ -100,9 +100,9 @@ def _in_pieces(nest: LoopNest, chunks: Any, window: Window, cpu: Cpu) -> Any:
     """Return the outermost loop of a sum over `chunks`, marked to fetch the next weights in it."""
     sch = nest.sch
     sums = extent(sch, nest.sum_columns) * extent(sch, nest.sum_chunks)
-    channels = math.prod(window.kernel) * window.in_block
-    vectors = channels * sums * window.lanes // cpu.lanes
-    outputs = extent(sch, nest.sum_chunks) * window.lanes
+    channels = math.prod(window.kernel) * window.block_in
+    vectors = channels * sums * window.block_out // cpu.lanes
+    outputs = extent(sch, nest.sum_chunks) * window.block_out
     panel_bytes = window.in_channels * math.prod(window.kernel) * outputs * FLOAT_BYTES
     tiles = math.prod(extent(sch, loop) for loop in nest.tiles)
     pauses = pauses_in(extent(sch, chunks), vectors, panel_bytes, tiles)

@@ -55,7 +55,10 @@ def _joined(info: BlockInfo, first: Window, second: Window) -> Pair | str:
     middle = writer.get(second.data.data)
     if middle is None or first.stage.name not in info.upstream(middle) | {middle}:
         return "its second window does not read the first"
-    if second.in_channels != first.chunks * first.lanes or second.in_block != first.lanes:
+    if (
+        second.in_channels != first.out_blocks * first.block_out
+        or second.block_in != first.block_out
+    ):
         return "its second window does not read all channels of the first"
     if second.out_shape[2:4] != first.out_shape[2:4]:
         return "its second window does not read the first's pixels in place"

@@ -82,7 +82,7 @@ def task_pixels(pair: Pair, rows: int, cpu: Cpu) -> tuple[int, int]:
 
 
 def _row_bytes(window: Window) -> int:
-    return window.chunks * window.columns * window.lanes * FLOAT_BYTES
+    return window.out_blocks * window.columns * window.block_out * FLOAT_BYTES
 
 
 def pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[RegisterTile]:
@@ -115,7 +115,7 @@ def pair_cycles(pair: Pair, rows: int, cpu: Cpu) -> float:
     products = second.macs * pixels / (second.batch * second.rows * second.columns)
     macs = first.macs * kept_rows / (first.batch * first.rows)
     macs += products * _pixel_tile_cost(tile, flat, cpu)
-    weights = second.in_channels * second.chunks * second.lanes * FLOAT_BYTES
+    weights = second.in_channels * second.out_blocks * second.block_out * FLOAT_BYTES
     buffer = kept_rows * _row_bytes(first)
     is_near = weights + buffer < cpu.l2_bytes
     stream = weights / (NEAR_BYTES_A_CYCLE if is_near else STREAM_BYTES_A_CYCLE)

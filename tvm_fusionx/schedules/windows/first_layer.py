@@ -46,7 +46,7 @@ from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
-KERNEL = "conv2d_image"
+KERNEL = "first_layer"
 
 # With more channels of one-channel chunks the copy pays: their rows lie far apart.
 MOST_CHANNELS = 4
@@ -85,7 +85,7 @@ def find_image_window(info: BlockInfo) -> ImageWindow | str:
         return "it sums integers"
     if not window.stage.is_plain_dot:
         return "it sums products of another type than its own"
-    if window.in_block != 1 or int(window.data.shape[1]) > MOST_CHANNELS:
+    if window.block_in != 1 or int(window.data.shape[1]) > MOST_CHANNELS:
         return f"its data is no image of at most {MOST_CHANNELS} channels"
     if window.in_channels != int(window.data.shape[1]):
         return "its channels are in groups"
@@ -123,7 +123,7 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
     def fitting(held: Callable[[int], int]) -> list[tuple[int, int]]:
         return [
             (chunks, columns)
-            for chunks in divisors(window.chunks)
+            for chunks in divisors(window.out_blocks)
             if chunks <= MAX_TILE_CHUNKS
             for columns in range(1, window.columns + 1)
             if chunks * columns + chunks + held(columns) < window.registers(cpu)
@@ -146,7 +146,11 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
         products = latency * (1 + read / (chunks * columns * window.kernel[1]))
         if in_planes:
             taps = window.in_channels * window.kernel[0] * window.kernel[1]
-            stores = window.lanes * len(runs_of_pixels(columns, window.lanes)) * PLANE_STORE_CYCLES
+            stores = (
+                window.block_out
+                * len(runs_of_pixels(columns, window.block_out))
+                * PLANE_STORE_CYCLES
+            )
             products += stores * cpu.multiply_adds / (columns * taps)
         return waste * products
 
@@ -157,7 +161,7 @@ def _is_in_planes(info: BlockInfo, window: Window) -> bool:
     """Tell whether the block's result has the window's rows and columns as its last axes."""
     (written,) = info.stages[info.outputs[0]].writes
     shape = [int(extent) for extent in written.shape]
-    return shape[-2:] == [window.rows, window.columns] != [window.columns, window.lanes]
+    return shape[-2:] == [window.rows, window.columns] != [window.columns, window.block_out]
 
 
 def _task_rows(window: Window, cpu: Cpu) -> int:
@@ -196,7 +200,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         raise UnschedulableError("stages after the window keep loop nests of their own")
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    vectors = OutputVectors(found.window.chunks, found.window.lanes, 1)
+    vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
     result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
     kernel = _kernel(found, values, result, parallel=parallel)
     return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
@@ -217,7 +221,7 @@ def _kernel(found: ImageWindow, values: KnobValues, result: WindowResult, *, par
         image = tir.floordiv(task, slabs)
         with (
             ib.for_range(0, rows, "row") as row,
-            ib.for_range(0, window.chunks // chunks, "group") as group,
+            ib.for_range(0, window.out_blocks // chunks, "group") as group,
         ):
             place = (image, group * chunks, first_row + row)
             tiles.emit(ib, lambda start: _tile(ib, found, tiles, chunks, place, start, result))
@@ -239,7 +243,7 @@ def _tile(
     (weights,) = (
         buffer for buffer in window.stage.reads if not buffer.data.same_as(window.data.data)
     )
-    sums = VectorSums(ib, chunks * tiles.columns, window.lanes, window.dtype)
+    sums = VectorSums(ib, chunks * tiles.columns, window.block_out, window.dtype)
     first, number = tiles.row_taps(out_row)
     with (
         ib.for_range(0, number, "tap_row") as step,
@@ -254,8 +258,8 @@ def _tile(
                 element = tir.BufferLoad(found.data, [image, channel, source, column, 0])
                 for chunk in range(chunks):
                     at = [first_chunk + chunk, channel, first + step, tap, 0]
-                    weight = tir.BufferLoad(weights, [*at, ramp(0, window.lanes)])
-                    vector = broadcast(element, window.lanes)
+                    weight = tir.BufferLoad(weights, [*at, ramp(0, window.block_out)])
+                    vector = broadcast(element, window.block_out)
                     sums.add_product(step_column * chunks + chunk, vector, weight)
     for chunk in range(chunks):
         places = [step_column * chunks + chunk for step_column in range(tiles.columns)]
@@ -264,4 +268,4 @@ def _tile(
         )
 
 
-CONV_IMAGE = Template("conv_image", _why_not, _knobs, _apply)
+FIRST_LAYER = Template("first_layer", _why_not, _knobs, _apply)

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
@@ -21,6 +20,7 @@ from tvm_fusionx.schedules.windows.conv_overlap import overlap_columns
 from tvm_fusionx.schedules.windows.isolate import Isolated
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.block import describe_block
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
@@ -45,7 +45,7 @@ def open_schedule(
         moved = piece if pieces > 1 else columns
         if window.columns % moved:
             func = overlap_columns(func, stages.reduce, stages.write, moved)
-    fresh = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
+    fresh = fresh_schedule(func)
     return fresh, columns, pieces
 
 
@@ -147,6 +147,6 @@ def open_nest(sch: Any, stages: Isolated, window: Window, values: KnobValues) ->
         columns=columns,
         rows=values["task_rows"],
         # Tiles of another size make other numbers of tiles.
-        channel_tasks=math.gcd(window.chunks // values["tile_chunks"], values["channel_tasks"]),
+        channel_tasks=math.gcd(window.out_blocks // values["tile_chunks"], values["channel_tasks"]),
         column_tasks=pieces,
     )

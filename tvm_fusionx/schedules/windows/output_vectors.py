@@ -48,7 +48,11 @@ class OutputVectors:
     @classmethod
     def of(cls, window: Window, cpu: Cpu) -> OutputVectors:
         """Return those that fill the vectors of `cpu`, as :func:`with_joined_chunks` counts."""
-        return cls(window.chunks, window.lanes, joined_chunks(window.chunks, window.lanes, cpu))
+        return cls(
+            window.out_blocks,
+            window.block_out,
+            joined_chunks(window.out_blocks, window.block_out, cpu),
+        )
 
     @property
     def number(self) -> int:

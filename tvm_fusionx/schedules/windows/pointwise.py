@@ -61,7 +61,7 @@ def _why_not(info: BlockInfo) -> str | None:
     window = _pointwise_window(info)
     if isinstance(window, str):
         return window
-    if with_joined_chunks(window, info.cpu).lanes % info.cpu.lanes:
+    if with_joined_chunks(window, info.cpu).block_out % info.cpu.lanes:
         return "its chunks fill no whole vectors"
     written = {
         buffer.data
@@ -75,7 +75,7 @@ def _why_not(info: BlockInfo) -> str | None:
         math.prod(int(extent) for extent in result.shape),
         window.batch * window.rows * window.columns,
     )
-    if rest or math.ceil(channels / window.lanes) != window.chunks:
+    if rest or math.ceil(channels / window.block_out) != window.out_blocks:
         return "its result is not written pixel by pixel"
     return None
 
@@ -90,7 +90,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
         "tile_chunks": Knob(best.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
         "tile_pixels": Knob(best.tile.columns, tuple(sorted({each.columns for each in tiles}))),
         "pixel_tasks": Knob(best.pixel_tasks, tuple(task_choices(window, cpu))),
-        "channel_tasks": Knob(best.channel_tasks, tuple(divisors(window.chunks))),
+        "channel_tasks": Knob(best.channel_tasks, tuple(divisors(window.out_blocks))),
         "block_chunks": Knob(best.block_chunks, tuple(divisors(in_chunks(window)))),
     }
 
@@ -98,7 +98,7 @@ def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
 def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     window = _pointwise_window(info)
     assert isinstance(window, Window)
-    number = with_joined_chunks(window, info.cpu).chunks
+    number = with_joined_chunks(window, info.cpu).out_blocks
     # Tiles of another size make other numbers of tiles.
     channel_tasks = math.gcd(number // values["tile_chunks"], values["channel_tasks"])
     tiling = PointwiseTiling(

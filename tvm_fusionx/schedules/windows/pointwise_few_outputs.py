@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES, FMAS_A_CYCLE, SUMS_TO_HIDE_LATENCY
@@ -30,9 +29,10 @@ from tvm_fusionx.schedules.windows.pointwise_tiling import WEIGHTS_SHARE as NEAR
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.flat_access import decided
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 
-KERNEL = "narrow"
+KERNEL = "pointwise_few_outputs"
 
 # A step of a tree adds two vectors after two shuffles; a result is put in order by another.
 STEP_INSTRUCTIONS, ORDER_INSTRUCTIONS = 3, 1
@@ -76,18 +76,17 @@ def _why_not(info: BlockInfo) -> str | None:
     window, cpu = _narrow_window(info), info.cpu
     if isinstance(window, str):
         return window
-    if window.chunks > 1 or window.lanes > cpu.lanes // 2:
+    if window.out_blocks > 1 or window.block_out > cpu.lanes // 2:
         return "its outputs are more than half a vector"
-    if cpu.lanes % window.in_block and window.in_block % cpu.lanes:
+    if cpu.lanes % window.block_in and window.block_in % cpu.lanes:
         return "its chunks fill no whole vectors"
     if not _saves_time(window, cpu):
         return "adding up lanes takes more than longer vectors save"
     vectors = _vectors(window, cpu)
-    turned = window.lanes * vectors.number * vectors.lanes * FLOAT_BYTES
+    turned = window.block_out * vectors.number * vectors.lanes * FLOAT_BYTES
     if turned > cpu.l1_bytes * NEAR_SHARE:
         return "its weights do not stay in the first-level cache"
-    module = tvm.IRModule({"main": info.func})
-    sch = tir.Schedule(module, debug_mask="none", error_render_level="none")
+    sch = fresh_schedule(info.func)
     try:
         around = _around(sch, info, window)
     except tvm.TVMError:  # its stages have no schedule of this kind
@@ -109,7 +108,7 @@ def _saves_time(window: Window, cpu: Cpu) -> bool:
     steps = _vectors(window, cpu).summed - 1
     adding_up = STEP_INSTRUCTIONS * steps + ORDER_INSTRUCTIONS
     # As many vectors of products make a whole vector of results as a pixel has channels.
-    whole = window.lanes * (window.in_channels + adding_up) / cpu.lanes
+    whole = window.block_out * (window.in_channels + adding_up) / cpu.lanes
     # Two short ones begin where one of 512 bits does: 64 channels to 8, 56x56, take 17.4 us in
     # short vectors on Zen 4, 19.7 in whole ones, 128 to 4 channels 33.7 and 16.6.
     short = window.in_channels / FMAS_A_CYCLE
@@ -117,7 +116,7 @@ def _saves_time(window: Window, cpu: Cpu) -> bool:
 
 
 def _vectors(window: Window, cpu: Cpu) -> InputVectors:
-    return InputVectors(cpu.lanes, in_chunks(window), window.in_block)
+    return InputVectors(cpu.lanes, in_chunks(window), window.block_in)
 
 
 def _around(sch: Any, info: BlockInfo, window: Window) -> _Around:
@@ -127,21 +126,20 @@ def _around(sch: Any, info: BlockInfo, window: Window) -> _Around:
     reduce, write = blocks[stages.reduce], decided(blocks[stages.write])
     sums = {region.buffer.data for region in reduce.writes}
     # So a vector of results has no fewer pixels than one of inputs.
-    places = find_places(write, window, info.cpu.lanes, window.in_block, sums)
+    places = find_places(write, window, info.cpu.lanes, window.block_in, sums)
     return _Around(func, stages, reduce, write, places)
 
 
 def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
     window = _narrow_window(info)
     assert isinstance(window, Window)
-    module = tvm.IRModule({"main": info.func})
-    sch = tir.Schedule(module, debug_mask="none", error_render_level="none")
+    sch = fresh_schedule(info.func)
     places = _around(sch, info, window).places
     assert places is not None
     first = _vectors(window, cpu).pixels
     tiles = [first << power for power in range((places.pixels // first).bit_length())]
     # Twice as many take 1.05 of the time (Zen 4, AVX-512).
-    enough = [each for each in tiles if each // first * window.lanes >= SUMS_TO_HIDE_LATENCY]
+    enough = [each for each in tiles if each // first * window.block_out >= SUMS_TO_HIDE_LATENCY]
     default = min(enough, default=tiles[-1])
     total = window.batch * places.rows * -(-places.length // places.pixels)
     tasks = range(1, min(total, MOST_TASKS_A_CORE * cpu.cores) + 1)
@@ -164,7 +162,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         if region.buffer.data not in sums | {window.data.data}
     )
     vectors = _vectors(window, cpu)
-    kept = window.lanes * vectors.number <= cpu.registers * WEIGHTS_SHARE
+    kept = window.block_out * vectors.number <= cpu.registers * WEIGHTS_SHARE
     kernel = build_kernel(
         window,
         weights,
@@ -179,4 +177,4 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     return replace_stages(around.func, [stages.reduce], stages.write, operands, KERNEL, kernel)
 
 
-NARROW = Template("narrow", _why_not, _knobs, _apply)
+POINTWISE_FEW_OUTPUTS = Template("pointwise_few_outputs", _why_not, _knobs, _apply)

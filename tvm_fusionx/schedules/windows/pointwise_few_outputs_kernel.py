@@ -120,7 +120,7 @@ class _Kernel:
         self.window, self.weights, self.tiling = window, weights, tiling
         self.vectors, self.places, self.write = vectors, places, write
         self.ib = tir.ir_builder.create()
-        self.dtype, self.outputs = window.data.dtype, window.lanes
+        self.dtype, self.outputs = window.data.dtype, window.block_out
         size = math.prod(int(extent) for extent in window.data.shape)
         # Neighbouring pixels are one vector of its memory.
         self.data = tir.decl_buffer([size], self.dtype, window.data.name, data=window.data.data)

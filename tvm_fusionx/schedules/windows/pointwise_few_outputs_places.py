@@ -80,7 +80,7 @@ def find_places(
     """
     if not isinstance(block.body, tir.BufferStore):
         return None
-    runs = [each for each in divisors(window.lanes) if lanes % each == 0 and each <= most]
+    runs = [each for each in divisors(window.block_out) if lanes % each == 0 and each <= most]
     # One line of all pixels leaves fewer over.
     for rows, length in ((1, window.rows * window.columns), (window.rows, window.columns)):
         for run in runs:
@@ -98,7 +98,7 @@ def _are_whole(places: Places, block: Any, window: Window, sums: Collection[Any]
     value = tir.Var("value", window.dtype)
     write = storing(block, sums)
     moving = {row, pixel, lane}
-    for group in range(window.lanes // places.run):
+    for group in range(window.block_out // places.run):
         stmt = places.store(write, image, row, pixel, group, lane, value)
         if any(moving & variables_of(test) for test in conditions_of(stmt)):
             return False

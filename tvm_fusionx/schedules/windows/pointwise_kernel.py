@@ -84,7 +84,7 @@ class _Kernel:
         self.tiles = math.ceil(self.pixels / self.columns)
         self.groups = tiling.groups(self.vectors.number)
         self.blocks = in_chunks(window) // tiling.block_chunks
-        self.inner, self.lanes = window.in_block, self.vectors.lanes
+        self.inner, self.lanes = window.block_in, self.vectors.lanes
         self.places = [
             (pixel, vector) for pixel in range(self.columns) for vector in range(tiling.tile.chunks)
         ]

@@ -56,7 +56,7 @@ class PointwiseTiling:
 
 def in_chunks(window: Window) -> int:
     """Return the chunks of input channels."""
-    return window.in_channels // window.in_block
+    return window.in_channels // window.block_in
 
 
 def pixel_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
@@ -71,24 +71,24 @@ def task_choices(window: Window, cpu: Cpu) -> list[int]:
 
 def block_of(tile: RegisterTile, window: Window, cpu: Cpu) -> int:
     """Return the most input chunks of which the weights of a tile stay in the first-level cache."""
-    chunk_bytes = tile.chunks * window.lanes * window.in_block * FLOAT_BYTES
+    chunk_bytes = tile.chunks * window.block_out * window.block_in * FLOAT_BYTES
     most = cpu.l1_bytes * WEIGHTS_SHARE / chunk_bytes
     return max(each for each in divisors(in_chunks(window)) if each == 1 or each <= most)
 
 
 def cycles(tiling: PointwiseTiling, window: Window, cpu: Cpu, *, gathers: bool) -> float:
     """Return the estimated cycles of the whole convolution, on all cores of `cpu`."""
-    tile, pixels, groups = tiling.tile, tiling.pixels(window), tiling.groups(window.chunks)
+    tile, pixels, groups = tiling.tile, tiling.pixels(window), tiling.groups(window.out_blocks)
     tasks = window.batch * tiling.pixel_tasks * tiling.channel_tasks
-    vectors = window.lanes / MAX_LANES
+    vectors = window.block_out / MAX_LANES
     products = window.in_channels * groups * tile.chunks * pixels * vectors / FMAS_A_CYCLE
     computing = products * tile_cost(tile, _in_one_row(window, pixels))
     breaks = in_chunks(window) // tiling.block_chunks - 1
     tiles = math.ceil(pixels / tile.columns)
     keeping = breaks * groups * tiles * tile.sums * vectors * KEEP_CYCLES
     slab = window.in_channels * pixels * FLOAT_BYTES
-    weights = window.in_channels * groups * tile.chunks * window.lanes * FLOAT_BYTES
-    gathering = slab / FLOAT_BYTES / min(MAX_LANES, window.in_block) * GATHER_CYCLES
+    weights = window.in_channels * groups * tile.chunks * window.block_out * FLOAT_BYTES
+    gathering = slab / FLOAT_BYTES / min(MAX_LANES, window.block_in) * GATHER_CYCLES
     # Where all tasks of a core lie side by side, it wrote itself what it reads.
     is_own = (window.batch * tiling.pixel_tasks) % cpu.cores == 0
     arriving = slab / _rate(slab, cpu) if is_own else slab / STREAM_BYTES_A_CYCLE
@@ -103,7 +103,7 @@ def best_tiling(window: Window, cpu: Cpu, *, gathers: bool) -> PointwiseTiling:
         PointwiseTiling(tile, pixel_tasks, channel_tasks, block_of(tile, window, cpu))
         for tile in pixel_tiles(window, cpu)
         for pixel_tasks in task_choices(window, cpu)
-        for channel_tasks in divisors(window.chunks // tile.chunks)
+        for channel_tasks in divisors(window.out_blocks // tile.chunks)
         if channel_tasks <= MOST_TASKS_A_CORE * cpu.cores
     ]
     return min(tilings, key=functools.partial(_cycles, window, cpu, gathers))

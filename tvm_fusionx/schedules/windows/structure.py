@@ -37,7 +37,7 @@ class Window:
     in_channels: int
     """Channels summed over, or groups of them that one instruction multiplies; 1 when each output
     channel reads only its own."""
-    in_block: int
+    block_in: int
     """The same, in a chunk of the data."""
     sums_channels: bool
     """Whether an output channel sums over input channels."""
@@ -60,18 +60,18 @@ class Window:
         return self.out_shape[3]
 
     @property
-    def chunks(self) -> int:
+    def out_blocks(self) -> int:
         """Output channel chunks."""
         return self.out_shape[1]
 
     @property
-    def lanes(self) -> int:
+    def block_out(self) -> int:
         """Channels of one output chunk."""
         return self.out_shape[4]
 
     def registers(self, cpu: Cpu) -> int:
         """Return how many chunks the registers hold: one of 12 channels takes two of 8 lanes."""
-        return chunks_held(self.lanes, cpu)
+        return chunks_held(self.block_out, cpu)
 
     @property
     def batch(self) -> int:
@@ -140,7 +140,7 @@ def _window(
         stride=(rows[0], columns[0]),
         dilation=(rows[1], columns[1]),
         in_channels=reduced[0].extent if len(reduced) > 2 else 1,
-        in_block=int(load.buffer.shape[-1]) // depth,
+        block_in=int(load.buffer.shape[-1]) // depth,
         sums_channels=len(reduced) > 2,
         data=load.buffer,
     )

@@ -72,7 +72,7 @@ def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
     can_fill = registers == cpu.registers
     tiles = [
         RegisterTile(chunks, columns)
-        for chunks in divisors(window.chunks)
+        for chunks in divisors(window.out_blocks)
         if chunks <= MAX_TILE_CHUNKS
         for columns in range(1, min(window.columns, registers) + 1)
         for spare in [0 if can_fill and chunks > 1 else 1]
@@ -86,7 +86,7 @@ def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
 def default_tile(tiles: Sequence[RegisterTile], window: Window, cpu: Cpu) -> RegisterTile:
     """Return the first of `tiles` whose sums stay in registers, the best tile first."""
     is_one_vector = window.registers(cpu) == cpu.registers
-    most = cpu.registers - SPARE_OF_ONE_CHUNK if is_one_vector and window.in_block > 1 else math.inf
+    most = cpu.registers - SPARE_OF_ONE_CHUNK if is_one_vector and window.block_in > 1 else math.inf
     return next(tile for tile in tiles if tile.chunks > 1 or tile.columns <= most)
 
 
@@ -98,7 +98,7 @@ def inputs_held(window: Window, columns: int) -> int:
     """
     is_shared = (window.kernel[1] - 1) * window.dilation[1] >= window.stride[1]
     return (
-        window.columns_read(columns) if window.in_block == 1 and is_shared else SPARE_REGISTERS - 1
+        window.columns_read(columns) if window.block_in == 1 and is_shared else SPARE_REGISTERS - 1
     )
 
 
@@ -108,7 +108,7 @@ def tile_cost(tile: RegisterTile, window: Window) -> float:
     waste = covered / window.columns
     latency = max(1.0, SUMS_TO_HIDE_LATENCY / tile.sums)
     # Of chunks narrower than a vector the lanes are stored one by one: more columns cost more.
-    if window.lanes >= MAX_LANES:
+    if window.block_out >= MAX_LANES:
         latency *= waiting_cost(tile.sums)
     # Two loads go with two multiply-adds in a cycle, so loads below one a sum cost only a little.
     loads = max(1.0, tile.loads_a_sum) + tile.loads_a_sum / SUMS_TO_HIDE_LATENCY
@@ -120,7 +120,7 @@ def streaming_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
 
     In units of what it takes where they stay in the first-level cache.
     """
-    outputs = tile.chunks * window.lanes
+    outputs = tile.chunks * window.block_out
     slice_bytes = outputs * window.in_channels * math.prod(window.kernel) * FLOAT_BYTES
     is_near = slice_bytes <= cpu.l1_bytes // WEIGHTS_SHARE
     return 1.0 if is_near else max(1.0, COLUMNS_TO_STREAM / tile.columns)
@@ -185,11 +185,11 @@ def task_cost(
     # The last piece is as long as the others: what it shares with its neighbour is computed twice.
     length = math.ceil(column_tiles / tasks.column_tasks)
     twice = length * tasks.column_tasks / column_tiles
-    compute = twice * window.macs / number / (window.lanes * FMAS_A_CYCLE)
+    compute = twice * window.macs / number / (window.block_out * FMAS_A_CYCLE)
     columns = math.ceil(window.columns / tasks.column_tasks)
     channels = _channels_read(tasks, window)
     slab = channels * window.rows_read(tasks.rows) * window.columns_read(columns)
-    gather = slab / window.in_block / max(1, MAX_LANES // window.in_block) * GATHER_CYCLES
+    gather = slab / window.block_in / max(1, MAX_LANES // window.block_in) * GATHER_CYCLES
     if window.in_channels == 1 and slab * FLOAT_BYTES > cpu.l1_bytes * NEAR_SHARE:
         gather *= FAR_GATHER_PENALTY
     weights = _weight_bytes(window) / tasks.channel_tasks / STREAM_BYTES_A_CYCLE
@@ -205,11 +205,11 @@ def _channels_read(tasks: Tasks, window: Window) -> int:
     """Return the input channels that one task reads."""
     if window.in_channels > 1:
         return window.in_channels
-    return max(1, window.chunks // tasks.channel_tasks) * window.lanes
+    return max(1, window.out_blocks // tasks.channel_tasks) * window.block_out
 
 
 def _weight_bytes(window: Window) -> int:
-    outputs = window.chunks * window.lanes
+    outputs = window.out_blocks * window.block_out
     return outputs * window.in_channels * window.kernel[0] * window.kernel[1] * FLOAT_BYTES
 
 

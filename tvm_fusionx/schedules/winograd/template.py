@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
-from tvm import tir
-
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
 from tvm_fusionx.expressions.winograd import (
     GEOMETRY,
@@ -26,10 +23,10 @@ from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
+    schedule_around,
     stage_nests,
     storing,
 )
-from tvm_fusionx.schedules.parts.nest import schedule_alone
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
@@ -46,7 +43,7 @@ from tvm_fusionx.schedules.winograd.tiling import (
     depth_choices,
     tile_choices,
 )
-from tvm_fusionx.tir.block import BlockInfo, describe_block
+from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
@@ -147,14 +144,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     replaced = dict.fromkeys([*before, *transforms, *STAGES, *ends, *copies[:-1]])
     operands = (source.buffer, weights)
     func = replace_stages(func, list(replaced), copies[-1], operands, KERNEL, kernel)
-    stages = describe_block(func, info.cpu).stages
-    if stages.keys() == {KERNEL}:
-        return func
-    fresh = tir.Schedule(tvm.IRModule({"main": func}), debug_mask="none", error_render_level="none")
-    for name, stage in stages.items():
-        if name != KERNEL:
-            schedule_alone(fresh, name, stage, info.cpu)
-    return fresh.mod["main"]
+    return schedule_around(func, KERNEL, info.cpu)
 
 
 WINOGRAD = Template("winograd", _why_not, _knobs, _apply)
