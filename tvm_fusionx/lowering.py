@@ -42,7 +42,13 @@ from tvm_fusionx.late_passes.share_kernels import (
 )
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.records import Record, coverage_text, load_records
-from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target, schedule
+from tvm_fusionx.schedules import (
+    Refusal,
+    Scheduled,
+    UnschedulableError,
+    resolve_target,
+    schedule,
+)
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.images import images_for
@@ -80,6 +86,9 @@ class LoweredBlock:
 
     is_tuned: bool = False
     """Whether the knobs are what a tuner chose among candidates that it measured."""
+
+    refusals: tuple[Refusal, ...] = ()
+    """Why each template that was tried before does not serve the block."""
 
     @property
     def key(self) -> str | None:
@@ -260,6 +269,7 @@ class _EmptyTraces(PyDatabase):
                     scheduled.func,
                     source,
                     self.session.is_tuned(source),
+                    scheduled.refusals,
                 )
             )
         return TuningRecord(Trace([], {}), Workload(mod), None, target, None)

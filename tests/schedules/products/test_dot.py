@@ -10,6 +10,7 @@ from tvm import relay
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import assert_scheduled, describe, unscheduled
+from tests.schedules.matching import knobs_of, why_not
 from tests.schedules.matrix_blocks import (
     attention_scores,
     attention_values,
@@ -118,13 +119,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_refusal_has_a_reason(reason: str) -> None:
-    found = DOT.why_not(describe(REFUSED[reason]))
+    found = why_not(DOT, describe(REFUSED[reason]))
     assert found is not None
     assert reason in found
 
 
 def test_knobs_have_their_defaults_among_their_choices() -> None:
-    knobs = DOT.knobs(describe(packed_dense(16, 64, 24)), describe(packed_dense(16, 64, 24)).cpu)
+    knobs = knobs_of(DOT, describe(packed_dense(16, 64, 24)))
     assert set(knobs) == {"tile_rows", "tile_vectors", "tile_steps", "sum_parts", "row_block"}
     assert all(knob.default in knob.choices for knob in knobs.values())
 
@@ -149,9 +150,7 @@ def test_every_choice_of_a_knob_gives_the_same_numbers(case: str, knob: str, lea
     inputs = inputs_of(mod)
     expected = run_plain(mod, inputs)
     func = unscheduled(LONG_SUMS[case], target)
-    choices = DOT.knobs(describe_block(func, describe_cpu(target)), describe_cpu(target))[
-        knob
-    ].choices
+    choices = knobs_of(DOT, describe_block(func, describe_cpu(target)))[knob].choices
     assert len(choices) >= least
     for choice in choices:
         made = schedule(func, target, template="dot", knobs={knob: choice})

@@ -12,6 +12,7 @@ from tvm import relay, tir
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX512, describe, unscheduled
+from tests.schedules.matching import emitted, knobs_of
 from tests.schedules.matrix_blocks import layer_norm
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.processors.cpu import Cpu
@@ -122,23 +123,20 @@ def test_knobs_are_offered_where_they_can_make_a_difference() -> None:
     sums = {VECTORS_KNOB, CHAINS_KNOB}
     everything = {LANES_KNOB, RECOMPUTE_KNOB, PARALLEL_WORK_KNOB} | sums
     softmax = describe(BLOCKS["softmax"], AVX512)
-    assert set(ROWS.knobs(softmax, AVX512)) == everything
-    assert set(DEFAULT.knobs(softmax, AVX512)) == everything - sums
+    assert set(knobs_of(ROWS, softmax)) == everything
+    assert set(knobs_of(DEFAULT, softmax)) == everything - sums
     plain = describe(BLOCKS["elementwise"], AVX512)
-    one_core = Cpu(lanes=4, registers=32, cores=1)
-    assert set(ROWS.knobs(plain, AVX512)) == {LANES_KNOB, PARALLEL_WORK_KNOB}
-    assert set(ROWS.knobs(plain, one_core)) == {LANES_KNOB}
-    assert ROWS.knobs(plain, AVX512)[LANES_KNOB].choices == (8, 16, 32, 64)
-    assert ROWS.knobs(plain, one_core)[LANES_KNOB].choices == (4, 8, 16)
-    for knob in ROWS.knobs(softmax, AVX512).values():
-        assert knob.default in knob.choices
+    assert set(knobs_of(ROWS, plain)) == {LANES_KNOB, PARALLEL_WORK_KNOB}
+    assert knobs_of(ROWS, plain)[LANES_KNOB].choices == (8, 16, 32, 64)
+    alone = describe(BLOCKS["elementwise"], Cpu(lanes=4, registers=32, cores=1))
+    assert set(knobs_of(ROWS, alone)) == {LANES_KNOB}
+    assert knobs_of(ROWS, alone)[LANES_KNOB].choices == (4, 8, 16)
 
 
 @pytest.mark.parametrize("template", [ROWS, DEFAULT])
 @pytest.mark.parametrize("knob", [{LANES_KNOB: 3}, {LANES_KNOB: 0}, {PARALLEL_WORK_KNOB: -1}])
 def test_values_that_no_loop_can_have_are_refused(template: Template, knob: dict[str, int]) -> None:
     info = describe(BLOCKS["softmax"], AVX512)
-    values = {name: each.default for name, each in template.knobs(info, AVX512).items()} | knob
-    sch = tir.Schedule(tvm.IRModule({"main": info.func}))
+    values = {name: each.default for name, each in knobs_of(template, info).items()} | knob
     with pytest.raises(UnschedulableError, match=next(iter(knob))):
-        template.apply(sch, info, values)
+        emitted(template, info, values)

@@ -12,17 +12,14 @@ from tvm import relay, tir
 from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, run_plain, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import (
-    AVX2,
-    AVX512,
-    NEON,
     as_block,
     assert_same_with_knobs,
     assert_scheduled,
     describe,
     unscheduled,
 )
+from tests.schedules.matching import why_not
 from tvm_fusionx.lowering import compile_kernel, lowering
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.rows.moves import MOST_PIECES, MOST_TURNED, MOVES, pieces_of
@@ -176,15 +173,6 @@ def _pieces(body: relay.Expr) -> list[Piece]:
     return found
 
 
-@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])
-def test_every_knob_offers_its_default(cpu: Cpu) -> None:
-    for case in ("levels of four numbers", "large enough for two cores"):
-        info = describe(BLOCKS[case], cpu)
-        assert MOVES.why_not(info) is None
-        for name, knob in MOVES.knobs(info, cpu).items():
-            assert knob.default in knob.choices, name
-
-
 @pytest.mark.parametrize("knobs", [{"lanes": 4}, {"parallel_work": 1}, {"parallel_work": 1 << 30}])
 @pytest.mark.parametrize("case", few_fast(BLOCKS, 2))
 def test_knobs_change_no_number(case: str, knobs: dict[str, int]) -> None:
@@ -238,7 +226,7 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        assert MOVES.why_not(describe(body)) == reason
+        assert why_not(MOVES, describe(body)) == reason
 
 
 @st.composite

@@ -16,7 +16,8 @@ from tests.schedules.blocked_blocks import (
     describe,
     hard_swish,
 )
-from tvm_fusionx.schedules.windows.depthwise import DEPTHWISE
+from tests.schedules.matching import why_not
+from tvm_fusionx.schedules.windows.channelwise import DEPTHWISE
 
 BLOCKS = {
     "window of 3": depthwise(16, (7, 13), (3, 3), padding=(1, 1, 1, 1), post=hard_swish),
@@ -39,4 +40,4 @@ def test_a_block_around_a_depthwise_convolution_is_one_right_kernel(case: str) -
 
 def test_it_serves_no_dense_convolution() -> None:
     info = describe(dense(8, (4, 4), 8, (3, 3)))
-    assert DEPTHWISE.why_not(info) == "its channels are summed"
+    assert why_not(DEPTHWISE, info) == "its channels are summed"

@@ -21,6 +21,7 @@ from tests.schedules.blocked_blocks import (
     describe,
     hard_swish,
 )
+from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import COLUMNS_TO_STREAM, SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.windows.first_layer import (
@@ -75,7 +76,7 @@ OTHERS = {
 @pytest.mark.parametrize("case", OTHERS)
 def test_it_serves_nothing_else(case: str) -> None:
     body, reason = OTHERS[case]
-    found = FIRST_LAYER.why_not(describe(body))
+    found = why_not(FIRST_LAYER, describe(body))
     assert found is not None
     assert reason in found
 
@@ -123,7 +124,7 @@ def test_results_in_planes_are_stored_in_few_runs(cpu: Cpu) -> None:
     )
 
     def pixels_a_run(body: relay.Expr) -> float:
-        columns = FIRST_LAYER.knobs(describe(body, cpu), cpu)["tile_columns"].default
+        columns = knobs_of(FIRST_LAYER, describe(body, cpu))["tile_columns"].default
         return columns / len(runs_of_pixels(columns, lanes))
 
     assert pixels_a_run(planes) >= max(pixels_a_run(dense(*size, **settings)), 4)

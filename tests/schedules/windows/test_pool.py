@@ -8,7 +8,8 @@ from tvm import relay
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import assert_scheduled, depthwise, describe
-from tvm_fusionx.schedules.windows.pool import POOL
+from tests.schedules.matching import why_not
+from tvm_fusionx.schedules.windows.channelwise import POOL
 
 WINDOW = {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "layout": "NCHW8c"}
 VIDEO = var("x", 4, 2, 7, 9, 8)
@@ -38,4 +39,4 @@ def test_a_block_around_a_pooling_is_one_right_kernel(case: str) -> None:
 
 def test_it_serves_no_convolution() -> None:
     info = describe(depthwise(8, (4, 4), (3, 3)))
-    assert POOL.why_not(info) == "its reduction is not one tensor's window"
+    assert why_not(POOL, info) == "its reduction is not one tensor's window"

@@ -28,6 +28,7 @@ from tvm_fusionx.schedules.template import (
     Knob,
     Knobs,
     KnobValues,
+    Match,
     Template,
     UnschedulableError,
 )
@@ -43,6 +44,7 @@ from tvm_fusionx.schedules.windows.tiling import (
     tile_cost,
 )
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
@@ -101,11 +103,6 @@ def find_image_window(info: BlockInfo) -> ImageWindow | str:
     if padded is None:
         return "what is before it is no padding by zeros"
     return ImageWindow(window, *padded, pad)
-
-
-def _why_not(info: BlockInfo) -> str | None:
-    found = find_image_window(info)
-    return found if isinstance(found, str) else None
 
 
 def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tuple[int, int]]:
@@ -176,34 +173,44 @@ def _task_rows(window: Window, cpu: Cpu) -> int:
     return min(range(1, most + 1), key=lambda rows: (cost(rows), rows))
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    found = find_image_window(info)
-    assert isinstance(found, ImageWindow)
-    tiles = image_tiles(found.window, cpu, in_planes=_is_in_planes(info, found.window))
-    rows = found.window.rows
-    return {
-        "task_rows": Knob(_task_rows(found.window, cpu), tuple(range(1, rows + 1))),
-        "tile_chunks": Knob(tiles[0][0], tuple(sorted({chunks for chunks, _ in tiles}))),
-        "tile_columns": Knob(tiles[0][1], tuple(sorted({columns for _, columns in tiles}))),
-    }
+@dataclass(frozen=True)
+class FirstLayer(Match):
+    """A block around a window over a few channels of an image."""
+
+    found: ImageWindow
+
+    def knobs(self) -> Knobs:
+        """Return the rows of a task and the register tile."""
+        window, cpu = self.found.window, self.info.cpu
+        tiles = image_tiles(window, cpu, in_planes=_is_in_planes(self.info, window))
+        return {
+            "task_rows": Knob(_task_rows(window, cpu), tuple(range(1, window.rows + 1))),
+            "tile_chunks": Knob(tiles[0][0], tuple(sorted({chunks for chunks, _ in tiles}))),
+            "tile_columns": Knob(tiles[0][1], tuple(sorted({columns for _, columns in tiles}))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, found = self.info, self.found
+        sch = fresh_schedule(info.func)
+        name = found.window.stage.name
+        write = gather_what_follows(sch, info, name, info.outputs[0])
+        func = simplify_indices(sch.mod["main"])
+        blocks = stage_nests(func)
+        stages = [stage for stage in (found.pad, name) if stage is not None]
+        if blocks.keys() != {*stages, write}:
+            raise UnschedulableError("stages after the window keep loop nests of their own")
+        written = {region.buffer.data for region in blocks[name].writes}
+        parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+        vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
+        result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
+        kernel = _kernel(found, values, result, parallel=parallel)
+        return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
+def _match(info: BlockInfo) -> FirstLayer | str:
     found = find_image_window(info)
-    assert isinstance(found, ImageWindow)
-    name = found.window.stage.name
-    write = gather_what_follows(sch, info, name, info.outputs[0])
-    func = simplify_indices(sch.mod["main"])
-    blocks = stage_nests(func)
-    stages = [stage for stage in (found.pad, name) if stage is not None]
-    if blocks.keys() != {*stages, write}:
-        raise UnschedulableError("stages after the window keep loop nests of their own")
-    written = {region.buffer.data for region in blocks[name].writes}
-    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
-    result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
-    kernel = _kernel(found, values, result, parallel=parallel)
-    return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
+    return found if isinstance(found, str) else FirstLayer(info, found)
 
 
 def _kernel(found: ImageWindow, values: KnobValues, result: WindowResult, *, parallel: bool) -> Any:
@@ -268,4 +275,4 @@ def _tile(
         )
 
 
-FIRST_LAYER = Template("first_layer", _why_not, _knobs, _apply)
+FIRST_LAYER = Template("first_layer", _match)
