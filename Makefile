@@ -29,10 +29,10 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check bench tutorials lock clean venv debian-packages
+.PHONY: help demo test test-fast check schedules-check bench tutorials lock clean venv debian-packages
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/demo.stamp ## compile, verify, run and compare a real text detection model
 	$(BIN)/python benchmarks/demo.py
@@ -48,6 +48,9 @@ check: $(VENV)/all.stamp ## check format, lint, types, then run all tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PYTEST) -n $(JOBS) --dist worksteal
+
+schedules-check: $(VENV)/all.stamp ## compare the schedules of all zoo blocks, on four processors, with the committed hashes
+	$(BIN)/python benchmarks/schedule_hashes.py check --fresh $(MODELS)
 
 bench: $(VENV)/all.stamp ## measure the zoo (or MODELS="minilm gpt2") against TVM and the other engines, ablation, cost growth
 	$(BIN)/python benchmarks/zoo.py $(MODELS)
