@@ -1,6 +1,9 @@
-"""Write docs/results.md and docs/results.html from the newest run of benchmarks/zoo.py alone.
+"""Write docs/results.md, a summary, and the whole of the newest run of benchmarks/zoo.py.
 
-python benchmarks/results_page.py [benchmarks/results/DATE/DEVICE]
+    python benchmarks/results_page.py [benchmarks/results/DATE/DEVICE]
+
+The whole run goes to out/results/, as Markdown and as one HTML file with plots; `make docs` puts
+both into the site.
 """
 
 from __future__ import annotations
@@ -28,16 +31,20 @@ from measured_runs import (
     commands_of,
     commits_of,
     is_right,
+    kept_runs,
     measured_sides,
     newest_run,
     read_run,
 )
 from readme_table import how_measured
 from result_plots import latency_bars, roofline
+from results_summary import brief
 from standing import best_peer, summary
 
-MARKDOWN = ROOT / "docs" / "results.md"
-HTML = ROOT / "docs" / "results.html"
+SUMMARY = ROOT / "docs" / "results.md"
+# Build output, which git does not keep.
+WHOLE = ROOT / "out" / "results"
+MARKDOWN, HTML = WHOLE / "full_run.md", WHOLE / "results.html"
 MEBI = 1 << 20
 
 
@@ -282,7 +289,7 @@ def markdown(run: MeasuredRun) -> str:
     """Return the page in Markdown."""
     facts = run.facts
     lines = [
-        "# Measured",
+        "# The whole of the newest run",
         "",
         f"Made by {commands_of(run)} on {facts.get('date', '')} at commit "
         f"{', '.join(commits_of(run))}; `benchmarks/results_page.py` writes it. "
@@ -345,10 +352,12 @@ def _html_cell(value: Any) -> str:
 
 
 def main(folder: Path | None) -> None:
-    """Write both pages."""
+    """Write the summary and both forms of the whole run."""
     run = read_run(folder) if folder is not None else None
     if run is None or not run.results:
         sys.exit(f"{folder or 'benchmarks/results'}: no measurements; run `make bench` first")
+    SUMMARY.write_text(brief(run, kept_runs()), encoding="utf-8")
+    WHOLE.mkdir(parents=True, exist_ok=True)
     MARKDOWN.write_text(markdown(run), encoding="utf-8")
     HTML.write_text(page(run), encoding="utf-8")
 

@@ -49,7 +49,7 @@ ROW_BLOCK_KNOB = "row_block"
 COLUMNS_APART = 0
 
 
-# Memory gives a quarter of what the last-level cache does (template_results.md: 110 GB/s and 29).
+# Memory gives a quarter of what the last-level cache does (machine_rates.py: 110 GB/s and 29).
 MEMORY_COST = 4
 
 
