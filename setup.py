@@ -64,6 +64,13 @@ EXTRAS = {
     ],
     # Chooses the fastest plan; the greedy planner needs none.
     "optimal": ["scipy>=1.15"],
+    # The documentation site (`make docs`).
+    "docs": [
+        "mkdocs>=1.6,<2",
+        "mkdocs-click>=0.8",
+        "mkdocs-material>=9.6",
+        "mkdocstrings[python]>=0.29",
+    ],
     "dev": [
         "hypothesis>=6.130",
         "ipykernel>=6.29",

@@ -175,7 +175,7 @@ def cells(row: BlockRow) -> list[str]:
     return [
         row.name,
         row.model,
-        f"{inputs}{more} -> {shapes[-1]}",
+        f"`{inputs}{more} -> {shapes[-1]}`",
         f"{row.us:.1f}",
         f"{row.gflops:.0f}",
         f"{row.of_peak:.0%}",
