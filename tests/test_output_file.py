@@ -100,7 +100,7 @@ def test_a_read_only_file_system_is_refused(
     def refuse(*_: object, **__: object) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("os.mkdir", refuse)
     with pytest.raises(OutputFileError, match="Permission denied"):
         check_writable(tmp_path / "out")
 

@@ -31,6 +31,7 @@ from tvm_fusionx._tvm.cures import (
     remembered_library_information,
 )
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
@@ -328,6 +329,7 @@ def lowering(
     session = _Session(resolved, chosen, activation_images)
     register()
     with contextlib.ExitStack() as scope:
+        scope.enter_context(interruptible())
         scope.enter_context(let_cure())
         scope.enter_context(concatenation_as_expression())
         scope.enter_context(direct_expressions())

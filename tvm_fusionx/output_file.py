@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -14,6 +14,10 @@ from tvm_fusionx.errors import OutputFileError
 # What open() would have used before the umask: temporary files are private, results are not.
 DEFAULT_FILE_MODE = 0o666
 DEFAULT_FOLDER_MODE = 0o777
+PRIVATE_FOLDER_MODE = 0o700
+
+# Random bytes in the name of a scratch folder: two never meet.
+SCRATCH_BYTES = 8
 
 
 def check_writable(path: str | Path) -> None:
@@ -112,8 +116,10 @@ def _check_replaceable(final: Path, names: Collection[str]) -> None:
 
 @contextlib.contextmanager
 def _scratch_folder(final: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    # Named before it is made: whatever ends the scope, and when, the folder is known by then.
+    folder = final.parent / f".{final.name}.{secrets.token_hex(SCRATCH_BYTES)}"
     try:
+        folder.mkdir(PRIVATE_FOLDER_MODE)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
 from tvm_fusionx.build.pipeline import BUILT_FROM, bind_parameters, pipeline
 from tvm_fusionx.ecg import NotAGraphError, from_relay
@@ -40,6 +41,7 @@ class FusedBuild:
     log: Any
 
 
+@interruptible()
 def build_fused(
     mod: tvm.IRModule,
     target: str | tvm.target.Target,

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
@@ -137,6 +138,7 @@ def pipeline(
     )
 
 
+@interruptible()
 def build(
     mod: Any,
     target: Any,

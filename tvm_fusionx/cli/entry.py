@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import click
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx._tvm.presence import missing_package
 from tvm_fusionx.cli.options import Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
@@ -78,7 +79,21 @@ def main(args: Sequence[str] | None = None) -> None:
     # TVM's own schedules, the reference here, advise to tune them.
     logging.getLogger("autotvm").setLevel(logging.ERROR)
     settings = Settings()
-    sys.exit(_run(args, settings))
+    try:
+        with interruptible():
+            code = _run(args, settings)
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    if code == EXIT_INTERRUPTED:
+        _say_interrupted()
+    sys.exit(code)
+
+
+def _say_interrupted() -> None:
+    click.echo("fusionx: interrupted", err=True)
+    # Python remembers a KeyboardInterrupt that passed through an `exec` of a string, such as that
+    # of a dataclass, as unhandled, and would end by the signal instead; a new `exec` forgets it.
+    exec("")
 
 
 def _run(args: Sequence[str] | None, settings: Settings) -> int:
@@ -94,7 +109,6 @@ def _run(args: Sequence[str] | None, settings: Settings) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        click.echo("fusionx: interrupted", err=True)
         return EXIT_INTERRUPTED
     except (FusionXError, ModuleNotFoundError) as error:
         if settings.debug:

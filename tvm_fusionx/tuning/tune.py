@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.devices.own_records import device_fingerprint
@@ -49,6 +50,7 @@ Watch = Callable[[str, Session | None], None]
 """Told the stage's name, or after a trial the session."""
 
 
+@interruptible()
 def tune(
     mod: Any,
     target_or_device: str | tvm.target.Target | Device = LOCAL,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, kernel_notes
 from tvm_fusionx.build.library import build_versions, describe_library
 from tvm_fusionx.devices import Device, find_device
@@ -60,6 +61,7 @@ DEFAULT_TARGET = "llvm -mcpu=native"
 DEFAULT_REPEAT = 50
 
 
+@interruptible()
 def bench(
     model: str | Path | Any,
     target: str | tvm.target.Target = DEFAULT_TARGET,

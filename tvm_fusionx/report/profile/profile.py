@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import notes_of
 from tvm_fusionx.build.kernels import GraphNode, KernelNote
 from tvm_fusionx.build.library import Library, describe_library
@@ -184,6 +185,7 @@ class ProfileReport:
         }
 
 
+@interruptible()
 def profile(
     library: Any,
     inputs: Mapping[str, np.ndarray],

@@ -18,6 +18,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.build.kernels import GraphNode
 from tvm_fusionx.inputs import check_inputs, inputs_of
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_REPRODUCTION_FOLDER = "fusionx-reproduction"
 
 
+@interruptible()
 def verify(
     mod: tvm.IRModule,
     params: Mapping[str, Any] | None,
