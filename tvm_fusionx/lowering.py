@@ -31,6 +31,7 @@ from tvm_fusionx._tvm.cures import (
     remembered_library_information,
 )
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
+from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
@@ -329,6 +330,7 @@ def lowering(
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(session.images.watching())
         scope.enter_context(pass_context(resolved))
+        scope.enter_context(building_for(resolved))
         _sessions().append(session)
         scope.callback(_sessions().pop)
         yield session.log
