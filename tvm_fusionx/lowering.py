@@ -42,6 +42,7 @@ from tvm_fusionx.late_passes.share_kernels import (
     share_kernels,
 )
 from tvm_fusionx.layout.blocked_sampling import register_sampling
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target, schedule
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
@@ -279,7 +280,7 @@ class _EmptyTraces(PyDatabase):
 
 @contextlib.contextmanager
 def lowering(
-    target: str | tvm.target.Target,
+    target: TargetLike,
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
     activation_images: bool = False,

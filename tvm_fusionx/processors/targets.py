@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import tvm
 
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.processors.host_cpu import (
     host_attributes,
 )
+
+TargetLike: TypeAlias = "str | tvm.target.Target"
+"""A target, or what names one."""
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
 NATIVE_CPU = "native"
@@ -25,7 +30,7 @@ CPU_KEY = "cpu"
 ARM_KEY = "arm_cpu"
 
 
-def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
+def resolve_target(target: TargetLike) -> tvm.target.Target:
     """Return `target` as TVM understands it, for our templates.
 
     ``-mcpu=native`` becomes the host CPU's LLVM name without the features that this machine hides,
