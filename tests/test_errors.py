@@ -36,6 +36,7 @@ BUILT_IN = {
     "InputError": ValueError,
     "LibraryFileError": ValueError,
     "LinkError": RuntimeError,
+    "LoweringError": RuntimeError,
     "MissingDependencyError": ImportError,
     "ModelError": ValueError,
     "OutputFileError": OSError,

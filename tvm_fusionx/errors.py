@@ -62,6 +62,10 @@ class TargetError(FusionXError, ValueError):
     """The target string is unknown or cannot be used here."""
 
 
+class LoweringError(FusionXError, RuntimeError):
+    """Blocks are built outside of the scope that schedules them, or for another target."""
+
+
 class RecordError(FusionXError, ValueError):
     """Tuning records are damaged or belong to another target."""
 

@@ -12,6 +12,12 @@ import numpy as np
 
 from tvm_fusionx.errors import InputError
 
+Params = Mapping[str, Any]
+"""Values of parameters, by name."""
+
+Arrays = Mapping[str, np.ndarray]
+"""One array for each input, by name."""
+
 # Integer inputs are most often indices, into a table at least this long in every model we know: a
 # token type, the shortest, has two rows.
 RANDOM_INTEGER_END = 2

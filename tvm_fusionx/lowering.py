@@ -31,6 +31,7 @@ from tvm_fusionx._tvm.cures import (
     remembered_library_information,
 )
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
+from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
@@ -42,6 +43,7 @@ from tvm_fusionx.late_passes.share_kernels import (
     share_kernels,
 )
 from tvm_fusionx.layout.blocked_sampling import register_sampling
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import (
     Refusal,
@@ -289,7 +291,7 @@ class _EmptyTraces(PyDatabase):
 
 @contextlib.contextmanager
 def lowering(
-    target: str | tvm.target.Target,
+    target: TargetLike,
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
     activation_images: bool = False,
@@ -341,6 +343,7 @@ def lowering(
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(session.images.watching())
         scope.enter_context(pass_context(resolved))
+        scope.enter_context(building_for(resolved))
         _sessions().append(session)
         scope.callback(_sessions().pop)
         yield session.log

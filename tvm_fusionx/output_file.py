@@ -11,6 +11,8 @@ from pathlib import Path
 
 from tvm_fusionx.errors import OutputFileError
 
+AnyPath = str | Path
+
 # What open() would have used before the umask: temporary files are private, results are not.
 DEFAULT_FILE_MODE = 0o666
 DEFAULT_FOLDER_MODE = 0o777

@@ -7,7 +7,9 @@ from typing import Any
 
 import tvm
 
+from tvm_fusionx._tvm.guarded_builds import guard_builds
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.block_calls import count_blocks
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.relay_attributes import FUNCTION
 from tvm_fusionx.ecg.to_relay import RelayBlock
@@ -126,6 +128,7 @@ def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]
     plans
         Name of each function that was planned, and its plan.
     """
+    guard_builds(count_blocks)
     plans = {}
 
     def cut(name: str, graph: Graph) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+from typing import TypeAlias
 
 import tvm
 from tvm.target import codegen
@@ -13,6 +14,9 @@ from tvm_fusionx.errors import TargetError
 from tvm_fusionx.processors.host_cpu import (
     host_attributes,
 )
+
+TargetLike: TypeAlias = "str | tvm.target.Target"
+"""A target, or what names one."""
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
 NATIVE_CPU = "native"
@@ -40,7 +44,7 @@ I386 = re.compile(r"i[3-6]86$")
 NEAR_NAMES = 3
 
 
-def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
+def resolve_target(target: TargetLike) -> tvm.target.Target:
     """Return `target` as TVM understands it, for our templates.
 
     ``-mcpu=native`` becomes the host CPU's LLVM name without the features that this machine hides,

@@ -10,6 +10,7 @@ from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.explain.entries import Summary
 from tvm_fusionx.report.explain.explain import explain, with_schedules
+from tvm_fusionx.schedules import resolve_target
 
 TARGET = "llvm -mcpu=native"
 FLOAT_BYTES = 4
@@ -82,7 +83,7 @@ def test_what_is_not_a_graph_is_a_finding() -> None:
 def test_a_build_tells_the_template_of_each_kernel(tmp_path: Path) -> None:
     mod = two_products()
     with lowering(TARGET) as log:
-        library = relay.build(pipeline(TARGET)(mod), target=TARGET)
+        library = relay.build(pipeline(TARGET)(mod), target=resolve_target(TARGET))
     report = with_schedules(explain(mod, TARGET), library, log)
     assert all(block.template for block in report.blocks)
     # Equal blocks share their text; these two differ by a relu.

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, kernel_notes
@@ -20,8 +19,11 @@ from tvm_fusionx.build.library import build_versions, describe_library
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.errors import InputError
 from tvm_fusionx.frontend import from_onnx
-from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of, random_inputs
+from tvm_fusionx.frontend.model_inputs import ShapeArgument
+from tvm_fusionx.inputs import Arrays, InputSpec, check_inputs, inputs_of, random_inputs
+from tvm_fusionx.output_file import AnyPath
 from tvm_fusionx.processors.cpu import FLOAT32_BITS
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records.device import processor_name
 from tvm_fusionx.report.bench.accuracy import relative_errors
 from tvm_fusionx.report.bench.bench_result import OURS, BenchResult
@@ -57,6 +59,16 @@ DEFAULT_SIDES = (TVM, UNFUSED, *ONNX_PEERS)
 
 __all__ = ["DEFAULT_SIDES", "SIDES", "TunedBuild", "bench", "describe_device"]
 
+Clock = Callable[[], float]
+"""Tells a time in seconds."""
+
+Alone = Callable[[], AbstractContextManager[None]]
+"""Opens a scope in which other work on this machine stands still."""
+
+OnTurn = Callable[[], None]
+OnStage = Callable[[str], None]
+Tuned = Mapping[str, TunedBuild]
+
 DEFAULT_TARGET = "llvm -mcpu=native"
 DEFAULT_REPEAT = 50
 
@@ -64,24 +76,24 @@ DEFAULT_REPEAT = 50
 @interruptible()
 def bench(
     model: str | Path | Any,
-    target: str | tvm.target.Target = DEFAULT_TARGET,
+    target: TargetLike = DEFAULT_TARGET,
     vs: Sequence[str] | None = None,
     *,
     device: str | Device | None = None,
     threads: int | None = None,
     repeat: int = DEFAULT_REPEAT,
     least_seconds: float = 0.0,
-    inputs: Mapping[str, Any] | None = None,
-    shape: Mapping[str, Sequence[int]] | None = None,
-    records: str | Path | None = None,
+    inputs: Arrays | None = None,
+    shape: ShapeArgument = None,
+    records: AnyPath | None = None,
     thorough: bool = False,
     sustained: float | None = None,
-    tuned: Mapping[str, TunedBuild] | None = None,
-    conversions: str | Path | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-    alone: Callable[[], AbstractContextManager[None]] = nullcontext,
-    on_turn: Callable[[], None] = lambda: None,
-    on_stage: Callable[[str], None] = lambda stage: None,
+    tuned: Tuned | None = None,
+    conversions: AnyPath | None = None,
+    clock: Clock | None = None,
+    alone: Alone | None = None,
+    on_turn: OnTurn | None = None,
+    on_stage: OnStage | None = None,
 ) -> BenchResult:
     """Time `model` on every side, taking turns, with the same threads; here or on a device.
 
@@ -146,6 +158,8 @@ def bench(
         vs = DEFAULT_SIDES if device is None else DEVICE_SIDES
     _check_sides(vs)
     check_repeat(repeat)
+    clock, alone = clock or time.perf_counter, alone or nullcontext
+    tell = on_stage or _tell_nobody
     if device is not None:
         _check_plain(bool(least_seconds or thorough or tuned) or sustained is not None)
         found = device if isinstance(device, Device) else find_device(device)
@@ -157,11 +171,11 @@ def bench(
             inputs=inputs,
             shape=shape,
             records=records,
-            on_stage=on_stage,
+            on_stage=tell,
         )
     resolved = resolve_target(target)
     count = set_threads(threads)
-    on_stage("importing")
+    tell("importing")
     started = clock()
     mod, params = from_onnx(model, shape=shape)
     import_s = clock() - started
@@ -179,7 +193,7 @@ def bench(
         tuned=tuned,
         conversions=Conversions(kept_folder, clock),
         alone=alone,
-        on_stage=on_stage,
+        on_stage=tell,
     )
     libraries, prepare_s, errors = built.libraries, built.prepare_s, built.errors
     executors = {side: load(library) for side, library in libraries.items()}
@@ -187,28 +201,28 @@ def bench(
         set_inputs(executor, arrays)
     sides: dict[str, Callable[[], Any]] = {side: ex.run for side, ex in executors.items()}
     with model_file(model) as path:
-        on_stage("computing the reference")
+        tell("computing the reference")
         reference = _reference(path, arrays, executors)
         outputs = {side: _outputs_of(executor) for side, executor in executors.items()}
         peers: dict[str, PreparedPeer] = {}
         for side, peer, computed, seconds in _prepare_peers(
-            vs, path, arrays, count, errors, Conversions(kept_folder, clock), on_stage
+            vs, path, arrays, count, errors, Conversions(kept_folder, clock), tell
         ):
             peers[side], outputs[side], prepare_s[side] = peer, computed, seconds
         rel_err, wrong = relative_errors(outputs, reference)
         errors |= wrong
         sides.update({side: peer.run for side, peer in peers.items()})
-        on_stage("timing")
+        tell("timing")
         with alone(), threads_apart(count):
             latency_ms, failures = time_interleaved(
-                sides, repeat, on_turn, least_seconds=least_seconds
+                sides, repeat, on_turn or _tell_nobody, least_seconds=least_seconds
             )
             kept: dict[str, Sustained] = {}
             if sustained is not None:
                 kept, ended = time_sustained(
                     {side: sides[side] for side in latency_ms},
                     sustained,
-                    lambda side: on_stage(f"running {side} for {sustained:g} s"),
+                    lambda side: tell(f"running {side} for {sustained:g} s"),
                 )
                 failures |= ended
         versions = {**build_versions(), **{name: peer.version for name, peer in peers.items()}}
@@ -218,14 +232,14 @@ def bench(
         peer_kernels: dict[str, int] = {}
         if thorough:
             peer_kernels = _count_peers(peers)
-            on_stage("measuring memory")
+            tell("measuring memory")
             apart = tuple(side for side in peers if side in ONNX_PEERS)
             # Each holds the weights once more: a large model's ten sides fill a machine's memory.
             for held in (sides, peers, executors):
                 held.clear()
             gc.collect()
             code, memory = footprint(libraries, apart, path, arrays, count, kept_folder)
-            on_stage("timing blocks")
+            tell("timing blocks")
             with alone(), threads_apart(count):
                 blocks = _block_times(built.ours, name_of(model), specs, arrays)
     difference = worst(
@@ -252,6 +266,10 @@ def bench(
         sustained_ms=kept,
         **built.description(),
     )
+
+
+def _tell_nobody(*what: str) -> None:
+    pass
 
 
 def describe_device() -> str:
@@ -296,7 +314,7 @@ def _prepare_peers(
     count: int,
     errors: dict[str, str],
     conversions: Conversions,
-    on_stage: Callable[[str], None],
+    on_stage: OnStage,
 ) -> Iterator[tuple[str, PreparedPeer, list[np.ndarray], float]]:
     """Yield the peers that load and run once, their outputs, and the seconds that this took.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -13,12 +14,15 @@ from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.pipeline import check_module, pipeline, planner_options
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
+from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
 from tvm_fusionx.report.explain.explanation import Report
 from tvm_fusionx.report.explain.linters import find_oddities, lint_plan
+from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
 
 MAIN = "main"
@@ -26,8 +30,14 @@ MAIN = "main"
 
 def explain(
     mod: tvm.IRModule,
-    target: str | tvm.target.Target,
-    **choices: Any,
+    target: TargetLike,
+    *,
+    rules: Sequence[Rule] | None = None,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
 ) -> Report:
     """Plan `mod` as ``fx.build`` does, and report every decision; nothing is compiled.
 
@@ -37,8 +47,8 @@ def explain(
         Module with static shapes; constants bound.
     target
         What it is planned for.
-    **choices
-        Of :func:`tvm_fusionx.build.pipeline.planner_options`.
+    rules, fuse, planner, measure, allow, deny
+        As for :func:`tvm_fusionx.build`.
 
     Returns
     -------
@@ -52,14 +62,16 @@ def explain(
     """
     check_module(mod)
     resolved = resolve_target(target)
-    chosen = planner_options(resolved, **choices)
+    chosen = planner_options(
+        resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
+    )
     options = FuseByMapping(resolved, options=chosen).planner_options()
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
     # Two passes are taken apart for what they know and do not leave in the module.
     for step in pipeline(resolved).passes:
         if step.info.name == "tvm_fusionx.RewriteGraph":
-            mod, applications = rewrite_module(mod)
+            mod, applications = rewrite_module(mod, rules=rules)
             applied.update(application.rule for application in applications)
         elif step.info.name == "tvm_fusionx.FuseByMapping":
             mod, plans = fuse_module(mod, options)

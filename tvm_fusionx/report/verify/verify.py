@@ -22,6 +22,7 @@ from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.build.kernels import GraphNode
 from tvm_fusionx.inputs import check_inputs, inputs_of
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.report.profile.stepwise import StepwiseExecutor
 from tvm_fusionx.report.verify.conditioning import library_conditioning
@@ -38,7 +39,7 @@ from tvm_fusionx.report.verify.reference import Reference, reference_outputs
 from tvm_fusionx.report.verify.reproduction import write_reproduction
 from tvm_fusionx.report.verify.unoptimised import build_unoptimised
 from tvm_fusionx.report.verify.verdict import EXACT, PLAIN, BlockVerdict, VerifyReport
-from tvm_fusionx.rewrite import ALL_RULES, Rule
+from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules.winograd.template import WINOGRAD
 
 logger = logging.getLogger(__name__)
@@ -51,15 +52,15 @@ def verify(
     mod: tvm.IRModule,
     params: Mapping[str, Any] | None,
     inputs: Mapping[str, Any],
-    target: str | tvm.target.Target,
+    target: TargetLike,
     reference: Reference = None,
     bisect: bool = False,
     *,
     tolerance: float = DEFAULT_TOLERANCE,
     records: str | Path | None = None,
-    rules: Sequence[Rule] = ALL_RULES,
+    rules: Sequence[Rule] | None = None,
     reproduction: str | Path | None = None,
-    on_stage: Callable[[str], None] = lambda stage: None,
+    on_stage: Callable[[str], None] | None = None,
 ) -> VerifyReport:
     """Compile `mod`, run it, and compare every block and every output with a reference.
 
@@ -99,23 +100,24 @@ def verify(
     InputError
         An input's name, shape or dtype is wrong.
     """
+    tell = on_stage or _tell_nobody
     mod = relay.transform.InferType()(mod)
     arrays = check_inputs(inputs, inputs_of(mod, params))
-    on_stage("building")
+    tell("building")
     build = build_fused(mod, target, params=params, records=records, rules=rules)
     exposed = expose_blocks(build.module)
-    on_stage("computing each block's right outputs")
+    tell("computing each block's right outputs")
     true_values = _true_values(exposed, target, arrays)
-    on_stage("running the blocks")
+    tell("running the blocks")
     ran = list(_run_blocks(build, exposed, true_values, arrays))
     functions = {block.name: block.function for block in exposed.blocks}
     verdicts = tuple(_verdict(run, functions[run.node.name], target, tolerance) for run in ran)
     outputs = run_once(build.library, arrays)
-    on_stage("computing the reference")
+    tell("computing the reference")
     wanted = reference_outputs(reference, mod, params, arrays, target)
     end_to_end = _compare_outputs(outputs, wanted.outputs)
     allowed, allowance = _allowed_end_to_end(
-        build, end_to_end, tolerance, lambda: _conditioning(mod, params, arrays, target, on_stage)
+        build, end_to_end, tolerance, lambda: _conditioning(mod, params, arrays, target, tell)
     )
     ok = all(v.ok for v in verdicts) and all(d.is_within(allowed) for d in end_to_end)
     folder = None
@@ -141,6 +143,10 @@ def verify(
         allowance=allowance,
         outputs=tuple(outputs),
     )
+
+
+def _tell_nobody(stage: str) -> None:
+    pass
 
 
 def _allowed_end_to_end(
