@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("TOPHUB_LOCATION", "NONE")
 
 LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>(?:\.\./)+[^)#\s]+)[^)]*\)")
+ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):(?=<code>)")
 FETCHED = re.compile(
     r"""<(?:script|img|iframe)\b[^>]*\bsrc=["']?https?:|<link\b[^>]*\brel=["']?stylesheet[^>]*"""
     r"""\bhref=["']?https?:|url\(["']?https?:|@import\s+["']https?:""",
@@ -63,6 +64,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"{link['text']} (`{target.relative_to(ROOT).as_posix()}`)"
 
     return LINK.sub(named, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave out Sphinx's roles, which docstrings write before the names that they mean."""
+    return ROLE.sub("", html)
 
 
 def on_post_build(config: Any) -> None:
