@@ -80,6 +80,7 @@ EXTRAS = {
         "pillow>=11",
         "pytest>=8.3",
         "pytest-xdist>=3.6",
+        "pyyaml>=6",
         "ruff>=0.11",
         "scipy>=1.15",
         "sympy>=1.13",

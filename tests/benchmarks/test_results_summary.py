@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.benchmarks.scripts import script
 
-runs, summary = map(script, ("measured_runs", "results_summary"))
+runs, summary, whole = map(script, ("measured_runs", "results_summary", "results_page"))
 
 
 def a_result(model: str, **medians: float) -> dict[str, Any]:
@@ -49,3 +49,10 @@ def test_a_processor_is_told_by_geometric_means() -> None:
     told = summary.brief(a_run("a", fast), [a_run("b", fast, slow), a_run("c")])
     assert "| b | 2 | 1 | 1.41 | 4.00 |" in told
     assert "| c | 0 | 0 | - | - |" in told
+
+
+def test_the_page_in_git_is_of_the_runs_in_git() -> None:
+    newest = runs.newest_run()
+    assert newest is not None
+    told = summary.brief(runs.read_run(newest), runs.kept_runs())
+    assert whole.SUMMARY.read_text(encoding="utf-8") == told
