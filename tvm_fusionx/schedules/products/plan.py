@@ -59,7 +59,7 @@ FETCHED_COST = 0.25
 
 
 # What a second parallel loop takes, in bytes of the last-level cache: 2 us at 110 GB/s. Waking the
-# threads is 0.9 us of it (template_results.md); the wait for the slower core is an estimate.
+# threads is 0.9 us of it (benchmarks/templates.py); the wait for the slower core is an estimate.
 LOOP_BYTES = 220_000
 
 
