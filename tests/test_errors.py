@@ -24,7 +24,7 @@ EXIT_CODES = {
     "DeviceLostError": EXIT_ENVIRONMENT,
     "LinkError": EXIT_ENVIRONMENT,
     "MissingDependencyError": EXIT_ENVIRONMENT,
-    "OutputFileError": EXIT_ENVIRONMENT,
+    "DiskFullError": EXIT_ENVIRONMENT,
     "TuningError": EXIT_ENVIRONMENT,
     "WrongResultError": EXIT_WRONG_RESULT,
 }
@@ -39,11 +39,13 @@ BUILT_IN = {
     "LoweringError": RuntimeError,
     "MissingDependencyError": ImportError,
     "ModelError": ValueError,
+    "DiskFullError": OSError,
     "OutputFileError": OSError,
     "RecordError": ValueError,
     "ShapeError": ValueError,
     "TargetError": ValueError,
     "TuningError": RuntimeError,
+    "UnknownDeviceError": RuntimeError,
     "UnsupportedOperatorError": ValueError,
     "WrongResultError": ArithmeticError,
 }

@@ -77,6 +77,10 @@ class LibraryFileError(FusionXError, ValueError):
 class OutputFileError(FusionXError, OSError):
     """A result cannot be written where it was asked for."""
 
+
+class DiskFullError(OutputFileError):
+    """There is no space left where a result or a temporary file is written."""
+
     exit_code = EXIT_ENVIRONMENT
 
 
@@ -96,6 +100,12 @@ class DeviceError(FusionXError, RuntimeError):
     """A device cannot be used: unknown, not reachable, busy, or refusing what it is given."""
 
     exit_code = EXIT_ENVIRONMENT
+
+
+class UnknownDeviceError(DeviceError):
+    """No device has that name, or what describes it is damaged."""
+
+    exit_code = EXIT_USAGE
 
 
 class DeviceLostError(DeviceError):

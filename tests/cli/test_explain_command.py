@@ -75,11 +75,11 @@ def _made(path: Path) -> Path:
     return path
 
 
-def test_a_page_that_cannot_be_written_is_3_before_any_work(
+def test_a_page_that_cannot_be_written_is_2_before_any_work(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
     ran = run("explain", tmp_path / "absent.onnx", "--html", tmp_path / "missing" / "r.html")
-    assert ran.code == 3
+    assert ran.code == 2
     assert "r.html" in ran.problem
 
 

@@ -12,7 +12,7 @@ from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
-from tvm_fusionx.build.pipeline import BUILT_FROM, bind_parameters, pipeline
+from tvm_fusionx.build.pipeline import BUILT_FROM, bind_parameters, check_static, pipeline
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg.flops import flops as node_flops
@@ -61,7 +61,9 @@ def build_fused(
         block of its own: same lowering, same templates, no fusion.
     """
     resolved = resolve_target(target)
-    fused = pipeline(resolved, **choices)(bind_parameters(mod, params))
+    bound = bind_parameters(mod, params)
+    check_static(bound)
+    fused = pipeline(resolved, **choices)(bound)
     with lowering(resolved, records, device) as log:
         library = relay.build(fused, target=resolved)
     return FusedBuild(relay.transform.InferType()(fused), library, log)

@@ -12,7 +12,8 @@ from tvm import relay
 from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
 from tvm_fusionx._tvm.interrupts import interruptible
-from tvm_fusionx.errors import ModelError, TargetError
+from tvm_fusionx.ecg.block_calls import post_order
+from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
@@ -200,10 +201,12 @@ def build(
 
     Raises
     ------
-    ModelError, TargetError, RecordError
-        `mod` is no Relay module; the target is unknown; the records are not for it.
+    ModelError, ShapeError, TargetError, RecordError
+        `mod` is no Relay module; a shape in it is not known; the target is unknown; the records are
+        not for it.
     """
     bound = bind_parameters(mod, params)
+    check_static(bound)
     passes = pipeline(
         target,
         rules=rules,
@@ -219,6 +222,40 @@ def build(
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     return library
+
+
+def check_static(mod: Any) -> None:
+    """Raise ShapeError where an input, or what an operator returns, has an unknown extent.
+
+    Passes leave such a function as it is; the graph executor cannot run it, and TVM tells so in
+    the middle of a build, of storage.
+    """
+    main = relay.transform.InferType()(mod)["main"]
+    for param in main.params:
+        if _is_dynamic(param.checked_type):
+            raise ShapeError(
+                f"input {param.name_hint!r}",
+                expected="an extent that is known for every axis",
+                found=str(param.checked_type),
+                next_step="Give its shape: fx.from_onnx(model, shape={...}), or a Relay type"
+                " without Any.",
+            )
+    for expr in post_order(main.body):
+        if isinstance(expr, relay.Call) and _is_dynamic(expr.checked_type):
+            raise ShapeError(
+                f"operator {getattr(expr.op, 'name', 'of a function')}",
+                expected="a result whose shape does not depend on the data",
+                found=str(expr.checked_type),
+                next_step="Cut the model before it, or compile it for TVM's own relay.vm.",
+            )
+
+
+def _is_dynamic(kind: Any) -> bool:
+    if isinstance(kind, tvm.ir.TupleType):
+        return any(map(_is_dynamic, kind.fields))
+    return isinstance(kind, tvm.ir.TensorType) and any(
+        isinstance(extent, tvm.tir.Any) for extent in kind.shape
+    )
 
 
 def check_module(mod: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import logging
 import sys
@@ -13,6 +14,7 @@ from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx._tvm.presence import missing_package
 from tvm_fusionx.cli.options import Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
+from tvm_fusionx.output_file import NO_SPACE, disk_full
 from tvm_fusionx.version import VERSION
 
 # Command -> module of this package; the command object bears the module's name with `_command`.
@@ -50,6 +52,16 @@ class _Commands(click.Group):
         module = importlib.import_module(f"tvm_fusionx.cli.{cmd_name.replace('-', '_')}_command")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` begin with; of another word, say which ones are near."""
+        name = args[0]
+        near = difflib.get_close_matches(name, COMMANDS)
+        if name not in COMMANDS and not name.startswith("-") and near:
+            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(map(repr, near))}?")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,14 +128,24 @@ def _run(args: Sequence[str] | None, settings: Settings) -> int:
         typed = error if isinstance(error, FusionXError) else missing_package(error)
         click.echo(f"fusionx: {typed}", err=True)
         return typed.exit_code
+    except OSError as error:
+        if settings.debug or error.errno not in NO_SPACE:
+            return _say_unexpected(error, settings)
+        typed = disk_full(error)
+        click.echo(f"fusionx: {typed}", err=True)
+        return typed.exit_code
     except Exception as error:  # the last place where a person can be given a sentence
-        if settings.debug:
-            raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        message = lines[-1] if lines else "no message"
-        click.echo(
-            f"fusionx: unexpected {type(error).__name__}: {message}. Run the command again with "
-            "--debug for the traceback, and report it.",
-            err=True,
-        )
-        return EXIT_ENVIRONMENT
+        return _say_unexpected(error, settings)
+
+
+def _say_unexpected(error: Exception, settings: Settings) -> int:
+    if settings.debug:
+        raise error
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = lines[-1] if lines else "no message"
+    click.echo(
+        f"fusionx: unexpected {type(error).__name__}: {message}. Run the command again with "
+        "--debug for the traceback, and report it.",
+        err=True,
+    )
+    return EXIT_ENVIRONMENT

@@ -21,6 +21,7 @@ from tvm import relay
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.build.kernels import GraphNode
+from tvm_fusionx.build.pipeline import check_static
 from tvm_fusionx.inputs import check_inputs, inputs_of
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.bench.plain_tvm import run_once
@@ -97,11 +98,12 @@ def verify(
 
     Raises
     ------
-    InputError
-        An input's name, shape or dtype is wrong.
+    InputError, ShapeError
+        An input's name, shape or dtype is wrong; a shape in the module is not known.
     """
     tell = on_stage or _tell_nobody
     mod = relay.transform.InferType()(mod)
+    check_static(mod)
     arrays = check_inputs(inputs, inputs_of(mod, params))
     tell("building")
     build = build_fused(mod, target, params=params, records=records, rules=rules)
