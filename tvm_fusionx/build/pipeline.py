@@ -76,6 +76,16 @@ def planner_options(
     if measure is False:
         return options
     resolved = resolve_target(target)
+    check_runs_here(resolved)
+    database = ProfileDatabase(database_path() if measure is True else measure)
+    return replace(
+        options, costs=calibrated_costs(resolved), measure=BlockTimer(resolved, database)
+    )
+
+
+def check_runs_here(target: TargetLike) -> None:
+    """Raise TargetError where what is built for `target` cannot be measured on this machine."""
+    resolved = resolve_target(target)
     if not is_cpu(resolved) or "mtriple" in resolved.attrs:
         raise TargetError(
             "measuring",
@@ -83,10 +93,6 @@ def planner_options(
             found=str(resolved),
             next_step="Plan without measuring, or on a machine of that kind.",
         )
-    database = ProfileDatabase(database_path() if measure is True else measure)
-    return replace(
-        options, costs=calibrated_costs(resolved), measure=BlockTimer(resolved, database)
-    )
 
 
 def pipeline(

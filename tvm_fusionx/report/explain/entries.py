@@ -33,6 +33,10 @@ class BlockEntry:
         What each operator is called on the report's edges.
     tir
         Number of the block's generated code in the report's `tir`, where known.
+    structure
+        Equal for blocks that become the same kernel; empty where unknown.
+    seconds, share
+        Time of the block alone, and its part of the sum over all kernels; where measured.
     """
 
     name: str
@@ -48,6 +52,9 @@ class BlockEntry:
     fallback_reason: str | None = None
     labels: tuple[str, ...] = ()
     tir: int | None = None
+    structure: str = ""
+    seconds: float | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True)

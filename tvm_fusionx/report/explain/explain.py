@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.pipeline import check_module, pipeline, planner_options
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
+from tvm_fusionx.fusion.block_key import block_keys
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
@@ -21,6 +23,7 @@ from tvm_fusionx.passes.rewrite_graph import rewrite_module
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
 from tvm_fusionx.report.explain.explanation import Report
+from tvm_fusionx.report.explain.legend import reason_code
 from tvm_fusionx.report.explain.linters import find_oddities, lint_plan
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
@@ -102,7 +105,7 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
             edge.producer_block,
             edge.consumer_block,
             edge.fused,
-            _code(edge.reason.name) if edge.reason else "",
+            reason_code(edge.reason) if edge.reason else "",
             "; ".join(part for part in (edge.reason.value, edge.detail) if part)
             if edge.reason
             else "",
@@ -113,7 +116,7 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
     report = Report(
         target=target,
         summary=_summarise(planned),
-        blocks=tuple(_entry(planned, block) for block in planned.blocks),
+        blocks=tuple(map(partial(_entry, planned), planned.blocks, block_keys(planned))),
         edges=edges,
         rewrites=tuple(Counter(applied or {}).most_common()),
         plan=str(planned.solution or ""),
@@ -158,11 +161,7 @@ def _linted(report: Report) -> Report:
     return replace(report, findings=find_oddities(report) + of_plan)
 
 
-def _code(name: str) -> str:
-    return name.lower().replace("_", "-")
-
-
-def _entry(planned: Plan, block: Block) -> BlockEntry:
+def _entry(planned: Plan, block: Block, structure: str) -> BlockEntry:
     return BlockEntry(
         name=block.name,
         operators=block.ops,
@@ -174,6 +173,7 @@ def _entry(planned: Plan, block: Block) -> BlockEntry:
         flops=block.flops,
         is_reshape_only=block.is_reshape_only,
         labels=tuple(planned.labels[node] for node in block.nodes),
+        structure=structure,
     )
 
 
