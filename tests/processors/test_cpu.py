@@ -94,3 +94,20 @@ def test_the_last_level_and_the_rates_are_those_of_the_row() -> None:
     assert cpu.llc_slice_bytes == 32 << 20
     assert (cpu.l2_bytes_a_cycle, cpu.llc_bytes_a_cycle, cpu.memory_bytes_a_cycle) == (32, 12, 4)
     assert (cpu.loads_a_cycle, cpu.addition_latency) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("target", "bits"),
+    [
+        ("-mcpu=cortex-a76", 0),
+        # The least that the architecture allows, where the core is not known.
+        ("-mattr=+neon,+sve", 128),
+        ("-mcpu=neoverse-v2", 128),
+        ("-mcpu=neoverse-v2 -mattr=-sve", 0),
+    ],
+)
+def test_scalable_vectors_are_those_of_the_features(target: str, bits: int) -> None:
+    cpu = describe_cpu(tvm.target.Target(f"llvm -mtriple=aarch64-linux-gnu {target}"))
+    assert cpu.scalable_bits == bits
+    # Templates use vectors of a fixed width.
+    assert cpu.lanes == 4

@@ -15,7 +15,7 @@ import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.processors.integers import DotInstruction, instruction_of
-from tvm_fusionx.processors.rates import DEFAULT_RATES, rates_of, vector_sets
+from tvm_fusionx.processors.rates import DEFAULT_RATES, rates_of, scalable_vectors, vector_sets
 from tvm_fusionx.processors.targets import is_cpu
 
 FLOAT32_BITS = 32
@@ -61,7 +61,7 @@ class Cpu:
     addition_latency: int = DEFAULT_RATES.addition_latency
     """Cycles until the next addition can add to the same sum."""
 
-    loads_a_cycle: int = DEFAULT_RATES.loads_a_cycle
+    loads_a_cycle: float = DEFAULT_RATES.loads_a_cycle
     """Loads of a vector, or broadcasts of an element, that begin in a cycle."""
 
     l2_bytes_a_cycle: float = DEFAULT_RATES.l2_bytes_a_cycle
@@ -128,6 +128,8 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
     features = {str(feature) for feature in codegen.llvm_get_cpu_features(target)}
     vectors = next(each for each in vector_sets() if not each.feature or each.feature in features)
     rates = rates_of(str(target.attrs.get("mcpu", "")))
+    scalable = scalable_vectors()
+    has_scalable = scalable.feature in features
     return Cpu(
         lanes=vectors.bits // FLOAT32_BITS,
         registers=vectors.registers,
@@ -145,6 +147,6 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         memory_bytes_a_cycle=rates.memory_bytes_a_cycle,
         memory_readers=rates.memory_readers,
         exchanges_slowly=rates.exchanges_slowly,
-        scalable_bits=rates.scalable_bits,
+        scalable_bits=max(rates.scalable_bits, scalable.bits) if has_scalable else 0,
         dot=instruction_of(features),
     )

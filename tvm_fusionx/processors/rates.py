@@ -34,7 +34,7 @@ class Rates:
     multiply_add_bits: int
     multiply_add_latency: int
     addition_latency: int
-    loads_a_cycle: int
+    loads_a_cycle: float
     l2_bytes_a_cycle: float
     llc_bytes_a_cycle: float
     memory_bytes_a_cycle: float
@@ -113,6 +113,12 @@ def rates_of(core: str) -> Rates:
 def vector_sets() -> tuple[Vectors, ...]:
     """Return the vectors of each instruction set, the widest first: the first that one has."""
     return tuple(Vectors(**row) for row in read_file()["vectors"])
+
+
+@functools.cache
+def scalable_vectors() -> Vectors:
+    """Return the vectors of which a program does not know the width; they are at least so wide."""
+    return Vectors(**read_file()["scalable"])
 
 
 def calibrated() -> dict[str, Any]:
