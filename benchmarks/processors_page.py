@@ -22,6 +22,7 @@ from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.rates import (
     DEFAULT,
     FLOAT_BYTES,
+    LIKE,
     Fact,
     Vectors,
     core_names,
@@ -60,9 +61,9 @@ def _vectors() -> list[str]:
     return [
         "## Vectors",
         "",
-        "The first of these features that a target has gives its vectors, and lanes by element type",
-        "follow from their width. Scalable vectors, the last row, are at least so wide, and a core's",
-        "row tells how wide; templates use the vectors of fixed width there.",
+        "The first of these features that a target has gives its vectors, and lanes by element",
+        "type follow from their width. Scalable vectors, the last row, are at least so wide, and a",
+        "core's row tells how wide; templates use the vectors of fixed width there.",
         "",
         *_table(head, [_vector_row(each) for each in sets]),
     ]
@@ -84,9 +85,9 @@ def _numbers() -> list[str]:
         "",
         *_table(["number", "meaning", "default", "source of the default"], rows),
         "The rest is derived: multiply-adds of a native vector that begin in a cycle, from",
-        "`multiply_add_units` and `multiply_add_bits`; sums that hide the latency of multiply-adds,",
-        "`multiply_add_units` x `multiply_add_latency`; what a kernel may fill of the second-level",
-        "cache, half of it.",
+        "`multiply_add_units` and `multiply_add_bits`; the sums that hide their latency,",
+        "`multiply_add_units` x `multiply_add_latency`; what a kernel may fill of the second",
+        "level, half of it.",
         "",
     ]
 
@@ -119,18 +120,19 @@ def _cpu(name: str) -> Cpu:
 
 
 def _sources() -> list[str]:
-    """Return where the numbers of each row come from, the numbers of one source together."""
+    """Return the sources, and which of them each row's own numbers come from."""
     lines = ["## Sources", ""]
-    for name in core_names():
+    lines += [f"- **{key}**: {source}." for key, source in read_file()["sources"].items()]
+    lines += ["", "The numbers that a row tells itself, by their sources:", ""]
+    for name, row in read_file()["cores"].items():
         own: dict[str, list[str]] = {}
-        for number, fact in facts_of(name).items():
-            if fact.row == name:
-                own.setdefault(fact.source, []).append(f"`{number}`")
-        like = read_file()["cores"][name].get("like")
-        told = [f"{', '.join(numbers)}: {source}" for source, numbers in own.items()]
-        if like is not None:
-            told.append(f"the rest as `{like}`")
-        lines.append(f"- `{name}`: {'; '.join(told)}.")
+        for number, told in row.items():
+            if number != LIKE:
+                own.setdefault(told[1], []).append(f"`{number}`")
+        parts = [f"{', '.join(numbers)} ({key})" for key, numbers in own.items()]
+        if LIKE in row:
+            parts.append(f"the rest as `{row[LIKE]}`")
+        lines.append(f"- `{name}`: {'; '.join(parts)}.")
     return [*lines, ""]
 
 

@@ -100,3 +100,13 @@ def test_the_widest_vectors_come_first() -> None:
 def test_plans_are_made_with_what_was_calibrated() -> None:
     assert DEFAULT_COSTS.products_per_us == calibrated()["products_per_us"]
     assert DEFAULT_COSTS.launch_us == rates_of(DEFAULT).wake_up_us
+
+
+def test_rows_of_arm_cores_tell_their_units() -> None:
+    little, server = rates_of("cortex-a55"), rates_of("neoverse-v1")
+    # One multiply-add of 128 bits a cycle, and half a load.
+    assert little.multiply_add_units * little.multiply_add_bits == 128
+    assert little.loads_a_cycle == 0.5
+    assert server.multiply_add_units * server.multiply_add_bits == 512
+    assert server.scalable_bits == 256
+    assert facts_of("cortex-x1")["l2_bytes_a_cycle"].row == "cortex-a76"

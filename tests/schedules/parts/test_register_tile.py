@@ -75,6 +75,9 @@ def test_three_vectors_where_two_multiply_adds_begin_in_a_cycle() -> None:
     assert tile_for(128, 768, AVX512) == RegisterTile(8, 3)
     assert tile_for(128, 768, NEON) == RegisterTile(8, 3)
     assert tile_for(128, 768, replace(AVX512, multiply_add_bits=256)) == RegisterTile(8, 2)
+    # A little core begins one as well, and has no loads to spare beside it.
+    little = replace(NEON, multiply_add_bits=64, loads_a_cycle=0.5)
+    assert tile_for(128, 768, little) == RegisterTile(8, 3)
     # 128 columns would pad to 144.
     assert tile_for(128, 128, AVX512) == RegisterTile(8, 2)
 

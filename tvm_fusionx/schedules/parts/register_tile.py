@@ -18,10 +18,12 @@ COUNTED_LANES = 8
 # Column vectors of a tile, best first, of those that leave room for the weights and the broadcast
 # element. Three measured fastest on 16 registers (4 x 24 floats), and on 32 where two multiply-adds
 # begin in a cycle (8 x 48): they load less for each than two do, 6 % of the time on Sapphire
-# Rapids. Zen 4 begins one, and two vectors (8 x 32) were fastest.
+# Rapids. Zen 4 begins one beside two loads, which are loads to spare, and two vectors (8 x 32) were
+# fastest.
 VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
 VECTORS_WITH_MANY_REGISTERS = (3, 2, 4, 1)
-VECTORS_WITH_ONE_MULTIPLY_ADD = (2, 4, 3, 1)
+VECTORS_WITH_LOADS_TO_SPARE = (2, 4, 3, 1)
+LOADS_TO_SPARE = 2
 FEW_REGISTERS = 16
 
 # Terms of a sum that are added without a jump between them. Where registers are few nothing is
@@ -89,8 +91,8 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
         choices: tuple[int, ...] = VECTORS_WITH_FEW_ROWS
     elif cpu.registers <= FEW_REGISTERS:
         choices = VECTORS_WITH_FEW_REGISTERS
-    elif cpu.multiply_adds == 1:
-        choices = VECTORS_WITH_ONE_MULTIPLY_ADD
+    elif cpu.loads_a_cycle >= LOADS_TO_SPARE * cpu.multiply_adds:
+        choices = VECTORS_WITH_LOADS_TO_SPARE
     else:
         choices = VECTORS_WITH_MANY_REGISTERS
 
