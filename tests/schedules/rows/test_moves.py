@@ -20,8 +20,8 @@ from tests.schedules.blocked_blocks import (
 )
 from tests.schedules.matching import why_not
 from tvm_fusionx.lowering import compile_kernel, lowering
-from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.rows.moves import MOST_PIECES, MOST_TURNED, MOVES, pieces_of
 from tvm_fusionx.schedules.rows.moves_kernel import Piece
 from tvm_fusionx.tir.inline import inline_spatial

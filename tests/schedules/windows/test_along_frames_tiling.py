@@ -71,7 +71,7 @@ def test_cores_share_evenly_what_their_caches_hold(
     tile = plane_tiles(found, cpu)[0]
     tasks = best_tasks(found, tile, cpu)
     assert tasks.rows in row_choices(found, tile, cpu)
-    assert slab_bytes(found, tasks.rows, tile, cpu) <= cpu.l2_bytes
+    assert slab_bytes(found, tasks.rows, tile, cpu) <= cpu.l2_for_kernel_bytes
     panels = len(panels_of(found.columns, tile.vectors, cpu.lanes))
     number = panels * found.rows // tasks.rows * tasks.channel_tasks
     rounds = -(-number // cpu.cores)
@@ -79,6 +79,6 @@ def test_cores_share_evenly_what_their_caches_hold(
 
 
 def test_what_no_cache_holds_is_cut_into_rows() -> None:
-    small = Cpu(lanes=8, registers=16, cores=2, l2_bytes=1024)
+    small = Cpu(lanes=8, registers=16, cores=2, l2_bytes=2048)
     layer = window(64, (8, 96), 64)
     assert row_choices(layer, plane_tiles(layer, small)[0], small) == [1]

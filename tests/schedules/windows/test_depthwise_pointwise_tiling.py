@@ -53,7 +53,7 @@ def test_cores_get_equal_shares(layer: tuple[int, int, int, int]) -> None:
 
 
 def test_a_row_too_large_for_the_cache_is_a_task() -> None:
-    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=1024)
+    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=2048)
     assert row_choices(_pair(128, 56, 128, 1), small) == [1]
 
 
@@ -82,7 +82,7 @@ def test_odd_rows_are_shared_pixel_by_pixel() -> None:
     assert task_pixels(_pair(512, 14, 512, 1), 7, AVX512) == (98, 7)
     assert task_pixels(_pair(128, 75, 128, 1), 2, AVX512) == (150, 2)
     # Nor does a buffer grow out of the cache.
-    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=1 << 17)
+    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=1 << 18)
     assert task_pixels(found, 5, small) == (95, 5)
 
 

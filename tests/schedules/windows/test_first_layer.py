@@ -23,7 +23,6 @@ from tests.schedules.blocked_blocks import (
 )
 from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import COLUMNS_TO_STREAM, SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.windows.first_layer import (
     FIRST_LAYER,
     ImageWindow,
@@ -31,6 +30,7 @@ from tvm_fusionx.schedules.windows.first_layer import (
     image_tiles,
 )
 from tvm_fusionx.schedules.windows.result import runs_of_pixels
+from tvm_fusionx.schedules.windows.tiling import COLUMNS_TO_STREAM
 
 ONE = {"blocks": (1, 8)}
 PAD = (1, 1, 1, 1)
@@ -100,7 +100,7 @@ def test_few_registers_hold_enough_sums_and_read_inputs_again(kernel: int, strid
     found = find_image_window(describe(body, AVX2))
     assert isinstance(found, ImageWindow)
     chunks, columns = image_tiles(found.window, AVX2)[0]
-    assert chunks * columns >= SUMS_TO_HIDE_LATENCY
+    assert chunks * columns >= AVX2.sums_to_hide_latency
     # Sums, weights, an input, and what LLVM needs: one more and sums are spilled.
     assert chunks * columns + chunks + 2 < AVX2.registers
 

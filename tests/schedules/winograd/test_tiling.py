@@ -8,11 +8,11 @@ from tests.schedules.blocked_blocks import AVX2, AVX512, NEON
 from tests.schedules.winograd_convolution import problem
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.winograd.tiling import (
-    CACHED_BYTES,
-    FLOAT_BYTES,
     Cut,
     best_cut,
+    cached_bytes,
     column_choices,
     cycles,
     depth_choices,
@@ -85,7 +85,9 @@ def test_a_quarter_of_the_products_is_not_a_quarter_of_the_time() -> None:
 
 def test_partial_tiles_of_registers_cost_a_whole_one() -> None:
     sized = problem(64, 56, 4)
-    assert product_cycles(sized, Cut(11, 1, 5)) == product_cycles(sized, Cut(15, 1, 5))
+    assert product_cycles(sized, Cut(11, 1, 5), AVX512) == product_cycles(
+        sized, Cut(15, 1, 5), AVX512
+    )
 
 
 @pytest.mark.parametrize(("channels", "size"), [(64, 280), (64, 224), (128, 138)])
@@ -93,7 +95,7 @@ def test_the_buffers_of_all_tasks_stay_in_the_last_level_cache(channels: int, si
     sized = problem(channels, size, 4)
     cut = best_cut(sized, AVX512)
     held = sized.filtering.points * cut.tiles * (sized.in_channels + sized.panel) * FLOAT_BYTES
-    assert AVX512.cores * held <= CACHED_BYTES
+    assert AVX512.cores * held <= cached_bytes(AVX512)
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
@@ -104,7 +106,7 @@ def test_weights_that_the_kernel_transforms_stay_in_the_second_level_cache(
     sized = problem(channels, size, 4, transforms_weights=True)
     cut = best_cut(sized, cpu)
     assert cut.depth in depth_choices(sized)
-    assert ready_bytes(sized, cut.depth) <= cpu.l2_bytes
+    assert ready_bytes(sized, cut.depth) <= cpu.l2_for_kernel_bytes
 
 
 def test_weights_that_the_kernel_transforms_are_a_quarter_of_the_others() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.attention.streamed_kernel import AttentionTiling, build_kernel
 from tvm_fusionx.schedules.attention.structure import Softmax, find_softmax, inline_around_softmax
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
@@ -22,7 +23,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.parts.register_tile import max_rows, panel_vectors
-from tvm_fusionx.schedules.products.plan import FLOAT_BYTES, MIN_BALANCE
+from tvm_fusionx.schedules.products.plan import MIN_BALANCE
 from tvm_fusionx.schedules.template import (
     Knob,
     Knobs,

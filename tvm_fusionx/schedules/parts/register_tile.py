@@ -5,15 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tvm_fusionx.processors.cpu import L2_SHARE, Cpu
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+
+# Registers that a tile leaves free: one for the broadcast input, one for what LLVM adds.
+SPARE_REGISTERS = 2
+
+# Lanes of the multiply-adds that the models of windows count, whatever the vectors: a chunk of 16
+# channels counts as two. So wide are the units of Zen 4, on which the models' costs were measured.
+COUNTED_LANES = 8
 
 # Column vectors of a tile, best first, of those that leave room for the weights and the broadcast
 # element. Three measured fastest on 16 registers (4 x 24 floats), and on 32 where two multiply-adds
 # begin in a cycle (8 x 48): they load less for each than two do, 6 % of the time on Sapphire
-# Rapids. Zen 4 begins one, and two vectors (8 x 32) were fastest.
+# Rapids. Zen 4 begins one beside two loads, which are loads to spare, and two vectors (8 x 32) were
+# fastest.
 VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
 VECTORS_WITH_MANY_REGISTERS = (3, 2, 4, 1)
-VECTORS_WITH_ONE_MULTIPLY_ADD = (2, 4, 3, 1)
+VECTORS_WITH_LOADS_TO_SPARE = (2, 4, 3, 1)
+LOADS_TO_SPARE = 2
 FEW_REGISTERS = 16
 
 # Terms of a sum that are added without a jump between them. Where registers are few nothing is
@@ -44,7 +54,6 @@ ABOUT_LEAST = 1.015
 # 5,632 terms: 221, 279, and 294 in ones of one.
 FAR = 1.0
 FAR_COSTS = ((0.5, 1.0), (FAR, 1.08), (math.inf, 1.4))
-FLOAT_BYTES = 4
 
 # Beyond, sums are cut into parts whose panels take less of that cache, for rows and sums stay there
 # as well. Times as fast as whole sums, in turns: 5,632 terms in parts of 1,408 1.17, of 704 1.25;
@@ -82,8 +91,8 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
         choices: tuple[int, ...] = VECTORS_WITH_FEW_ROWS
     elif cpu.registers <= FEW_REGISTERS:
         choices = VECTORS_WITH_FEW_REGISTERS
-    elif cpu.multiply_adds == 1:
-        choices = VECTORS_WITH_ONE_MULTIPLY_ADD
+    elif cpu.loads_a_cycle >= LOADS_TO_SPARE * cpu.multiply_adds:
+        choices = VECTORS_WITH_LOADS_TO_SPARE
     else:
         choices = VECTORS_WITH_MANY_REGISTERS
 
@@ -118,7 +127,7 @@ def _far_cost(vectors: int, terms: int, cpu: Cpu) -> float:
 
 def _share_of_panels(vectors: int, terms: int, cpu: Cpu) -> float:
     """Return the share of the second-level cache that two panels of weights take."""
-    return 2 * vectors * cpu.lanes * terms * FLOAT_BYTES / (L2_SHARE * cpu.l2_bytes)
+    return 2 * vectors * cpu.lanes * terms * FLOAT_BYTES / cpu.l2_bytes
 
 
 def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import L2_SHARE, Cpu
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.register_tile import (
     FEW_ROWS,
     choices_of_parts,
@@ -66,7 +67,9 @@ LOOP_BYTES = 220_000
 MAX_VECTORS = 6
 
 
-FLOAT_BYTES = 4
+# Part of what a kernel may fill of the second-level cache: for rows that what reduces them finds
+# there, and for weights that stay while rows pass. The other half is each time for the other.
+HALF_OF_L2 = 2
 
 
 @dataclass(frozen=True)
@@ -195,14 +198,14 @@ def _bytes_read(plan: DotPlan, rows: int, cpu: Cpu) -> float:
     readers = 1 if plan.batch >= cores else min(cores, blocks)
     again = 0 if _keeps_weights(plan, cpu) else blocks - readers
     weights = (MEMORY_COST * readers + again) * plan.n * plan.k
-    missing = max(0.0, 1 - L2_SHARE * cpu.l2_bytes / (rows * plan.k * FLOAT_BYTES))
+    missing = max(0.0, 1 - cpu.l2_bytes / (rows * plan.k * FLOAT_BYTES))
     passes = max(1.0, missing * -(-plan.n // plan.width))
     return plan.batch * FLOAT_BYTES * (weights + passes * plan.m * plan.k)
 
 
 def rows_together(plan: DotPlan, cpu: Cpu) -> int:
     """Return the rows of a block of whole rows, which what reduces them finds in the cache."""
-    most = max(plan.rows, cpu.l2_bytes // 2 // (plan.n * FLOAT_BYTES))
+    most = max(plan.rows, cpu.l2_for_kernel_bytes // HALF_OF_L2 // (plan.n * FLOAT_BYTES))
     tiles = plan.m // plan.rows
     fitting = [
         count * plan.rows
@@ -222,7 +225,7 @@ def rows_together(plan: DotPlan, cpu: Cpu) -> int:
 
 def _keeps_weights(plan: DotPlan, cpu: Cpu) -> bool:
     """Tell whether the right operand stays in the second-level cache."""
-    return plan.n * plan.k * FLOAT_BYTES * 2 <= cpu.l2_bytes
+    return plan.n * plan.k * FLOAT_BYTES * HALF_OF_L2 <= cpu.l2_for_kernel_bytes
 
 
 def chunks_of(plan: DotPlan, cpu: Cpu) -> int:
@@ -249,7 +252,7 @@ def chunks_of_parts(plan: DotPlan, cpu: Cpu) -> tuple[int, int]:
     there are too few panels.
     """
     tiles, panels = -(-plan.m // plan.rows), -(-plan.n // plan.width)
-    most = cpu.l2_bytes // FLOAT_BYTES
+    most = cpu.l2_for_kernel_bytes // FLOAT_BYTES
     tile = plan.rows * plan.k // plan.parts
     whole = [count for count in range(1, tiles + 1) if tiles % count == 0]
     chunks = next((count for count in whole if tiles // count * tile <= most), tiles)
@@ -279,6 +282,6 @@ def _core_bytes(plan: DotPlan, chunks: int, cpu: Cpu) -> float:
     first = MEMORY_COST * sharers / plan.cores + FETCHED_COST * (1 - sharers / plan.cores)
     again = 0.0 if _keeps_weights(plan, cpu) else FETCHED_COST * (parts - 1)
     part = rows * plan.k * FLOAT_BYTES
-    passes = panels if part > cpu.l2_bytes else 1
+    passes = panels if part > cpu.l2_for_kernel_bytes else 1
     foreign = MEMORY_COST * (1 - 1 / sharers)
     return weights * (first + again) + parts * part * (passes + foreign)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.template import Knob, Knobs, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo
 

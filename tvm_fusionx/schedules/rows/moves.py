@@ -17,10 +17,9 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
-from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK, should_parallelise
 from tvm_fusionx.schedules.rows.knobs import LANES_KNOB, PARALLEL_WORK_KNOB, PARALLEL_WORKS
 from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_kernel, indices_of
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template

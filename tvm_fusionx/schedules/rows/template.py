@@ -35,7 +35,7 @@ from tvm_fusionx.schedules.rows.knobs import (
 )
 from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.rows.order import ordered_rows, shared_loops
-from tvm_fusionx.schedules.rows.side_by_side import rows_together
+from tvm_fusionx.schedules.rows.side_by_side import rows_side_by_side
 from tvm_fusionx.schedules.rows.split_chains import split_chains
 from tvm_fusionx.schedules.template import Knobs, KnobValues, Match, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage, loads_of
@@ -301,7 +301,8 @@ def _side_by_side(
         return loops, None
     others = math.prod(extent(sch, loop) for loop in wide[:-1])
     is_shared = should_parallelise(stages, cpu.cores, choices.parallel_work) and others < cpu.cores
-    number = rows_together(extent(sch, wide[-1]), cpu.cores if is_shared else 1, choices.chains)
+    cores = cpu.cores if is_shared else 1
+    number = rows_side_by_side(extent(sch, wide[-1]), cores, choices.chains, cpu)
     if number == 1:
         return loops, None
     outer, inner = sch.split(wide[-1], [None, number])

@@ -6,14 +6,10 @@ import math
 from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import (
-    FLOAT_BYTES,
-    STREAM_BYTES_A_CYCLE,
-    SUMS_TO_HIDE_LATENCY,
-    TASK_CYCLES,
-)
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
 from tvm_fusionx.schedules.parts.register_tile import waiting_cost
-from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE, NEAR_BYTES_A_CYCLE
+from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.numbers import divisors
 
@@ -27,7 +23,7 @@ MOST_CHANNELS = 16
 # Columns come from the second-level cache for each tile of channels: the part of the multiply-adds'
 # time that this costs besides, where it takes all that a core streams from there in a cycle. On Zen
 # 5, tiles of 8 channels by 3 vectors take 0.92 to 1.05 of the time of ones of 4 by 6.
-NEAR_SHARE = 0.1
+L2_COST_OF_COLUMNS = 0.1
 
 
 @dataclass(frozen=True)
@@ -87,11 +83,11 @@ def tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
     cost = 0.0
     for vectors in panels:
         sums = tile.channels * vectors
-        latency = max(1.0, SUMS_TO_HIDE_LATENCY / sums) * waiting_cost(sums)
+        latency = max(1.0, cpu.sums_to_hide_latency / sums) * waiting_cost(sums)
         loads = (tile.channels + vectors) / sums
-        cost += vectors * latency * (max(1.0, loads) + loads / SUMS_TO_HIDE_LATENCY)
-    near = cpu.lanes * FLOAT_BYTES * cpu.multiply_adds / tile.channels / NEAR_BYTES_A_CYCLE
-    return cost * cpu.lanes / window.columns * (1 + NEAR_SHARE * near)
+        cost += vectors * latency * (max(1.0, loads) + loads / cpu.sums_to_hide_latency)
+    near = cpu.lanes * FLOAT_BYTES * cpu.multiply_adds / tile.channels / cpu.l2_bytes_a_cycle
+    return cost * cpu.lanes / window.columns * (1 + L2_COST_OF_COLUMNS * near)
 
 
 def slab_bytes(window: Window, rows: int, tile: PlaneTile, cpu: Cpu) -> int:
@@ -103,7 +99,9 @@ def slab_bytes(window: Window, rows: int, tile: PlaneTile, cpu: Cpu) -> int:
 def row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
     """Return the rows a task may have: those whose input stays in the second-level cache."""
     rows = divisors(window.rows)
-    return [each for each in rows if slab_bytes(window, each, tile, cpu) <= cpu.l2_bytes] or [1]
+    return [
+        each for each in rows if slab_bytes(window, each, tile, cpu) <= cpu.l2_for_kernel_bytes
+    ] or [1]
 
 
 def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
@@ -118,7 +116,7 @@ def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
         channels = window.out_blocks * window.block_out / tasks.channel_tasks
         products = tasks.rows * channels * terms * vectors / cpu.multiply_adds
         gathered = window.rows_read(tasks.rows) * window.in_channels * vectors
-        arriving = gathered * cpu.lanes * FLOAT_BYTES / STREAM_BYTES_A_CYCLE
+        arriving = gathered * cpu.lanes * FLOAT_BYTES / cpu.llc_bytes_a_cycle
         return math.ceil(number / cpu.cores) * (products + arriving + TASK_CYCLES)
 
     choices = [

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvm_fusionx.processors.rates import SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.channelwise_kernel import (
@@ -55,7 +54,7 @@ class Channelwise(Match):
             columns = min(
                 range(1, most + 1), key=lambda each: (_waste(window.columns, each), -each)
             )
-        wanted = min(MAX_TILE_CHUNKS, max(1, SUMS_TO_HIDE_LATENCY // columns))
+        wanted = min(MAX_TILE_CHUNKS, max(1, cpu.sums_to_hide_latency // columns))
         choices = tuple(each for each in divisors(window.out_blocks) if each <= MAX_TILE_CHUNKS)
         chunks = max(each for each in choices if each <= wanted)
         gathers = bool(info.producers[window.stage.name]) and not is_in_place

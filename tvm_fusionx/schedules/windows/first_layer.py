@@ -16,13 +16,13 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import SPARE_REGISTERS, SUMS_TO_HIDE_LATENCY, TASK_CYCLES
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
     stage_nests,
 )
-from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES, should_parallelise
+from tvm_fusionx.schedules.parts.register_tile import SPARE_REGISTERS
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
 from tvm_fusionx.schedules.template import (
     Knob,
@@ -127,7 +127,7 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
         ]
 
     tiles = fitting(lambda columns: inputs_held(window, columns))
-    is_shared = any(chunks * columns >= SUMS_TO_HIDE_LATENCY for chunks, columns in tiles)
+    is_shared = any(chunks * columns >= cpu.sums_to_hide_latency for chunks, columns in tiles)
     if not is_shared:
         tiles = fitting(lambda columns: SPARE_REGISTERS)
 
@@ -135,9 +135,9 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
         chunks, columns = tile
         if window.stride[1] >= window.columns_read(1):
             registers = RegisterTile(chunks, columns)
-            return tile_cost(registers, window) * streaming_cost(registers, window, cpu)
+            return tile_cost(registers, window, cpu) * streaming_cost(registers, window, cpu)
         waste = math.ceil(window.columns / columns) * columns / window.columns
-        latency = max(1.0, SUMS_TO_HIDE_LATENCY / (chunks * columns))
+        latency = max(1.0, cpu.sums_to_hide_latency / (chunks * columns))
         inputs = window.columns_read(columns) if is_shared else columns * window.kernel[1]
         read = chunks * window.kernel[1] + inputs
         products = latency * (1 + read / (chunks * columns * window.kernel[1]))

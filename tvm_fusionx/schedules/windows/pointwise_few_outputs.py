@@ -12,20 +12,23 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import FLOAT_BYTES, FMAS_A_CYCLE, SUMS_TO_HIDE_LATENCY
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages, stage_nests, storing
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import (
-    WEIGHTS_SHARE,
+    REGISTER_SHARE_OF_WEIGHTS,
     InputVectors,
     NarrowTiling,
     build_kernel,
 )
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places, find_places
-from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE, in_chunks
-from tvm_fusionx.schedules.windows.pointwise_tiling import WEIGHTS_SHARE as NEAR_SHARE
+from tvm_fusionx.schedules.windows.pointwise_tiling import (
+    L1_SHARE_OF_BLOCK,
+    MOST_TASKS_A_CORE,
+    in_chunks,
+)
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.flat_access import decided
@@ -79,7 +82,7 @@ class FewOutputs(Match):
         tiles = [first << power for power in range((places.pixels // first).bit_length())]
         # Twice as many take 1.05 of the time (Zen 4, AVX-512).
         enough = [
-            each for each in tiles if each // first * window.block_out >= SUMS_TO_HIDE_LATENCY
+            each for each in tiles if each // first * window.block_out >= cpu.sums_to_hide_latency
         ]
         default = min(enough, default=tiles[-1])
         total = window.batch * places.rows * -(-places.length // places.pixels)
@@ -100,7 +103,7 @@ class FewOutputs(Match):
             if region.buffer.data not in sums | {window.data.data}
         )
         vectors = _vectors(window, cpu)
-        kept = window.block_out * vectors.number <= cpu.registers * WEIGHTS_SHARE
+        kept = window.block_out * vectors.number <= cpu.registers * REGISTER_SHARE_OF_WEIGHTS
         kernel = build_kernel(
             window,
             weights,
@@ -126,7 +129,7 @@ def _match(info: BlockInfo) -> FewOutputs | str:
         return "adding up lanes takes more than longer vectors save"
     vectors = _vectors(window, cpu)
     turned = window.block_out * vectors.number * vectors.lanes * FLOAT_BYTES
-    if turned > cpu.l1_bytes * NEAR_SHARE:
+    if turned > cpu.l1_bytes * L1_SHARE_OF_BLOCK:
         return "its weights do not stay in the first-level cache"
     sch = fresh_schedule(info.func)
     try:
@@ -159,7 +162,7 @@ def _saves_time(window: Window, cpu: Cpu) -> bool:
     whole = window.block_out * (window.in_channels + adding_up) / cpu.lanes
     # Two short ones begin where one of 512 bits does: 64 channels to 8, 56x56, take 17.4 us in
     # short vectors on Zen 4, 19.7 in whole ones, 128 to 4 channels 33.7 and 16.6.
-    short = window.in_channels / FMAS_A_CYCLE
+    short = window.in_channels / cpu.multiply_add_units
     return whole / cpu.multiply_adds < short
 
 

@@ -27,7 +27,7 @@ from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places
 from tvm_fusionx.schedules.windows.structure import Window
 
 # Part of the registers that hold the weights of all outputs while sums and inputs need the rest.
-WEIGHTS_SHARE = 1 / 2
+REGISTER_SHARE_OF_WEIGHTS = 1 / 2
 
 
 @dataclass(frozen=True)
