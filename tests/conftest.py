@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -30,6 +31,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 f"{metafunc.definition.nodeid}: parametrize is given a set, expected a sequence, "
                 "because workers must collect tests in one order; sort it or write a list"
             )
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what stays until the end: modules and thousands of cases.
+
+    It would visit them again and again, in every test that makes many objects.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _library_information() -> Iterator[None]:
+    """Read TVM's build flags once: each operator that it lowers reads them for each dimension."""
+    from tvm_fusionx._tvm.cures import remembered_library_information
+
+    with remembered_library_information():
+        yield
 
 
 @pytest.fixture(autouse=True)
