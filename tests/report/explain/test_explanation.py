@@ -46,7 +46,7 @@ def test_the_json_schema_is_stable() -> None:
     assert list(data["blocks"][0]) == [
         "name", "operators", "nodes", "mapping_type", "bytes_in", "bytes_out", "bytes_saved",
         "flops", "is_reshape_only", "template", "fallback_reason", "labels",
-        "tir", "structure", "seconds", "share",
+        "tir", "structure", "seconds", "share", "refusals",
     ]  # fmt: skip
     assert list(data["edges"][0]) == [
         "producer", "consumer", "producer_block", "consumer_block", "fused", "reason", "detail",

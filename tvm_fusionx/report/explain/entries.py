@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm_fusionx.schedules import Refusal
+
 
 @dataclass(frozen=True)
 class BlockEntry:
@@ -37,6 +39,8 @@ class BlockEntry:
         Equal for blocks that become the same kernel; empty where unknown.
     seconds, share
         Time of the block alone, and its part of the sum over all kernels; where measured.
+    refusals
+        Why each template that was tried before does not serve the block; where built.
     """
 
     name: str
@@ -55,6 +59,14 @@ class BlockEntry:
     structure: str = ""
     seconds: float | None = None
     share: float | None = None
+    refusals: tuple[Refusal, ...] = ()
+
+    def passed_over(self) -> list[str]:
+        """Return a line for each reason, with the templates that gave it, in the order of trying."""
+        templates: dict[str, list[str]] = {}
+        for refusal in self.refusals:
+            templates.setdefault(refusal.reason, []).append(refusal.template)
+        return [f"{', '.join(names)}: {reason}" for reason, names in templates.items()]
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,11 @@ def with_schedules(report: Report, library: Any, log: Any) -> Report:
         if entry is not None:
             tir = None if entry.func is None else numbers.setdefault(entry.func, len(numbers))
             block = replace(
-                block, template=entry.template, fallback_reason=entry.fallback_reason, tir=tir
+                block,
+                template=entry.template,
+                fallback_reason=entry.fallback_reason,
+                tir=tir,
+                refusals=entry.refusals,
             )
         blocks.append(block)
     texts = tuple(func.script(show_meta=False) for func in numbers)

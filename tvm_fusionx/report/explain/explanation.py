@@ -196,6 +196,16 @@ class Report:
                 f"  {times:>5}  {len(block.operators):4} ops  {block.mapping_type:13}{time}"
                 f"  saves {readable_bytes(block.bytes_saved):>9}  {block.name}"
             )
+        return lines + self._templates_in_text([group[0] for group in shown])
+
+    @staticmethod
+    def _templates_in_text(blocks: list[BlockEntry]) -> list[str]:
+        """Return what schedules each block, and why each template before it does not."""
+        lines = []
+        for block in blocks:
+            if block.template is not None:
+                lines += ["", f"{block.name}: {block.template}"]
+                lines += [f"  not {line}" for line in block.passed_over()]
         return lines
 
     def save_json(self, path: str | Path) -> None:

@@ -169,6 +169,8 @@ function select(index, centre) {
   const facts = [["mapping type", type],
     ...(isMeasured ? [["time", [`${time(block.seconds)}, ${percent(block.share)} of all kernels`]]] : []),
     ["schedule", [block.template || "not known before building"]],
+    ...((block.refusals || []).length ? [["passed over", block.refusals.map((each) => make("div", {},
+      make("code", {}, each.template), " ", make("span", { class: "quiet" }, each.reason)))]] : []),
     ...(block.fallback_reason ? [["why not a special one", [block.fallback_reason]]] : []),
     ["read", [bytes(block.bytes_in)]], ["written", [bytes(block.bytes_out)]], ["never written", [bytes(block.bytes_saved)]],
     ["arithmetic", [(block.flops / 1e6).toFixed(2) + " MFLOP"]]];
