@@ -62,7 +62,7 @@ class BlockEntry:
     refusals: tuple[Refusal, ...] = ()
 
     def passed_over(self) -> list[str]:
-        """Return a line for each reason, with the templates that gave it, in the order of trying."""
+        """Return a line for each reason, with the templates that gave it, in order of trying."""
         templates: dict[str, list[str]] = {}
         for refusal in self.refusals:
             templates.setdefault(refusal.reason, []).append(refusal.template)
