@@ -77,6 +77,16 @@ def random_inputs(specs: tuple[InputSpec, ...], seed: int = 0) -> dict[str, np.n
     return values
 
 
+def fill_inputs(
+    given: Mapping[str, Any], specs: tuple[InputSpec, ...], mode: str
+) -> dict[str, np.ndarray]:
+    """Return `given` with an array for each other input: zeros, ones, or seeded random values."""
+    made = random_inputs(specs)
+    if mode != "random":
+        made = {name: np.full_like(value, mode == "ones") for name, value in made.items()}
+    return {**made, **given}
+
+
 def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dict[str, np.ndarray]:
     """Return `inputs` as arrays in the order of `specs`.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,17 @@ class LoweringLog:
     buffers: Mapping[str, str] = field(default_factory=dict)
     """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
 
+    on_entry: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    """Called after each of the entries."""
+
+    on_code: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    """Called when all kernels are scheduled, before code is made of them."""
+
+    def add(self, entry: LoweredBlock) -> None:
+        """Add an entry, and tell so."""
+        self.entries.append(entry)
+        self.on_entry()
+
 
 class _Session:
     """The state of one scope: its target, records, log, and the blocks scheduled so far."""
@@ -174,6 +185,7 @@ class _Session:
 
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
+        self.log.on_code()
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         return share_kernels(call_shared_kernels(mod, self.kernels), groups)
 
@@ -207,7 +219,7 @@ def _convert(args: Any, constants: Any) -> Any:
     if func is None:
         name = str(args[-1].op.name)
         reason = "it contains an extern operator or a dynamic shape"
-        session.log.entries.append(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
+        session.log.add(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
         return None
     source = simplify_indices(func)
     scheduled = session.schedule(source)
@@ -263,7 +275,7 @@ class _EmptyTraces(PyDatabase):
             source, scheduled = pending
             self.session.groups[str(workload_name or "")] = id(scheduled)
             self.session.images.add(str(workload_name or ""), scheduled.func)
-            self.session.log.entries.append(
+            self.session.log.add(
                 LoweredBlock(
                     str(workload_name or ""),
                     scheduled.template,

@@ -12,7 +12,7 @@ import click
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx._tvm.presence import missing_package
-from tvm_fusionx.cli.options import Settings, debug_option
+from tvm_fusionx.cli.options import LOGGER, Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
 from tvm_fusionx.output_file import NO_SPACE, disk_full
 from tvm_fusionx.version import VERSION
@@ -96,6 +96,8 @@ def main(args: Sequence[str] | None = None) -> None:
             code = _run(args, settings)
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
+    finally:
+        logging.getLogger(LOGGER).setLevel(logging.NOTSET)
     if code == EXIT_INTERRUPTED:
         _say_interrupted()
     sys.exit(code)

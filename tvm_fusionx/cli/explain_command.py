@@ -104,7 +104,7 @@ def command(
         report = explain(bind_parameters(mod, params), target, **choices).with_title(model.stem)
         if with_build or with_profile:
             stage("building")
-            build = build_fused(mod, target, params=params, **choices)
+            build = build_fused(mod, target, params=params, on_stage=stage, **choices)
             report = with_schedules(report, build.library, build.log)
         if with_profile:
             stage("timing each kernel")

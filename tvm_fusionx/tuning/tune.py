@@ -154,7 +154,7 @@ def tune(
             next_step=f"Give the folder {root.parent}.",
         )
     tell("building", None)
-    build = build_fused(mod, target, params)
+    build = build_fused(mod, target, params, on_stage=lambda stage: tell(stage, None))
     tasks = select_tasks(collect_tasks(build, target), only)
     if chosen.space != FUSIONX:
         tasks = [replace(task, takes_traces=True) for task in tasks]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import os
 import time
@@ -45,6 +46,7 @@ from tvm_fusionx.report.bench.timing import (
     describe_failure,
     threads_apart,
     time_interleaved,
+    turns_of,
 )
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
@@ -139,7 +141,7 @@ def bench(
     on_turn
         Called after each turn of all sides: here a caller may wait until the machine is quiet.
     on_stage
-        Told what is being done, in words.
+        Told what is being done, in words; what is counted as ``N of M``.
 
     Returns
     -------
@@ -214,8 +216,15 @@ def bench(
         sides.update({side: peer.run for side, peer in peers.items()})
         tell("timing")
         with alone(), threads_apart(count):
+            done, turns = itertools.count(1), turns_of(repeat)
+
+            def turned() -> None:
+                tell(f"timing: turn {min(next(done), turns)} of {turns}")
+                if on_turn is not None:
+                    on_turn()
+
             latency_ms, failures = time_interleaved(
-                sides, repeat, on_turn or _tell_nobody, least_seconds=least_seconds
+                sides, repeat, turned, least_seconds=least_seconds
             )
             kept: dict[str, Sustained] = {}
             if sustained is not None:

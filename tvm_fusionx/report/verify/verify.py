@@ -90,7 +90,7 @@ def verify(
     reproduction
         Folder for the reproduction; ``fusionx-reproduction`` in the working directory by default.
     on_stage
-        Told what is being done, in words.
+        Told what is being done, in words; what is counted as ``N of M``.
 
     Returns
     -------
@@ -106,12 +106,15 @@ def verify(
     check_static(mod)
     arrays = check_inputs(inputs, inputs_of(mod, params))
     tell("building")
-    build = build_fused(mod, target, params=params, records=records, rules=rules)
+    build = build_fused(mod, target, params=params, records=records, rules=rules, on_stage=tell)
     exposed = expose_blocks(build.module)
     tell("computing each block's right outputs")
     true_values = _true_values(exposed, target, arrays)
     tell("running the blocks")
-    ran = list(_run_blocks(build, exposed, true_values, arrays))
+    ran = []
+    for run in _run_blocks(build, exposed, true_values, arrays):
+        ran.append(run)
+        tell(f"running block {len(ran)} of {len(exposed.blocks)}")
     functions = {block.name: block.function for block in exposed.blocks}
     verdicts = tuple(_verdict(run, functions[run.node.name], target, tolerance) for run in ran)
     outputs = run_once(build.library, arrays)
