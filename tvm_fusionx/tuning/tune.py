@@ -124,7 +124,7 @@ def tune(
     RecordError, OutputFileError
         Journal or records are damaged or cannot be written.
     """
-    tell: Tell = watch or _tell_nobody
+    tell: Tell = _tell_nobody if watch is None else watch
     chosen = Settings(
         tuner=tuner,
         algorithm=algorithm,

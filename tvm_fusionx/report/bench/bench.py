@@ -157,7 +157,7 @@ def bench(
     _check_sides(vs)
     check_repeat(repeat)
     clock, alone = clock or time.perf_counter, alone or nullcontext
-    tell = on_stage or _tell_nobody
+    tell = _tell_nobody if on_stage is None else on_stage
     if device is not None:
         _check_plain(bool(least_seconds or thorough or tuned) or sustained is not None)
         found = device if isinstance(device, Device) else find_device(device)
@@ -213,7 +213,10 @@ def bench(
         tell("timing")
         with alone(), threads_apart(count):
             latency_ms, failures = time_interleaved(
-                sides, repeat, on_turn or _tell_nobody, least_seconds=least_seconds
+                sides,
+                repeat,
+                _tell_nobody if on_turn is None else on_turn,
+                least_seconds=least_seconds,
             )
             kept: dict[str, Sustained] = {}
             if sustained is not None:

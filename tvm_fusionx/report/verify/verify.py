@@ -98,7 +98,7 @@ def verify(
     InputError
         An input's name, shape or dtype is wrong.
     """
-    tell = on_stage or _tell_nobody
+    tell = _tell_nobody if on_stage is None else on_stage
     mod = relay.transform.InferType()(mod)
     arrays = check_inputs(inputs, inputs_of(mod, params))
     tell("building")
