@@ -126,7 +126,7 @@ def tune(
     RecordError, OutputFileError
         Journal or records are damaged or cannot be written.
     """
-    tell: Tell = watch or _tell_nobody
+    watch = _tell_nobody if watch is None else watch
     chosen = Settings(
         tuner=tuner,
         algorithm=algorithm,
@@ -153,15 +153,15 @@ def tune(
             found="a file",
             next_step=f"Give the folder {root.parent}.",
         )
-    tell("building", None)
-    build = build_fused(mod, target, params, on_stage=lambda stage: tell(stage, None))
+    watch("building", None)
+    build = build_fused(mod, target, params, on_stage=lambda stage: watch(stage, None))
     tasks = select_tasks(collect_tasks(build, target), only)
     if chosen.space != FUSIONX:
         tasks = [replace(task, takes_traces=True) for task in tasks]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fusionx-tune-")))
         benches = [stack.enter_context(Bench(device)) for _ in range(max(1, parallel))]
-        tell("reaching the device", None)
+        watch("reaching the device", None)
         fingerprint = device_fingerprint(device, benches[0].session().facts())
         for bench in benches:
             bench.processor = benches[0].processor
@@ -183,15 +183,15 @@ def tune(
                 logger.warning("no unfinished session of this model: a new one begins")
             journal.begin_session(description | {DRY_RUN: dry_run})
         session = Session(
-            tasks, benches, builder, journal, chosen, peak, lambda each: tell("", each)
+            tasks, benches, builder, journal, chosen, peak, lambda each: watch("", each)
         )
-        tell("timing the blocks", session)
+        watch("timing the blocks", session)
         session.time_defaults()
         if not dry_run:
-            tell("searching", session)
+            watch("searching", session)
             session.search()
         return _finish(
-            session, build, mod, params, inputs, folder, root, fingerprint, earlier, dry_run, tell
+            session, build, mod, params, inputs, folder, root, fingerprint, earlier, dry_run, watch
         )
 
 

@@ -161,7 +161,8 @@ def bench(
     _check_sides(vs)
     check_repeat(repeat)
     clock, alone = clock or time.perf_counter, alone or nullcontext
-    tell = on_stage or _tell_nobody
+    on_turn = _tell_nobody if on_turn is None else on_turn
+    on_stage = _tell_nobody if on_stage is None else on_stage
     if device is not None:
         _check_plain(bool(least_seconds or thorough or tuned) or sustained is not None)
         found = device if isinstance(device, Device) else find_device(device)
@@ -173,11 +174,11 @@ def bench(
             inputs=inputs,
             shape=shape,
             records=records,
-            on_stage=tell,
+            on_stage=on_stage,
         )
     resolved = resolve_target(target)
     count = set_threads(threads)
-    tell("importing")
+    on_stage("importing")
     started = clock()
     mod, params = from_onnx(model, shape=shape)
     import_s = clock() - started
@@ -195,7 +196,7 @@ def bench(
         tuned=tuned,
         conversions=Conversions(kept_folder, clock),
         alone=alone,
-        on_stage=tell,
+        on_stage=on_stage,
     )
     libraries, prepare_s, errors = built.libraries, built.prepare_s, built.errors
     executors = {side: load(library) for side, library in libraries.items()}
@@ -203,25 +204,24 @@ def bench(
         set_inputs(executor, arrays)
     sides: dict[str, Callable[[], Any]] = {side: ex.run for side, ex in executors.items()}
     with model_file(model) as path:
-        tell("computing the reference")
+        on_stage("computing the reference")
         reference = _reference(path, arrays, executors)
         outputs = {side: _outputs_of(executor) for side, executor in executors.items()}
         peers: dict[str, PreparedPeer] = {}
         for side, peer, computed, seconds in _prepare_peers(
-            vs, path, arrays, count, errors, Conversions(kept_folder, clock), tell
+            vs, path, arrays, count, errors, Conversions(kept_folder, clock), on_stage
         ):
             peers[side], outputs[side], prepare_s[side] = peer, computed, seconds
         rel_err, wrong = relative_errors(outputs, reference)
         errors |= wrong
         sides.update({side: peer.run for side, peer in peers.items()})
-        tell("timing")
+        on_stage("timing")
         with alone(), threads_apart(count):
             done, turns = itertools.count(1), turns_of(repeat)
 
             def turned() -> None:
-                tell(f"timing: turn {min(next(done), turns)} of {turns}")
-                if on_turn is not None:
-                    on_turn()
+                on_stage(f"timing: turn {min(next(done), turns)} of {turns}")
+                on_turn()
 
             latency_ms, failures = time_interleaved(
                 sides, repeat, turned, least_seconds=least_seconds
@@ -231,7 +231,7 @@ def bench(
                 kept, ended = time_sustained(
                     {side: sides[side] for side in latency_ms},
                     sustained,
-                    lambda side: tell(f"running {side} for {sustained:g} s"),
+                    lambda side: on_stage(f"running {side} for {sustained:g} s"),
                 )
                 failures |= ended
         versions = {**build_versions(), **{name: peer.version for name, peer in peers.items()}}
@@ -241,14 +241,14 @@ def bench(
         peer_kernels: dict[str, int] = {}
         if thorough:
             peer_kernels = _count_peers(peers)
-            tell("measuring memory")
+            on_stage("measuring memory")
             apart = tuple(side for side in peers if side in ONNX_PEERS)
             # Each holds the weights once more: a large model's ten sides fill a machine's memory.
             for held in (sides, peers, executors):
                 held.clear()
             gc.collect()
             code, memory = footprint(libraries, apart, path, arrays, count, kept_folder)
-            tell("timing blocks")
+            on_stage("timing blocks")
             with alone(), threads_apart(count):
                 blocks = _block_times(built.ours, name_of(model), specs, arrays)
     difference = worst(

@@ -101,28 +101,28 @@ def verify(
     InputError, ShapeError
         An input's name, shape or dtype is wrong; a shape in the module is not known.
     """
-    tell = on_stage or _tell_nobody
+    on_stage = _tell_nobody if on_stage is None else on_stage
     mod = relay.transform.InferType()(mod)
     check_static(mod)
     arrays = check_inputs(inputs, inputs_of(mod, params))
-    tell("building")
-    build = build_fused(mod, target, params=params, records=records, rules=rules, on_stage=tell)
+    on_stage("building")
+    build = build_fused(mod, target, params=params, records=records, rules=rules, on_stage=on_stage)
     exposed = expose_blocks(build.module)
-    tell("computing each block's right outputs")
+    on_stage("computing each block's right outputs")
     true_values = _true_values(exposed, target, arrays)
-    tell("running the blocks")
+    on_stage("running the blocks")
     ran = []
     for run in _run_blocks(build, exposed, true_values, arrays):
         ran.append(run)
-        tell(f"running block {len(ran)} of {len(exposed.blocks)}")
+        on_stage(f"running block {len(ran)} of {len(exposed.blocks)}")
     functions = {block.name: block.function for block in exposed.blocks}
     verdicts = tuple(_verdict(run, functions[run.node.name], target, tolerance) for run in ran)
     outputs = run_once(build.library, arrays)
-    tell("computing the reference")
+    on_stage("computing the reference")
     wanted = reference_outputs(reference, mod, params, arrays, target)
     end_to_end = _compare_outputs(outputs, wanted.outputs)
     allowed, allowance = _allowed_end_to_end(
-        build, end_to_end, tolerance, lambda: _conditioning(mod, params, arrays, target, tell)
+        build, end_to_end, tolerance, lambda: _conditioning(mod, params, arrays, target, on_stage)
     )
     ok = all(v.ok for v in verdicts) and all(d.is_within(allowed) for d in end_to_end)
     folder = None
