@@ -79,6 +79,9 @@ class Cpu:
     exchanges_slowly: bool = DEFAULT_RATES.exchanges_slowly
     """Whether what one core wrote reaches another no faster than memory does."""
 
+    wake_up_us: float = DEFAULT_RATES.wake_up_us
+    """Starting a parallel loop and joining its threads."""
+
     scalable_bits: int = DEFAULT_RATES.scalable_bits
     """Width of a scalable vector, where there are any; templates use the others."""
 
@@ -147,6 +150,7 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         memory_bytes_a_cycle=rates.memory_bytes_a_cycle,
         memory_readers=rates.memory_readers,
         exchanges_slowly=rates.exchanges_slowly,
+        wake_up_us=rates.wake_up_us,
         scalable_bits=max(rates.scalable_bits, scalable.bits) if has_scalable else 0,
         dot=instruction_of(features),
     )

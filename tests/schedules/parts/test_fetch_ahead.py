@@ -20,8 +20,8 @@ from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.processors.rates import LINE_BYTES
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.parts.fetch_ahead import (
+    MOST_PIECE_VECTORS,
     MOST_TILES,
-    MOST_VECTORS,
     VECTORS_A_LINE,
     Pauses,
     pauses_in,
@@ -58,7 +58,7 @@ def test_pauses_bring_the_whole_panel(
     assert number * tiles * pauses.lines * LINE_BYTES >= panel_bytes
     # No faster than memory brings them, and neither all the time nor hardly ever.
     assert pauses.lines * VECTORS_A_LINE <= pauses.steps * vectors
-    assert pauses.steps * vectors <= max(MOST_VECTORS, vectors)
+    assert pauses.steps * vectors <= max(MOST_PIECE_VECTORS, vectors)
 
 
 @pytest.mark.parametrize(

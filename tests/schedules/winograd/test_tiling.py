@@ -14,7 +14,7 @@ from tvm_fusionx.schedules.winograd.tiling import (
     best_cut,
     cached_bytes,
     column_choices,
-    cycles,
+    cut_cycles,
     depth_choices,
     direct_cycles,
     panel_channels,
@@ -72,14 +72,14 @@ def test_few_tiles_share_the_weights_between_tasks() -> None:
 
 def test_weights_beyond_the_cache_prefer_small_tiles() -> None:
     wide, narrow = problem(512, 7, 4), problem(512, 7, 2)
-    assert cycles(wide, best_cut(wide, AVX512), AVX512) > cycles(
+    assert cut_cycles(wide, best_cut(wide, AVX512), AVX512) > cut_cycles(
         narrow, best_cut(narrow, AVX512), AVX512
     )
 
 
 def test_a_quarter_of_the_products_is_not_a_quarter_of_the_time() -> None:
     sized = problem(64, 56, 4)
-    estimated = cycles(sized, best_cut(sized, AVX512), AVX512)
+    estimated = cut_cycles(sized, best_cut(sized, AVX512), AVX512)
     assert direct_cycles(sized, AVX512) / 4 < estimated < direct_cycles(sized, AVX512) / 2
 
 
@@ -119,7 +119,7 @@ def test_many_weights_and_few_tiles_are_transformed_by_the_kernel() -> None:
         stored, raw = (
             problem(channels, size, 4, transforms_weights=each) for each in (False, True)
         )
-        best = [cycles(each, best_cut(each, AVX512), AVX512) for each in (stored, raw)]
+        best = [cut_cycles(each, best_cut(each, AVX512), AVX512) for each in (stored, raw)]
         assert (best[1] < best[0]) is is_faster
 
 

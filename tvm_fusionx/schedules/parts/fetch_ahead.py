@@ -24,7 +24,7 @@ PIECES = "fusionx_fetch_ahead"
 
 # Multiply-adds of vectors between two pauses: few pauses cost little, many keep memory busy. Sums
 # of awkward lengths may take a few times as many.
-PIECE_VECTORS, MOST_VECTORS = 512, 2048
+PIECE_VECTORS, MOST_PIECE_VECTORS = 512, 2048
 
 # LLVM unrolls an inner loop of fewer vectors than UNROLLED (300 instructions are few to it), and
 # then the piece around it, up to some four times as many. A tile of twenty sums and more (TIGHT:
@@ -71,7 +71,7 @@ def pauses_in(steps: int, vectors: int, panel_bytes: int, tiles: int) -> Pauses 
         return None
     is_unrolled = TIGHT_STEP_VECTORS <= vectors < UNROLLED_STEP_VECTORS
     fewest = LOOP_VECTORS if is_unrolled else PIECE_VECTORS
-    least, most = math.ceil(fewest / vectors), min(steps, max(1, MOST_VECTORS // vectors))
+    least, most = math.ceil(fewest / vectors), min(steps, max(1, MOST_PIECE_VECTORS // vectors))
     for each in range(least, most + 1):
         if steps % each == 0:
             lines = math.ceil(panel_bytes / LINE_BYTES / (tiles * (steps // each)))

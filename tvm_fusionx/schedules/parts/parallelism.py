@@ -22,11 +22,11 @@ TASK_CYCLES = 500
 EVEN_SHARES = 16
 
 
-def work_of(stage: Stage) -> int:
+def operations_of(stage: Stage) -> int:
     """Return the operations of a stage, in units of one elementwise operation on one element."""
     return stage.points * (1 + TRANSCENDENTAL_WORK * stage.transcendentals)
 
 
 def should_parallelise(stages: Any, cores: int, least_work: int = MIN_PARALLEL_WORK) -> bool:
     """Tell whether the work of `stages` together pays for starting other threads."""
-    return cores > 1 and sum(work_of(stage) for stage in stages) >= least_work
+    return cores > 1 and sum(operations_of(stage) for stage in stages) >= least_work

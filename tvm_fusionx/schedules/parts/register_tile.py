@@ -52,15 +52,15 @@ ABOUT_LEAST = 1.015
 # second-level cache; and what a multiply-add takes there whose next cache is a mesh away. Sums of
 # 3,072 terms on Sapphire Rapids: 317 GFLOP/s in panels of three vectors, 334 in ones of two; of
 # 5,632 terms: 221, 279, and 294 in ones of one.
-FAR = 1.0
-FAR_COSTS = ((0.5, 1.0), (FAR, 1.08), (math.inf, 1.4))
+ALL_OF_L2 = 1.0
+FAR_COSTS = ((0.5, 1.0), (ALL_OF_L2, 1.08), (math.inf, 1.4))
 
 # Beyond, sums are cut into parts whose panels take less of that cache, for rows and sums stay there
 # as well. Times as fast as whole sums, in turns: 5,632 terms in parts of 1,408 1.17, of 704 1.25;
 # 8,192 in parts of 2,048 1.44, of 1,024 1.53; 12,544 in parts of 1,792 2.57, of 896 2.67.
 # Parts of fewer terms than these were not tried as defaults: each reads and writes all sums once.
 SHARE_OF_A_PART = 0.2
-LEAST_TERMS = 256
+LEAST_TERMS_OF_A_PART = 256
 
 # A row count that divides the matrix is preferred while it keeps this share of the tallest tile.
 MIN_ROWS_SHARE = 0.6
@@ -141,7 +141,7 @@ def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:
         Of each sum.
     """
     widest = VECTORS_WITH_MANY_REGISTERS[0]
-    fit_whole = _share_of_panels(widest, terms, cpu) <= FAR
+    fit_whole = _share_of_panels(widest, terms, cpu) <= ALL_OF_L2
     if rows < FEW_ROWS or fit_whole or not cpu.exchanges_slowly:
         return 1
     fitting = (
@@ -154,7 +154,9 @@ def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:
 
 def choices_of_parts(terms: int) -> list[int]:
     """Return into how many equal parts a sum of `terms` can be cut."""
-    return [parts for parts in range(1, terms // LEAST_TERMS + 1) if terms % parts == 0] or [1]
+    return [
+        parts for parts in range(1, terms // LEAST_TERMS_OF_A_PART + 1) if terms % parts == 0
+    ] or [1]
 
 
 def tile_steps(cpu: Cpu) -> int:

@@ -59,9 +59,10 @@ MEMORY_COST = 4
 FETCHED_COST = 0.25
 
 
-# What a second parallel loop takes, in bytes of the last-level cache: 2 us at 110 GB/s. Waking the
-# threads is 0.9 us of it (benchmarks/templates.py); the wait for the slower core is an estimate.
-LOOP_BYTES = 220_000
+# What the cores read from the last-level cache in a microsecond (machine_rates.py: 110 GB/s). So
+# much a second parallel loop costs for each microsecond of waking the threads, of which 0.9 is
+# measured; the rest is the wait for the slower core, an estimate.
+LOOP_BYTES_A_MICROSECOND = 110_000
 
 
 MAX_VECTORS = 6
@@ -182,7 +183,8 @@ def row_block_of(plan: DotPlan, cpu: Cpu) -> int:
         return COLUMNS_APART
     rows = rows_together(plan, cpu)
     product = 2 * plan.batch * plan.m * plan.n * FLOAT_BYTES
-    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan, cpu)), cpu) + product + LOOP_BYTES
+    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan, cpu)), cpu) + product
+    apart += cpu.wake_up_us * LOOP_BYTES_A_MICROSECOND
     return COLUMNS_APART if apart < _bytes_read(plan, rows, cpu) else rows
 
 

@@ -32,7 +32,7 @@ from tvm_fusionx.tir.numbers import divisors
 MOST_BESIDE = 2
 
 # Terms of a chain below which putting the chains together costs what they bring.
-LEAST_TERMS = 6
+LEAST_TERMS_OF_A_CHAIN = 6
 
 CHAINS_SUFFIX = "_chains"
 
@@ -59,7 +59,9 @@ def chains_of(stage: Stage, cpu: Cpu, most: int) -> int:
     length = math.prod(stage.reduced)
     last = next((extent for extent in reversed(stage.reduced) if extent > 1), 1)
     choices = [
-        number for number in divisors(last) if number <= most and length // number >= LEAST_TERMS
+        number
+        for number in divisors(last)
+        if number <= most and length // number >= LEAST_TERMS_OF_A_CHAIN
     ]
     # As many chains as this keep additions as busy as loads.
     wanted = round(cpu.addition_latency * cpu.loads_a_cycle)

@@ -28,9 +28,9 @@ from tvm_fusionx.schedules.windows.along_frames_kernel import build_kernel
 from tvm_fusionx.schedules.windows.along_frames_tiling import (
     PlaneTasks,
     PlaneTile,
-    best_tasks,
+    best_plane_tasks,
+    plane_row_choices,
     plane_tiles,
-    row_choices,
     waste,
 )
 from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
@@ -81,12 +81,12 @@ class AlongFrames(Match):
         window, cpu = self.window, self.info.cpu
         tiles = plane_tiles(window, cpu)
         best = tiles[0]
-        tasks = best_tasks(window, best, cpu)
+        tasks = best_plane_tasks(window, best, cpu)
         outputs = window.out_blocks * window.block_out
         return {
             "tile_channels": Knob(best.channels, tuple(sorted({each.channels for each in tiles}))),
             "tile_vectors": Knob(best.vectors, tuple(sorted({each.vectors for each in tiles}))),
-            "task_rows": Knob(tasks.rows, tuple(row_choices(window, best, cpu))),
+            "task_rows": Knob(tasks.rows, tuple(plane_row_choices(window, best, cpu))),
             "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(outputs))),
         }
 

@@ -17,8 +17,8 @@ from tvm_fusionx.tir.numbers import divisors
 WEIGHT_REGISTERS = 1
 
 # More columns at once leave sums for too few channels.
-MOST_VECTORS = 6
-MOST_CHANNELS = 16
+MOST_TILE_VECTORS = 6
+MOST_TILE_CHANNELS = 16
 
 # Columns come from the second-level cache for each tile of channels: the part of the multiply-adds'
 # time that this costs besides, where it takes all that a core streams from there in a cycle. On Zen
@@ -69,15 +69,15 @@ def plane_tiles(window: Window, cpu: Cpu) -> list[PlaneTile]:
     tiles = [
         PlaneTile(channels, vectors)
         for channels in divisors(outputs)
-        if channels <= MOST_CHANNELS
+        if channels <= MOST_TILE_CHANNELS
         and (window.block_out % channels == 0 or channels % window.block_out == 0)
-        for vectors in range(1, min(MOST_VECTORS, window.columns // cpu.lanes) + 1)
+        for vectors in range(1, min(MOST_TILE_VECTORS, window.columns // cpu.lanes) + 1)
         if channels * vectors + vectors + WEIGHT_REGISTERS <= cpu.registers
     ]
-    return sorted(tiles, key=lambda tile: tile_cost(tile, window, cpu))
+    return sorted(tiles, key=lambda tile: plane_tile_cost(tile, window, cpu))
 
 
-def tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
+def plane_tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
     """Return the estimated cycles of a tile for each useful multiply-add, in units of the ideal."""
     panels = panels_of(window.columns, tile.vectors, cpu.lanes)
     cost = 0.0
@@ -96,7 +96,7 @@ def slab_bytes(window: Window, rows: int, tile: PlaneTile, cpu: Cpu) -> int:
     return window.rows_read(rows) * window.in_channels * columns * FLOAT_BYTES
 
 
-def row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
+def plane_row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
     """Return the rows a task may have: those whose input stays in the second-level cache."""
     rows = divisors(window.rows)
     return [
@@ -104,7 +104,7 @@ def row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
     ] or [1]
 
 
-def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
+def best_plane_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
     """Return the division that gives the cores equal shares and gathers least."""
     groups = window.out_blocks * window.block_out // tile.channels
     panels = len(panels_of(window.columns, tile.vectors, cpu.lanes))
@@ -121,7 +121,7 @@ def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
 
     choices = [
         PlaneTasks(rows, parts)
-        for rows in row_choices(window, tile, cpu)
+        for rows in plane_row_choices(window, tile, cpu)
         for parts in divisors(groups)
         if parts <= MOST_TASKS_A_CORE * cpu.cores
     ]

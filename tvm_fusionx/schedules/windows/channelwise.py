@@ -30,7 +30,7 @@ from tvm_fusionx.tir.numbers import divisors
 REGISTERS_A_SUM = 3
 
 # Windows of at most this many columns are written out, so that tile columns share loads.
-MAX_UNROLLED_WINDOW = 7
+MAX_UNROLLED_COLUMNS = 7
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Channelwise(Match):
         sch = nest.sch
         row, column = nest.reductions
         sch.reorder(row, column, nest.sum_columns, nest.sum_chunks, nest.sum_lanes)
-        if window.kernel[1] <= MAX_UNROLLED_WINDOW:
+        if window.kernel[1] <= MAX_UNROLLED_COLUMNS:
             sch.unroll(column)
         nest.finish(row, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         return finish_others(sch, stages, info.cpu)

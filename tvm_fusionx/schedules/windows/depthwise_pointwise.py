@@ -24,9 +24,9 @@ from tvm_fusionx.schedules.windows.depthwise_pointwise_kernel import build_kerne
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair, find_pair
 from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
     PairTiling,
-    best_tiling,
-    pixel_tiles,
-    row_choices,
+    best_pair_tiling,
+    pair_pixel_tiles,
+    pair_row_choices,
     task_pixels,
 )
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
@@ -49,11 +49,11 @@ class DepthwisePointwise(Match):
     def knobs(self) -> Knobs:
         """Return the rows of a task and the tiles of both convolutions."""
         pair, cpu = self.pair, self.info.cpu
-        tiling = best_tiling(pair, cpu)
-        tiles = pixel_tiles(pair, tiling.rows, cpu)
+        tiling = best_pair_tiling(pair, cpu)
+        tiles = pair_pixel_tiles(pair, tiling.rows, cpu)
         pixels = tuple(sorted({each.columns for each in tiles}))
         return {
-            "task_rows": Knob(tiling.rows, tuple(row_choices(pair, cpu))),
+            "task_rows": Knob(tiling.rows, tuple(pair_row_choices(pair, cpu))),
             "depthwise_columns": Knob(
                 tiling.columns, tuple(sorted(depthwise_columns(pair.depthwise, cpu)))
             ),

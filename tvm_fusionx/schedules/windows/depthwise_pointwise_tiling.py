@@ -47,7 +47,7 @@ def buffer_bytes(cpu: Cpu) -> int:
     return cpu.l2_for_kernel_bytes
 
 
-def row_choices(pair: Pair, cpu: Cpu) -> list[int]:
+def pair_row_choices(pair: Pair, cpu: Cpu) -> list[int]:
     """Return the rows a task may have; those whose depthwise result stays in cache, if any do."""
     window = pair.depthwise
     most = max(1, min(window.rows, buffer_bytes(cpu) // _row_bytes(window)))
@@ -79,7 +79,7 @@ def _row_bytes(window: Window) -> int:
     return window.out_blocks * window.columns * window.block_out * FLOAT_BYTES
 
 
-def pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[RegisterTile]:
+def pair_pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[RegisterTile]:
     """Return the register tiles of the pointwise result of a task, the best first."""
     flat = _flat(pair, rows, cpu)
     return sorted(register_tiles(flat, cpu), key=lambda tile: _pixel_tile_cost(tile, flat, cpu))
@@ -105,7 +105,7 @@ def pair_cycles(pair: Pair, rows: int, cpu: Cpu) -> float:
     rounds = math.ceil(tasks / cpu.cores)
     pixels, kept_rows = task_pixels(pair, rows, cpu)
     flat = _flat(pair, rows, cpu)
-    tile = pixel_tiles(pair, rows, cpu)[0]
+    tile = pair_pixel_tiles(pair, rows, cpu)[0]
     products = second.macs * pixels / (second.batch * second.rows * second.columns)
     macs = first.macs * kept_rows / (first.batch * first.rows)
     macs += products * _pixel_tile_cost(tile, flat, cpu)
@@ -116,20 +116,20 @@ def pair_cycles(pair: Pair, rows: int, cpu: Cpu) -> float:
     return rounds * (macs / (cpu.multiply_add_units * COUNTED_LANES) + stream + TASK_CYCLES)
 
 
-def best_rows(pair: Pair, cpu: Cpu) -> int:
+def best_pair_rows(pair: Pair, cpu: Cpu) -> int:
     """Return the rows of a task: the fewest of those whose estimated cost is about the lowest."""
-    cycles = {rows: pair_cycles(pair, rows, cpu) for rows in row_choices(pair, cpu)}
+    cycles = {rows: pair_cycles(pair, rows, cpu) for rows in pair_row_choices(pair, cpu)}
     most = ABOUT_LOWEST * min(cycles.values())
     return min(rows for rows, cost in cycles.items() if cost <= most)
 
 
-def best_tiling(pair: Pair, cpu: Cpu) -> PairTiling:
+def best_pair_tiling(pair: Pair, cpu: Cpu) -> PairTiling:
     """Return the division with the lowest estimated cost."""
-    rows = best_rows(pair, cpu)
+    rows = best_pair_rows(pair, cpu)
     pixels, _ = task_pixels(pair, rows, cpu)
     return PairTiling(
         rows,
         pixels,
         depthwise_columns(pair.depthwise, cpu)[0],
-        pixel_tiles(pair, rows, cpu)[0],
+        pair_pixel_tiles(pair, rows, cpu)[0],
     )

@@ -51,10 +51,10 @@ from tvm_fusionx.tir.numbers import divisors
 KERNEL = "first_layer"
 
 # With more channels of one-channel chunks the copy pays: their rows lie far apart.
-MOST_CHANNELS = 4
+MOST_IMAGE_CHANNELS = 4
 
-# Tasks a core: many enough to be shared evenly, few enough to cost little.
-TASKS_A_CORE = 4
+# Tasks of an image at least: many enough to be shared evenly, few enough to cost little.
+TASKS_AN_IMAGE = 4
 
 # Cycles of one store of a run of pixels. Planes lie whole pages apart as often as not, and are more
 # than a set of the first-level cache has ways, so that each store waits for its line. S3D's first
@@ -87,8 +87,8 @@ def find_image_window(info: BlockInfo) -> ImageWindow | str:
         return "it sums integers"
     if not window.stage.is_plain_dot:
         return "it sums products of another type than its own"
-    if window.block_in != 1 or int(window.data.shape[1]) > MOST_CHANNELS:
-        return f"its data is no image of at most {MOST_CHANNELS} channels"
+    if window.block_in != 1 or int(window.data.shape[1]) > MOST_IMAGE_CHANNELS:
+        return f"its data is no image of at most {MOST_IMAGE_CHANNELS} channels"
     if window.in_channels != int(window.data.shape[1]):
         return "its channels are in groups"
     if window.kernel == (1, 1):
@@ -169,7 +169,7 @@ def _task_rows(window: Window, cpu: Cpu) -> int:
         macs = window.macs / (window.batch * window.rows) * rows
         return math.ceil(tasks / cpu.cores) * (macs / cpu.lanes + TASK_CYCLES)
 
-    most = math.ceil(window.rows / TASKS_A_CORE)
+    most = math.ceil(window.rows / TASKS_AN_IMAGE)
     return min(range(1, most + 1), key=lambda rows: (cost(rows), rows))
 
 

@@ -41,7 +41,7 @@ KERNEL = "pointwise_few_outputs"
 STEP_INSTRUCTIONS, ORDER_INSTRUCTIONS = 3, 1
 
 # Alone on Zen 4 one task a core takes 0.99 of the time of two, beside others 1.4.
-TASKS_A_CORE = 2
+USUAL_TASKS_A_CORE = 2
 
 
 def _narrow_window(info: BlockInfo) -> Window | str:
@@ -90,7 +90,9 @@ class FewOutputs(Match):
         shares = should_parallelise(info.stages.values(), cpu.cores)
         return {
             "tile_pixels": Knob(default, tuple(tiles)),
-            "tasks": Knob(min(TASKS_A_CORE * cpu.cores, total) if shares else 1, tuple(tasks)),
+            "tasks": Knob(
+                min(USUAL_TASKS_A_CORE * cpu.cores, total) if shares else 1, tuple(tasks)
+            ),
         }
 
     def emit(self, values: KnobValues) -> Any:

@@ -197,7 +197,7 @@ def product_cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     return steps * problem.in_channels * step * math.ceil(vectors.lanes / COUNTED_LANES)
 
 
-def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
+def cut_cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     """Return the estimated cycles of `problem` divided by `cut`, on all cores of `cpu`."""
     points = problem.filtering.points
     groups = math.ceil(problem.tiles / cut.tiles)
@@ -265,4 +265,4 @@ def best_cut(problem: Problem, cpu: Cpu) -> Cut:
         for parts in divisors(problem.panels)
         for depth in depths
     ]
-    return min(cuts, key=lambda cut: cycles(problem, cut, cpu))
+    return min(cuts, key=lambda cut: cut_cycles(problem, cut, cpu))
