@@ -29,7 +29,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check schedules-check docs bench tutorials lock clean venv debian-packages
+.PHONY: help demo test test-fast check verified schedules-check docs bench tutorials lock clean venv debian-packages
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,10 +47,13 @@ check: $(VENV)/all.stamp docs ## check format, lint, types, build the documentat
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -n $(JOBS) --dist worksteal
+	$(PYTEST) -n $(JOBS) --dist worksteal --compile-all
 
 schedules-check: $(VENV)/all.stamp ## compare the schedules of all zoo blocks, on four processors, with the committed hashes
 	$(BIN)/python benchmarks/schedule_hashes.py check --fresh $(MODELS)
+
+verified: $(VENV)/all.stamp ## run all tests, compile every kernel, and add those that pass to tests/verified_kernels.txt
+	$(PYTEST) -n $(JOBS) --dist worksteal --compile-all --write-verified
 
 docs: $(VENV)/docs.stamp ## build the documentation site into out/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

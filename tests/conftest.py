@@ -23,6 +23,29 @@ settings.register_profile(
 settings.load_profile("fusionx")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let kernels that passed before be compiled, and those that pass be written down."""
+    group = parser.getgroup("verified kernels")
+    group.addoption(
+        "--compile-all",
+        action="store_true",
+        help="compile every kernel, those too that passed before",
+    )
+    group.addoption(
+        "--write-verified",
+        action="store_true",
+        help="add the kernels that pass to the table of those that need no compiling again",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Follow which kernels pass."""
+    # Imported here: it imports TVM, whose environment is set above.
+    from tests.verified_kernels import Plugin
+
+    config.pluginmanager.register(Plugin(config))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Refuse cases in a set: each worker would collect them in an order of its own."""
     for marker in metafunc.definition.iter_markers("parametrize"):

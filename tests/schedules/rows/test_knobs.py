@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 import tvm
 from tvm import relay, tir
 
-from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import module, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import AVX512, describe, unscheduled
+from tests.schedules.blocked_blocks import AVX512, assert_computes, describe, unscheduled
 from tests.schedules.matching import emitted, knobs_of
 from tests.schedules.matrix_blocks import layer_norm
-from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import schedule
 from tvm_fusionx.schedules.default import DEFAULT
@@ -80,13 +78,7 @@ def _scheduled(block: str, template: str, knobs: dict[str, int]) -> tir.PrimFunc
 @pytest.mark.parametrize("case", few_fast({**CASES, **TOGETHER}, 6))
 def test_numbers_stay(case: str) -> None:
     template, block, knobs = {**CASES, **TOGETHER}[case]
-    mod = module(BLOCKS[block])
-    inputs = inputs_of(mod)
-    expected = run_plain(mod, inputs)
-    library = compile_kernel(_scheduled(block, template, knobs), TARGET, "kernel")
-    found = [tvm.nd.array(np.zeros_like(array)) for array in expected]
-    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
-    assert_close([array.numpy() for array in found], expected, REASSOCIATING)
+    assert_computes(_scheduled(block, template, knobs), TARGET, module(BLOCKS[block]))
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,18 @@ import tvm
 from hypothesis import given, settings
 from tvm import relay, tir
 
-from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import EXACT, TARGET, module, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import (
     as_block,
+    assert_computes,
     assert_same_with_knobs,
     assert_scheduled,
     describe,
     unscheduled,
 )
 from tests.schedules.matching import why_not
-from tvm_fusionx.lowering import compile_kernel, lowering
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.rows.moves import MOST_PIECES, MOST_TURNED, MOVES, pieces_of
@@ -269,10 +270,4 @@ def test_what_is_moved_anyhow_arrives(body: relay.Expr) -> None:
 def _assert_moved(body: relay.Expr) -> None:
     func, target = unscheduled(body), resolve_target(TARGET)
     made = schedule(func, target)
-    mod = module(body)
-    inputs = inputs_of(mod)
-    (expected,) = run_plain(mod, inputs)
-    library = compile_kernel(made.func, target, "kernel")
-    found = tvm.nd.array(np.full_like(expected, np.nan))
-    library(*(tvm.nd.array(value) for value in inputs.values()), found)
-    assert_close([found.numpy()], [expected], EXACT)
+    assert_computes(made.func, target, module(body), EXACT)
