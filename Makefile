@@ -29,7 +29,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check bench tutorials lock clean venv debian-packages
+.PHONY: help demo test test-fast check bench tutorials lock clean venv wheel debian-packages
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,7 +65,10 @@ clean: ## remove the virtual environment and everything that was made
 	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-venv: $(VENV)/all.stamp
+venv: $(VENV)/all.stamp ## create .venv with everything that the other targets need
+
+wheel: $(VENV)/made.stamp ## build a wheel into dist/, to install where these sources are not
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # A stamp is as new as the last complete installation: a failed one is tried again.
 $(VENV)/made.stamp:
