@@ -29,7 +29,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check verified schedules-check docs bench tutorials lock clean venv debian-packages
+.PHONY: help demo test test-fast check verified schedules-check docs bench tutorials lock clean venv wheel debian-packages
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ clean: ## remove the virtual environment and everything that was made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv: $(VENV)/all.stamp ## make .venv with everything that tests and benchmarks need
+
+wheel: $(VENV)/made.stamp ## build a wheel into dist/, to install where these sources are not
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # A stamp is as new as the last complete installation: a failed one is tried again.
 $(VENV)/made.stamp:

@@ -54,6 +54,8 @@ EXTRAS = {
     # Exports the models that tests and benchmarks run.
     "zoo": [
         "onnxscript>=0.5",
+        "pillow>=11",
+        "scipy>=1.15",
         "torch==2.13.0",
         "transformers>=4.57",
     ],

@@ -117,6 +117,42 @@ def test_debug_shows_the_traceback(
         main(arguments)
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"_FUSIONX_COMPLETE": "bash_source"}, "complete -o nosort -F _fusionx_completion fusionx"),
+        ({"_FUSIONX_COMPLETE": "zsh_source"}, "#compdef fusionx"),
+        (
+            {"_FUSIONX_COMPLETE": "bash_complete", "COMP_WORDS": "fusionx com", "COMP_CWORD": "1"},
+            "plain,compile",
+        ),
+        (
+            {
+                "_FUSIONX_COMPLETE": "bash_complete",
+                "COMP_WORDS": "fusionx run --fill-mode o",
+                "COMP_CWORD": "3",
+            },
+            "plain,ones",
+        ),
+    ],
+)
+def test_the_shell_completes(
+    variables: dict[str, str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _exit_code() in (0, 1)
+    assert said in capsys.readouterr().out
+    # As the help says.
+    for name in variables:
+        monkeypatch.delenv(name)
+    assert _exit_code("--help") == 0
+    assert "_FUSIONX_COMPLETE=bash_source fusionx" in capsys.readouterr().out
+
+
 def test_the_module_is_a_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tvm_fusionx", "--version"],

@@ -70,7 +70,10 @@ class _Commands(click.Group):
 def fusionx() -> None:
     """Compile ONNX models with operator fusion for TVM; run, verify, compare and explain them.
 
-    Exit codes: 0 ok, 1 wrong result, 2 usage or bad input, 3 environment.
+    Exit codes: 0 ok, 1 wrong result, 2 usage or bad input, 3 environment, 130 interrupted.
+
+    Completion by the Tab key, in ~/.bashrc: eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"; for
+    other shells zsh_source or fish_source.
     """
 
 
