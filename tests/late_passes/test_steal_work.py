@@ -120,7 +120,7 @@ import json
 import numpy as np
 import tvm
 from tvm import tir
-from tests.schedules.test_work_stealing import _built, _sleeping
+from tests.late_passes.test_steal_work import _built, _sleeping
 import tvm_fusionx as fx
 
 fx.threads(2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import tvm
 
+from tvm_fusionx.processors import cpu as descriptions
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.processors.rates import Rates
 
 CPUS = {
     "llvm -mcpu=core-avx2 -num-cores=4": (8, 16, 4),
@@ -111,3 +113,18 @@ def test_scalable_vectors_are_those_of_the_features(target: str, bits: int) -> N
     assert cpu.scalable_bits == bits
     # Templates use vectors of a fixed width.
     assert cpu.lanes == 4
+
+
+def test_schedules_see_every_number_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {each.name: 1024 + place for place, each in enumerate(fields(Rates))}
+    row = Rates(**{**told, "exchanges_slowly": True})
+    monkeypatch.setattr(descriptions, "rates_of", lambda core: row)
+    # No other test asks for so many cores: the description is made anew.
+    target = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+sve -num-cores=1021"
+    cpu = describe_cpu(tvm.target.Target(target))
+    descriptions._describe_cpu.cache_clear()
+    for name, value in vars(row).items():
+        if name.endswith("_kib"):
+            assert getattr(cpu, name.replace("_kib", "_bytes")) == 1024 * value, name
+        else:
+            assert getattr(cpu, name) == value, name

@@ -24,9 +24,9 @@ from tvm_fusionx.schedules.products.plan import (
     MAX_VECTORS,
     PARTS_KNOB,
     ROW_BLOCK_KNOB,
-    ROWS_KNOB,
-    STEPS_KNOB,
-    VECTORS_KNOB,
+    TILE_ROWS_KNOB,
+    TILE_STEPS_KNOB,
+    TILE_VECTORS_KNOB,
     plan_dot,
     row_block_of,
     rows_together,
@@ -76,9 +76,9 @@ class MatrixProduct(Match):
             *(plan.rows * factor for factor in (1, 2, 4, 8) if plan.rows * factor <= plan.m),
         }
         return {
-            ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
-            VECTORS_KNOB: Knob(plan.vectors, vectors),
-            STEPS_KNOB: Knob(plan.steps, STEPS),
+            TILE_ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
+            TILE_VECTORS_KNOB: Knob(plan.vectors, vectors),
+            TILE_STEPS_KNOB: Knob(plan.steps, STEPS),
             PARTS_KNOB: Knob(plan.parts, plan.part_choices),
             ROW_BLOCK_KNOB: Knob(block, tuple(sorted(blocks))),
         }
@@ -153,7 +153,7 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
 def _refuse_partial_tiles(info: BlockInfo, values: KnobValues) -> None:
     """Refuse blocks of rows that end inside a tile: TVM takes minutes to peel those apart."""
     assert info.anchor is not None
-    rows, block = values[ROWS_KNOB], values[ROW_BLOCK_KNOB]
+    rows, block = values[TILE_ROWS_KNOB], values[ROW_BLOCK_KNOB]
     if block % rows and block < plan_dot(info.anchor, info.cpu, values).m:
         raise UnschedulableError(f"a block of {block} rows is no whole number of tiles of {rows}")
 

@@ -31,13 +31,13 @@ MIN_PARALLEL_MACS = 131072
 MIN_BALANCE = 0.9
 
 
-ROWS_KNOB = "tile_rows"
+TILE_ROWS_KNOB = "tile_rows"
 
 
-VECTORS_KNOB = "tile_vectors"
+TILE_VECTORS_KNOB = "tile_vectors"
 
 
-STEPS_KNOB = "tile_steps"
+TILE_STEPS_KNOB = "tile_steps"
 
 
 PARTS_KNOB = "sum_parts"
@@ -153,7 +153,8 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     choices = choices_of_parts(size(axes.k)) if can_part else [1]
     parts = sum_parts(size(axes.m), size(axes.k), cpu) if can_part else 1
     if values is not None:
-        rows, vectors, steps = values[ROWS_KNOB], values[VECTORS_KNOB], values[STEPS_KNOB]
+        rows, vectors = values[TILE_ROWS_KNOB], values[TILE_VECTORS_KNOB]
+        steps = values[TILE_STEPS_KNOB]
         parts = values[PARTS_KNOB]
     return DotPlan(
         axes,

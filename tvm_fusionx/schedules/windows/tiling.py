@@ -1,7 +1,7 @@
 """How a window is cut: the register tile, and the tasks that run in parallel.
 
 Numbers come from the machine's description and from counting, not from measurements of one model;
-`tests/schedules/test_conv_tiling.py` holds what is expected of typical layers.
+`tests/schedules/windows/test_tiling.py` holds what is expected of typical layers.
 """
 
 from __future__ import annotations
