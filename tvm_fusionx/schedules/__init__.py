@@ -26,13 +26,12 @@ from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
 from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
 from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
+from tvm_fusionx.schedules.windows.channelwise import DEPTHWISE, POOL
 from tvm_fusionx.schedules.windows.dense import CONV2D
-from tvm_fusionx.schedules.windows.depthwise import DEPTHWISE
 from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
 from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
 from tvm_fusionx.schedules.windows.pointwise import POINTWISE
 from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
-from tvm_fusionx.schedules.windows.pool import POOL
 from tvm_fusionx.schedules.winograd.template import WINOGRAD
 from tvm_fusionx.tir.block import BlockInfo, describe_block
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule

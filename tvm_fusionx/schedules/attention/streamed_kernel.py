@@ -24,7 +24,8 @@ from tvm_fusionx.late_passes.polynomials import weight_of_score
 from tvm_fusionx.schedules.attention.panels import DTYPE, PanelCopies
 from tvm_fusionx.schedules.attention.structure import Softmax
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,7 @@ class _Kernel:
         )
         source = (source + panel) * (depth * self.panel)
         sums = VectorSums(ib, len(places), lanes, DTYPE)
+        sums.fill()
         with ib.for_range(0, depth, "depth") as k:
             for place, (row, vector) in enumerate(places):
                 query = tir.BufferLoad(self.queries, [(tile * self.rows + row) * depth + k])
@@ -274,6 +276,7 @@ class _Kernel:
         ib, lanes, vectors = self.ib, self.lanes, self.tiling.value_vectors
         places = [(row, vector) for row in range(self.rows) for vector in range(vectors)]
         sums = VectorSums(ib, len(places), lanes, DTYPE)
+        sums.fill()
         source = panel * (self.softmax.columns * self.out_panel) + first_key * self.out_panel
         with ib.for_range(0, keys, "key") as key:
             for place, (row, vector) in enumerate(places):

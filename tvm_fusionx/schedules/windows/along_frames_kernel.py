@@ -16,7 +16,8 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 from tvm_fusionx.schedules.windows.along_frames_tiling import PlaneTasks, PlaneTile, panels_of
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.flat_access import with_flat_access
@@ -152,6 +153,7 @@ class _Kernel:
         ib, window, lanes = self.ib, self.window, self.lanes
         places = [(c, v) for c in range(self.tile.channels) for v in range(vectors)]
         sums = VectorSums(ib, len(places), lanes, self.dtype)
+        sums.fill()
         with (
             ib.for_range(0, window.kernel[0], "tap") as tap,
             ib.for_range(0, window.in_channels, "channel") as channel,

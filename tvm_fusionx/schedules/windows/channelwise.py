@@ -1,24 +1,40 @@
-"""Windows that keep channels apart, depthwise convolution and pooling: one schedule for both."""
+"""Windows that keep channels apart, depthwise convolution and pooling: one schedule for both.
+
+Each channel of NCHWc data has its own window, with weights or without; channels are in the lanes.
+Loop order, outermost first: tasks (image, part of the channels, part of the rows, in parallel);
+gather the task's input; channel chunk; row; columns of a tile; window rows; window columns, written
+out, so that neighbouring columns share their loads; then bias and activation on the registers.
+
+A window that is padded and nothing else before it reads the data in place, without a gather
+(:mod:`tvm_fusionx.schedules.windows.in_place_kernel`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from tvm import tir
+
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import SUMS_TO_HIDE_LATENCY
+from tvm_fusionx.schedules.parts.hand_written_kernel import (
+    gather_what_follows,
+    replace_stages,
+    schedule_around,
+    stage_nests,
+    storing,
+)
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
-from tvm_fusionx.schedules.windows.channelwise_kernel import (
-    PaddedWindow,
-    find_padded,
-    schedule_padded,
-)
+from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import finish_others, open_nest
-from tvm_fusionx.schedules.windows.structure import Window
+from tvm_fusionx.schedules.windows.result import WindowResult
+from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window, find_window, padded_by
 from tvm_fusionx.schedules.windows.tiling import MAX_TILE_CHUNKS, best_tasks, depthwise_columns
-from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.block import BFLOAT16, BlockInfo
+from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
 # A tile's sums share the registers with the columns of input under them.
@@ -26,6 +42,37 @@ REGISTERS_A_SUM = 3
 
 # Windows of at most this many columns are written out, so that tile columns share loads.
 MAX_UNROLLED_WINDOW = 7
+
+KERNEL = "channelwise_window"
+
+# What a window does with the elements under it, besides summing their products with weights.
+_COMBINERS = (tir.Add, tir.Max, tir.Min)
+
+
+def find_padded(info: BlockInfo, window: Window) -> PaddedWindow | str:
+    """Return `window` over the data before its padding, or why that changes its result."""
+    if window.dtype == BFLOAT16:
+        return "bfloat16 is computed by casts"
+    before = info.upstream(window.stage.name)
+    if len(before) != 1:
+        return f"{len(before)} stages are before it, not a padding alone"
+    (pad,) = before
+    if not info.stages[pad].writes[0].data.same_as(window.data.data):
+        return "what is before it is not its data"
+    padded = padded_by(info.stages[pad].block)
+    if padded is None:
+        return "what is before it is no padding"
+    block = window.stage.block
+    if not isinstance(block.init, tir.BufferStore) or not isinstance(block.body.value, _COMBINERS):
+        return "it does not combine element by element"
+    if not window.stage.is_dot and not isinstance(block.body.value.b, tir.BufferLoad):
+        return "it computes something of each element"
+    data, padding, value = padded
+    # What the border adds has to be what the window starts with.
+    initial = block.init.value
+    if not isinstance(initial, tir.FloatImm) or float(initial.value) != value:
+        return "its padding changes the result"
+    return PaddedWindow(window, data, padding, pad)
 
 
 def channelwise_knobs(info: BlockInfo, window: Window, cpu: Cpu) -> Knobs:
@@ -62,11 +109,7 @@ def _waste(width: int, columns: int) -> float:
 
 
 def schedule_channelwise(sch: Any, info: BlockInfo, window: Window, values: KnobValues) -> Any:
-    """Return the scheduled function of a block around `window`, which keeps channels apart.
-
-    One that is padded and nothing else before it reads the data in place; otherwise what a task
-    reads is gathered first.
-    """
+    """Return the scheduled function of a block around `window`, which keeps channels apart."""
     found = find_padded(info, window)
     if isinstance(found, PaddedWindow):
         return schedule_padded(sch, info, found, values)
@@ -79,6 +122,31 @@ def schedule_channelwise(sch: Any, info: BlockInfo, window: Window, values: Knob
         sch.unroll(column)
     nest.finish(row, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
     return finish_others(sch, stages, info.cpu)
+
+
+def schedule_padded(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues) -> Any:
+    """Return the scheduled function of a block around a padded window.
+
+    Parameters
+    ----------
+    values
+        ``tile_chunks``, ``tile_columns``, ``task_rows`` and ``channel_tasks``.
+    """
+    assert found.pad is not None
+    name = found.window.stage.name
+    write = gather_what_follows(sch, info, name, info.outputs[0])
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    written = {region.buffer.data for region in blocks[name].writes}
+    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+    kernel = InPlaceKernel(
+        found,
+        values["tile_chunks"],
+        values["tile_columns"],
+        WindowResult.by_chunk(storing(blocks[write], written), found.window),
+    ).build(rows=values["task_rows"], parts=values["channel_tasks"], parallel=parallel)
+    func = replace_stages(func, [found.pad, name], write, [found.data], KERNEL, kernel)
+    return schedule_around(func, KERNEL, info.cpu)
 
 
 def channelwise_template(name: str, find: Callable[[BlockInfo], Window | str]) -> Template:
@@ -108,3 +176,27 @@ def channelwise_template(name: str, find: Callable[[BlockInfo], Window | str]) -
         return schedule_channelwise(sch, info, window_of(info), values)
 
     return Template(name, why_not, knobs, apply)
+
+
+def _depthwise_window(info: BlockInfo) -> Window | str:
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if not window.stage.is_plain_dot:
+        return "its reduction is not a sum of products of elements as they are"
+    if window.sums_channels:
+        return "its channels are summed"
+    return window
+
+
+def _pool_window(info: BlockInfo) -> Window | str:
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if window.stage.is_dot or window.sums_channels:
+        return "its reduction is not one tensor's window"
+    return window
+
+
+DEPTHWISE = channelwise_template("depthwise", _depthwise_window)
+POOL = channelwise_template("pool", _pool_window)

@@ -27,13 +27,13 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import Vectors, load, ramp
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
 from tvm_fusionx.schedules.winograd.output_rows import Pooling, TileRows
 from tvm_fusionx.schedules.winograd.products import POINT_GAP, Products
 from tvm_fusionx.schedules.winograd.source import Source
 from tvm_fusionx.schedules.winograd.tiling import Cut, Problem
-from tvm_fusionx.schedules.winograd.vectors import Vectors, load, ramp
 from tvm_fusionx.schedules.winograd.weights import ReadyWeights
 
 
@@ -81,7 +81,7 @@ class _Kernel(Vectors):
         result: WindowResult,
         pooling: Pooling | None,
     ) -> None:
-        super().__init__(source.buffer.dtype)
+        super().__init__(tir.ir_builder.create(), source.buffer.dtype)
         self.problem, self.cut = problem, cut
         self.rows, self.pooling = TileRows(self.ib, problem, result), pooling
         self.source, self.weights = source, weights
@@ -315,6 +315,7 @@ class _Kernel(Vectors):
             values = [load(half, (k * span + j) * lanes, lanes) for j in range(span)]
             keep = self.keeper("kept", lanes, span)
             pixels = VectorSums(self.ib, tile, lanes, self.dtype)
+            pixels.fill()
             for j, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
                 pixels.put(j, value)
             if self.pooling is None:

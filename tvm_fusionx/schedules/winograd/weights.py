@@ -15,9 +15,9 @@ from tvm import tir
 from tvm_fusionx.expressions.minimal_filtering import WINDOW, Filtering
 from tvm_fusionx.processors.rates import FLOAT_BYTES, LINE_BYTES
 from tvm_fusionx.schedules.parts.prefetch import fetched
+from tvm_fusionx.schedules.parts.vectors import Vectors, load, ramp
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
 from tvm_fusionx.schedules.winograd.products import POINT_GAP
-from tvm_fusionx.schedules.winograd.vectors import Vectors, load, ramp
 
 LINE_FLOATS = LINE_BYTES // FLOAT_BYTES
 
