@@ -54,7 +54,7 @@ class VectorSums:
         first_lane, lanes = part if part is not None else (0, self.lanes)
 
         def stored(lane: Any) -> Any:
-            value = tir.BufferLoad(self.buffer, [place * self.lanes + first_lane + lane])
+            value = self.element(place, lane, first_lane)
             indices = (tir.const(each, "int32") if isinstance(each, int) else each for each in at)
             return store(*indices, lane, value)
 
@@ -66,6 +66,10 @@ class VectorSums:
     def value(self, place: int) -> Any:
         """Return sum `place`."""
         return load(self.buffer, place * self.lanes, self.lanes)
+
+    def element(self, place: int, lane: Any, first: int = 0) -> Any:
+        """Return lane `lane` of sum `place`, counted from its lane `first`."""
+        return tir.BufferLoad(self.buffer, [place * self.lanes + first + lane])
 
     def put(self, place: int, value: Any) -> None:
         """Put a vector in the place of sum `place`."""

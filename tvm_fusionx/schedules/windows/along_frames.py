@@ -24,7 +24,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
-from tvm_fusionx.schedules.windows.along_frames_kernel import build_kernel
+from tvm_fusionx.schedules.windows.along_frames_kernel import AlongFramesKernel
 from tvm_fusionx.schedules.windows.along_frames_tiling import (
     PlaneTasks,
     PlaneTile,
@@ -148,7 +148,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
             return storing(gathering, (), keep)
         return lambda *place: keep(*place[:-1], tir.BufferLoad(window.data, place[:-1]))
 
-    kernel = build_kernel(
+    kernel = AlongFramesKernel(
         window,
         weights,
         tile,
@@ -156,8 +156,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
         info.cpu.lanes,
         gather,
         storing(write, written),
-        parallel=should_parallelise(info.stages.values(), info.cpu.cores),
-    )
+    ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
     replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
     operands = [weights] if stages.gather is not None else [weights, window.data]
     func = replace_stages(func, replaced, stages.write, operands, KERNEL, kernel)
