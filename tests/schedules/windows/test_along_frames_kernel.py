@@ -9,7 +9,7 @@ import pytest
 from tests.schedules.blocked_blocks import assert_same_with_knobs
 from tests.schedules.plane_blocks import along
 
-NAME = "planes"
+NAME = "along_frames"
 
 # Panels of several widths, parts of channels, tiles of less than a chunk and of more.
 KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
