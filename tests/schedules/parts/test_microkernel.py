@@ -12,7 +12,7 @@ import tvm
 from tvm import tir
 
 from tests.relay_modules import EXACT, REASSOCIATING, assert_close
-from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 
@@ -21,12 +21,6 @@ ROWS, VECTORS, LANES, DEPTH = 3, 2, 4, 5
 
 def _matrix(shape: tuple[int, ...], name: str) -> Any:
     return tir.decl_buffer(shape, "float32", name)
-
-
-@contextmanager
-def _depth(ib: Any) -> Iterator[list[Any]]:
-    with ib.for_range(0, DEPTH, "depth") as k:
-        yield [k]
 
 
 @pytest.mark.parametrize("initial", [None, 2.0])
@@ -47,11 +41,11 @@ def test_a_product_of_matrices(initial: float | None) -> None:
         places,
         LANES,
         "float32",
-        lambda k, row, _: broadcast(tir.BufferLoad(left, [row, k]), LANES),
-        lambda k, _, vector: tir.BufferLoad(right, [k, ramp(vector * LANES, LANES)]),
+        lambda term, row, _: broadcast(tir.BufferLoad(left, [row, *term]), LANES),
+        lambda term, _, vector: tir.BufferLoad(right, [*term, ramp(vector * LANES, LANES)]),
         store,
         begin=begin,
-    ).emit(ib, _depth(ib))
+    ).emit(ib, terms(ib, depth=DEPTH))
     built = tvm.build(tir.PrimFunc([left, right, found], ib.get()), "llvm")
     rng = np.random.default_rng(0)
     one = rng.standard_normal((ROWS, DEPTH)).astype("float32")

@@ -16,8 +16,8 @@ vector of the image, and columns by channel chunks where a window keeps channels
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,3 +74,11 @@ class Microkernel:
 def places_by_rows(rows: int, columns: int) -> list[tuple[int, int]]:
     """Return the places of a tile, row by row."""
     return [(row, column) for row in range(rows) for column in range(columns)]
+
+
+@contextmanager
+def terms(ib: Any, **extents: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Open a loop for each of the named extents, outermost first; a step inside is their places."""
+    with ExitStack() as loops:
+        named = (ib.for_range(0, extent, name) for name, extent in extents.items())
+        yield [tuple(loops.enter_context(loop) for loop in named)]

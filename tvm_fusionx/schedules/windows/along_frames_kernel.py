@@ -11,16 +11,15 @@ multiplies all columns of its channel.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
-from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
 from tvm_fusionx.schedules.parts.tasks import tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, each_lane, load
@@ -127,14 +126,6 @@ class _Task:
         ib, kernel, lanes = self.ib, self.kernel, self.kernel.lanes
         window, places = kernel.window, places_by_rows(kernel.tile.channels, vectors)
 
-        @contextlib.contextmanager
-        def terms() -> Iterator[list[tuple[Any, Any]]]:
-            with (
-                ib.for_range(0, window.kernel[0], "tap") as tap,
-                ib.for_range(0, window.in_channels, "channel") as channel,
-            ):
-                yield [(tap, channel)]
-
         def columns(term: tuple[Any, Any], _: int, vector: int) -> Any:
             tap, channel = term
             in_row = row * window.stride[0] + tap * window.dilation[0]
@@ -152,7 +143,8 @@ class _Task:
                 at = (self.image, chunk, self.first_row + row, start + vector * lanes, lane)
                 self._write_columns(kernel.write, at, functools.partial(sums.element, place))
 
-        Microkernel(places, lanes, window.data.dtype, columns, weight, store).emit(ib, terms())
+        microkernel = Microkernel(places, lanes, window.data.dtype, columns, weight, store)
+        microkernel.emit(ib, terms(ib, tap=window.kernel[0], channel=window.in_channels))
 
     def _channel(self, group: Any, number: int) -> tuple[Any, Any]:
         """Return chunk and lane of a channel of a tile."""

@@ -20,14 +20,13 @@ adds to the products of all its panels:
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
@@ -235,10 +234,8 @@ class WinogradKernel(Vectors):
     ) -> None:
         """Multiply one panel of weights with all tiles of the task, at every point."""
         ib, cut, lanes = self.ib, self.cut, self.vectors.lanes
-        places, steps = (
-            places_by_rows(cut.columns, self.vectors.number),
-            math.ceil(self.tiles / cut.columns),
-        )
+        places = places_by_rows(cut.columns, self.vectors.number)
+        steps = math.ceil(self.tiles / cut.columns)
         with (
             ib.for_range(0, self.points, "point") as point,
             ib.for_range(0, steps, "columns") as column,
@@ -259,14 +256,6 @@ class WinogradKernel(Vectors):
                     for number, at in enumerate(kept):
                         sums.put(number, load(product, at, lanes))
 
-            @contextlib.contextmanager
-            def channels() -> Iterator[list[tuple[Any, Any]]]:
-                with (
-                    ib.for_range(0, self.depth, "chunk") as chunk,
-                    ib.for_range(0, self.inner, "channel") as channel,
-                ):
-                    yield [(chunk, channel)]
-
             def factor(at: tuple[Any, Any], j: int, _: int) -> Any:
                 chunk, channel = at
                 first = (chunk * self.tiles + tile) * self.inner
@@ -284,9 +273,8 @@ class WinogradKernel(Vectors):
                 for number, at in enumerate(kept):
                     self.store(product, at, sums.value(number), lanes)
 
-            Microkernel(places, lanes, self.dtype, factor, weight, keep, begin=begin).emit(
-                ib, channels()
-            )
+            tiles = Microkernel(places, lanes, self.dtype, factor, weight, keep, begin=begin)
+            tiles.emit(ib, terms(ib, chunk=self.depth, channel=self.inner))
 
     def _after(self, panel: Any, step: Any, part: Any) -> tuple[Any, Any]:
         """Return panel and first channel of the weights after these."""
