@@ -13,7 +13,7 @@ from tvm_fusionx._tvm.cures import concatenation_as_expression
 from tvm_fusionx.schedules.channel_pools.before import each_piece, fill, place_of
 from tvm_fusionx.schedules.channel_pools.places import part_of
 from tvm_fusionx.schedules.channel_pools.window import Before
-from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.schedules.parts.vectors import ramp
 
 SIZE = (4, 6, 16)
 LANES = 8

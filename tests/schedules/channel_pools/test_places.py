@@ -8,7 +8,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.channel_pools.places import each_vector, part_of, place_in, store_at
-from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.schedules.parts.vectors import ramp
 
 LANES = 8
 

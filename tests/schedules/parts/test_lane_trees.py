@@ -9,7 +9,7 @@ from tvm import tir
 from tests.relay_modules import REASSOCIATING
 from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.parts.lane_trees import LaneTree, places_put_together
-from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.schedules.parts.vectors import ramp
 
 LANES = [4, 8, 16]
 

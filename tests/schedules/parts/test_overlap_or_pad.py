@@ -8,8 +8,11 @@ import tvm
 from tvm import te, tir
 
 from tests.relay_modules import REASSOCIATING, assert_close
+from tests.schedules.blocked_blocks import dense, describe
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, PAD, widen_axis
 from tvm_fusionx.schedules.template import UnschedulableError
+from tvm_fusionx.schedules.windows.isolate import isolate_window
+from tvm_fusionx.schedules.windows.structure import Window, find_window
 
 ROWS, COLUMNS, DEPTH = 5, 13, 7
 
@@ -101,3 +104,32 @@ def test_an_axis_that_is_tested_already_is_not_widened() -> None:
     with pytest.raises(UnschedulableError, match="keeps only a part"):
         widen_axis(func, "product", "product_local", 1, 8, OVERLAP)
     assert not widen_axis(func, "product", "product_local", 0, 4, OVERLAP).same_as(func)
+
+
+@pytest.mark.parametrize(("width", "columns", "widened"), [(13, 7, 14), (13, 5, 15), (8, 3, 9)])
+def test_the_local_tensor_of_a_window_is_widened_to_whole_tiles(
+    width: int, columns: int, widened: int
+) -> None:
+    info = describe(dense(8, (2, width), 8, (1, 1)))
+    window = find_window(info)
+    assert isinstance(window, Window)
+    sch = tir.Schedule(tvm.IRModule({"main": info.func}), debug_mask="none")
+    stages = isolate_window(sch, info, window)
+    func = widen_axis(sch.mod["main"], stages.reduce, stages.write, 3, columns, OVERLAP)
+    after = describe_extents(func)
+    assert after[stages.reduce][3] == widened
+    assert after[stages.write][3] == widened
+    # The output itself keeps its shape: the moved columns fall inside of it.
+    assert int(func.buffer_map[func.params[-1]].shape[3]) == width
+
+
+def describe_extents(func: tir.PrimFunc) -> dict[str, list[int]]:
+    """Return the extents of the iterations of every stage."""
+    found: dict[str, list[int]] = {}
+
+    def visit(node: object) -> None:
+        if isinstance(node, tir.Block):
+            found[node.name_hint] = [int(it.dom.extent) for it in node.iter_vars]
+
+    tir.stmt_functor.post_order_visit(func.body, visit)
+    return found

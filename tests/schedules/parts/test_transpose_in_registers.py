@@ -12,7 +12,7 @@ from tvm import tir
 
 from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.parts.transpose_in_registers import parted, prime_factors, turned
-from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.schedules.parts.vectors import ramp
 
 NUMBERS = range(2, 17)
 LANES = [1, 2, 4, 8, 16]

@@ -10,7 +10,8 @@ import tvm
 from tvm import tir
 
 from tests.relay_modules import EXACT, assert_close
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -19,6 +20,7 @@ def test_sums_of_products(lanes: int) -> None:
     found = tir.decl_buffer((2, lanes), "float32", "found")
     ib = tir.ir_builder.create()
     sums = VectorSums(ib, 2, lanes, "float32")
+    sums.fill()
     factor = broadcast(tir.const(2.0, "float32"), lanes)
 
     def store(row: Any, lane: Any, value: Any) -> Any:
@@ -45,7 +47,8 @@ def test_the_largest_of_several_vectors(lanes: int) -> None:
     given = tir.decl_buffer((3, lanes), "float32", "given")
     found = tir.decl_buffer((lanes,), "float32", "found")
     ib = tir.ir_builder.create()
-    sums = VectorSums(ib, 1, lanes, "float32", tir.const(-1.0, "float32"))
+    sums = VectorSums(ib, 1, lanes, "float32")
+    sums.fill(tir.const(-1.0, "float32"))
     for row in range(3):
         sums.combine(0, tir.Max, tir.BufferLoad(given, [row, ramp(0, lanes)]))
     sums.store(lambda lane, value: tir.BufferStore(found, value, [lane]), (), 0)

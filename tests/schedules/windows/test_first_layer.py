@@ -25,11 +25,11 @@ from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.windows.first_layer import (
     FIRST_LAYER,
-    ImageWindow,
     find_image_window,
     image_tiles,
 )
 from tvm_fusionx.schedules.windows.result import runs_of_pixels
+from tvm_fusionx.schedules.windows.structure import PaddedWindow
 from tvm_fusionx.schedules.windows.tiling import COLUMNS_TO_STREAM
 
 ONE = {"blocks": (1, 8)}
@@ -85,7 +85,7 @@ def test_it_serves_nothing_else(case: str) -> None:
 @pytest.mark.parametrize("case", few_fast(IMAGES))
 def test_sums_weights_and_inputs_fit_the_registers(case: str, cpu: Cpu) -> None:
     found = find_image_window(describe(IMAGES[case], cpu))
-    assert isinstance(found, ImageWindow)
+    assert isinstance(found, PaddedWindow)
     for chunks, columns in image_tiles(found.window, cpu):
         assert found.window.out_blocks % chunks == 0
         assert (chunks, columns) == (1, 1) or chunks * columns + chunks < cpu.registers
@@ -98,7 +98,7 @@ def test_few_registers_hold_enough_sums_and_read_inputs_again(kernel: int, strid
         3, (224, 224), 64, (kernel, kernel), strides=(stride, stride), padding=pad, blocks=(1, 8)
     )
     found = find_image_window(describe(body, AVX2))
-    assert isinstance(found, ImageWindow)
+    assert isinstance(found, PaddedWindow)
     chunks, columns = image_tiles(found.window, AVX2)[0]
     assert chunks * columns >= AVX2.sums_to_hide_latency
     # Sums, weights, an input, and what LLVM needs: one more and sums are spilled.
@@ -108,7 +108,7 @@ def test_few_registers_hold_enough_sums_and_read_inputs_again(kernel: int, strid
 def test_patches_that_share_no_input_are_computed_several_at_once() -> None:
     body = dense(3, (224, 224), 768, (16, 16), strides=(16, 16), blocks=(1, 16))
     found = find_image_window(describe(body, AVX512))
-    assert isinstance(found, ImageWindow)
+    assert isinstance(found, PaddedWindow)
     chunks, columns = image_tiles(found.window, AVX512)[0]
     assert columns > 1
     assert 1 + chunks + chunks * columns < AVX512.registers
@@ -134,7 +134,7 @@ def test_results_in_planes_are_stored_in_few_runs(cpu: Cpu) -> None:
 def test_weights_of_patches_meet_as_many_columns_as_their_way_takes(cpu: Cpu) -> None:
     body = dense(3, (224, 224), 768, (16, 16), strides=(16, 16), blocks=(1, 8))
     found = find_image_window(describe(body, cpu))
-    assert isinstance(found, ImageWindow)
+    assert isinstance(found, PaddedWindow)
     chunks, columns = image_tiles(found.window, cpu)[0]
     slice_bytes = chunks * 8 * 3 * 16 * 16 * 4
     assert slice_bytes > cpu.l1_bytes

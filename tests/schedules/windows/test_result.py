@@ -16,7 +16,8 @@ from tests.schedules.blocked_blocks import eight_lanes as eight_lanes_target
 from tests.schedules.plane_blocks import planes
 from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.parts.hand_written_kernel import stage_nests
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, ramp
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import ramp
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult

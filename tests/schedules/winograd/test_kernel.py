@@ -13,7 +13,7 @@ from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE
 from tests.verified_kernels import assert_kernel
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS, panel_weights, transform_weights
 from tvm_fusionx.schedules.windows.result import WindowResult
-from tvm_fusionx.schedules.winograd.kernel import build_kernel
+from tvm_fusionx.schedules.winograd.kernel import WinogradKernel
 from tvm_fusionx.schedules.winograd.source import Source
 from tvm_fusionx.schedules.winograd.tiling import Cut, Problem
 
@@ -46,7 +46,7 @@ def _assert_right(
         return tir.BufferStore(target, value, place)
 
     result = WindowResult(write, problem.panel_vectors, along_pixels=False)
-    body = build_kernel(problem, Source(source), factors, cut, result, parallel=False)
+    body = WinogradKernel(problem, Source(source), factors, cut, result).build(parallel=False)
     batch, chunks, height, width, _ = problem.in_shape
     blocked = data.reshape(batch, chunks, INNER, height, width).transpose(0, 1, 3, 4, 2)
     n, c, h, w, v = problem.out_shape

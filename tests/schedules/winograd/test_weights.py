@@ -9,7 +9,7 @@ from tvm import tir
 
 from tests.relay_modules import REASSOCIATING
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS, panel_weights, transform_weights
-from tvm_fusionx.schedules.winograd.vectors import Vectors
+from tvm_fusionx.schedules.parts.vectors import Vectors
 from tvm_fusionx.schedules.winograd.weights import ReadyWeights
 
 OUTPUTS, INPUTS, PANEL, LANES = 32, 6, 16, 8
@@ -23,7 +23,7 @@ def test_a_part_of_a_panel_is_transformed(tile: int, fetches: bool) -> None:
     packed = panel_weights(array, PANEL)
     weights = tir.decl_buffer(packed.shape, "float32", "weights")
     into = tir.decl_buffer((ready.size,), "float32", "into")
-    vectors = Vectors("float32")
+    vectors = Vectors(tir.ir_builder.create(), "float32")
     if fetches:
         with vectors.ib.for_range(0, 5, "share") as share:
             ready.fetch(vectors, weights, 1, 2, share, 5)

@@ -12,7 +12,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.attention.structure import Element, Softmax
-from tvm_fusionx.schedules.parts.vector_sums import broadcast, ramp
+from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 from tvm_fusionx.tir.block import loads_of
 from tvm_fusionx.tir.index_maps import is_contiguous_along, variables_of
 

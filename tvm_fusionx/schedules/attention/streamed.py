@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
-from tvm_fusionx.schedules.attention.streamed_kernel import AttentionTiling, build_kernel
+from tvm_fusionx.schedules.attention.streamed_kernel import AttentionTiling, StreamedAttentionKernel
 from tvm_fusionx.schedules.attention.structure import Softmax, find_softmax, inline_around_softmax
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
@@ -143,11 +143,8 @@ class StreamedAttention(Match):
         blocks = stage_nests(func)
         softmax = find_softmax(describe_block(func, info.cpu))
         internal = {region.buffer.data for region in blocks[softmax.values].writes}
-        kernel = build_kernel(
-            softmax,
-            tiling,
-            storing(blocks[write], internal),
-            parallel=should_parallelise(info.stages.values(), info.cpu.cores),
+        kernel = StreamedAttentionKernel(softmax, tiling, storing(blocks[write], internal)).build(
+            parallel=should_parallelise(info.stages.values(), info.cpu.cores)
         )
         stages = [softmax.scores, *softmax.between, softmax.values]
         func = replace_stages(func, stages, write, [], KERNEL, kernel)

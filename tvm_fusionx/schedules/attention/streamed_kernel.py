@@ -13,6 +13,7 @@ score and its sum so far, and what it has gathered is scaled down whenever a lar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,10 @@ from tvm_fusionx.late_passes.polynomials import weight_of_score
 from tvm_fusionx.schedules.attention.panels import DTYPE, PanelCopies
 from tvm_fusionx.schedules.attention.structure import Softmax
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
+from tvm_fusionx.schedules.parts.tasks import tasks
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, each_lane, load
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ class AttentionTiling:
     """Tasks that share the rows of a head."""
 
 
-def build_kernel(softmax: Softmax, tiling: AttentionTiling, write: Store, *, parallel: bool) -> Any:
-    """Return the statement that computes `softmax`.
+class StreamedAttentionKernel(Vectors):
+    """An attention whose softmax is taken chunk by chunk.
 
     Parameters
     ----------
@@ -58,16 +62,11 @@ def build_kernel(softmax: Softmax, tiling: AttentionTiling, write: Store, *, par
         How it is divided.
     write
         Called with each result: head, row, column and the value.
-    parallel
-        Whether tasks run on several threads.
     """
-    return _Kernel(softmax, tiling, write).build("parallel" if parallel else "serial")
 
-
-class _Kernel:
     def __init__(self, softmax: Softmax, tiling: AttentionTiling, write: Store) -> None:
+        super().__init__(tir.ir_builder.create(), DTYPE)
         self.softmax, self.tiling, self.write = softmax, tiling, write
-        self.ib = tir.ir_builder.create()
         self.lanes, self.rows = tiling.lanes, tiling.rows
         self.panel = tiling.key_vectors * self.lanes
         self.out_panel = tiling.value_vectors * self.lanes
@@ -77,16 +76,16 @@ class _Kernel:
         self.block = tiling.block_tiles * self.rows
         self.is_chunked = self.chunk < softmax.columns
 
-    def build(self, kind: str) -> Any:
+    def build(self, *, parallel: bool) -> Any:
+        """Return the statement that computes the attention, on several threads or on one."""
         ib, softmax, tiling = self.ib, self.softmax, self.tiling
         tiles = -(-softmax.rows // self.rows)
         share_tiles = -(-tiles // tiling.shares)
-        with ib.for_range(0, softmax.heads * tiling.shares, "task", kind=kind) as task:
-            self.head = tir.floordiv(task, tiling.shares) if tiling.shares > 1 else task
-            first_tile = tir.floormod(task, tiling.shares) * share_tiles
+        with tasks(ib, (softmax.heads, tiling.shares), parallel=parallel) as (self.head, share):
+            first_tile = share * share_tiles
             panels = -(-softmax.columns // self.panel)
-            self.keys = self._allocate("keys", panels * softmax.depth * self.panel)
-            self.values = self._allocate(
+            self.keys = self.allocate("keys", panels * softmax.depth * self.panel)
+            self.values = self.allocate(
                 "values", self.out_panels * softmax.columns * self.out_panel
             )
             self.copies = PanelCopies(ib, softmax, self.head, self.lanes)
@@ -106,31 +105,23 @@ class _Kernel:
         end = tir.min(first_tile + share_tiles, tiles)
         return tir.max(tir.min(end - start, number), 0)
 
-    def _allocate(self, name: str, size: int, scope: str = "global") -> Any:
-        return self.ib.allocate(DTYPE, (size,), name, scope=scope)._buffer
-
     def _hold(self, value: Any) -> Any:
         """Keep a vector in a register of its own."""
         if isinstance(value, tir.FloatImm):
             return value
         lanes = tvm.DataType(value.dtype).lanes
-        register = self._allocate("held", lanes, "local")
-        self._set(register, 0, value, lanes)
-        return _load(register, 0, lanes)
-
-    def _set(self, buffer: Any, start: Any, value: Any, lanes: int) -> None:
-        self.ib.emit(tir.BufferStore(buffer, value, [ramp(start, lanes)]))
+        return self.keeper("held", lanes, 1)(value)
 
     def _block(self, first_tile: Any, tiles: Any) -> None:
         """Compute the rows of some tiles."""
         ib, softmax, lanes = self.ib, self.softmax, self.lanes
         self.first_row = first_tile * self.rows
-        self.queries = self._allocate("queries", self.block * softmax.depth)
-        self.scores = self._allocate("scores", self.block * self.stride)
-        self.result = self._allocate("result", self.out_panels * self.block * self.out_panel)
-        self.largest = self._allocate("largest", self.block)
-        self.sums = self._allocate("sums", self.block * lanes)
-        self.scale = self._allocate("scale", self.block)
+        self.queries = self.allocate("queries", self.block * softmax.depth)
+        self.scores = self.allocate("scores", self.block * self.stride)
+        self.result = self.allocate("result", self.out_panels * self.block * self.out_panel)
+        self.largest = self.allocate("largest", self.block)
+        self.sums = self.allocate("sums", self.block * lanes)
+        self.scale = self.allocate("scale", self.block)
         self.copies.copy(
             lambda head, row, depth: softmax.query(head, self._row(row), depth),
             self.queries,
@@ -139,12 +130,12 @@ class _Kernel:
             softmax.depth,
         )
         with ib.for_range(0, tiles * self.rows, "row") as row:
-            self._set(self.largest, row, tir.min_value(DTYPE), 1)
-            self._set(self.sums, row * lanes, broadcast(_zero(), lanes), lanes)
+            self.store(self.largest, row, tir.min_value(DTYPE), 1)
+            self.store(self.sums, row * lanes, broadcast(_zero(), lanes), lanes)
         if self.is_chunked:
             size = self.out_panels * self.block * self.tiling.value_vectors
             with ib.for_range(0, size, "vector") as vector:
-                self._set(self.result, vector * lanes, broadcast(_zero(), lanes), lanes)
+                self.store(self.result, vector * lanes, broadcast(_zero(), lanes), lanes)
         whole = softmax.columns // self.chunk
         if whole == 1:
             self._chunk(0, self.chunk, tiles)
@@ -183,31 +174,29 @@ class _Kernel:
 
     def _score_tile(self, first_key: Any, panel: Any, tile: Any, columns: int) -> None:
         """Multiply a tile of queries with a panel of keys, and finish the scores."""
-        ib, lanes, depth = self.ib, self.lanes, self.softmax.depth
+        lanes, depth = self.lanes, self.softmax.depth
         vectors = -(-columns // lanes)
-        places = [(row, vector) for row in range(self.rows) for vector in range(vectors)]
-        source = (
-            tir.floordiv(first_key, self.panel)
-            if not isinstance(first_key, int)
-            else (first_key // self.panel)
-        )
-        source = (source + panel) * (depth * self.panel)
-        sums = VectorSums(ib, len(places), lanes, DTYPE)
-        with ib.for_range(0, depth, "depth") as k:
+        source = (first_key // self.panel + panel) * (depth * self.panel)
+        places = places_by_rows(self.rows, vectors)
+
+        def finish(sums: VectorSums) -> None:
             for place, (row, vector) in enumerate(places):
-                query = tir.BufferLoad(self.queries, [(tile * self.rows + row) * depth + k])
-                at = source + k * self.panel + vector * lanes
-                sums.add_product(
-                    place,
-                    broadcast(query, lanes),
-                    tir.BufferLoad(self.keys, [ramp(at, lanes)]),
-                )
-        for place, (row, vector) in enumerate(places):
-            in_block = tile * self.rows + row
-            start = panel * self.panel + vector * lanes
-            valid = min(lanes, columns - vector * lanes)
-            target = in_block * self.stride + start
-            self._finish_scores(sums, place, in_block, first_key + start, target, valid)
+                in_block = tile * self.rows + row
+                start = panel * self.panel + vector * lanes
+                valid = min(lanes, columns - vector * lanes)
+                at = in_block * self.stride + start
+                self._finish_scores(sums, place, in_block, first_key + start, at, valid)
+
+        def query(term: tuple[Any], row: int, _: int) -> Any:
+            at = (tile * self.rows + row) * depth + term[0]
+            return broadcast(tir.BufferLoad(self.queries, [at]), lanes)
+
+        def keys(term: tuple[Any], _: int, vector: int) -> Any:
+            return load(self.keys, source + term[0] * self.panel + vector * lanes, lanes)
+
+        Microkernel(places, lanes, DTYPE, query, keys, finish).emit(
+            self.ib, terms(self.ib, depth=depth)
+        )
 
     def _finish_scores(
         self, sums: VectorSums, place: int, row: Any, key: Any, target: Any, valid: int
@@ -217,81 +206,86 @@ class _Kernel:
         if valid < lanes:
             # Less than the lowest number, which a mask may give to every key of a row.
             nothing = broadcast(tir.const(float("-inf"), DTYPE), lanes)
-            self._set(self.scores, target, nothing, lanes)
-        lane = tir.Var("lane", "int32")
-        score = tir.BufferLoad(sums.buffer, [place * lanes + lane])
-        value = self.softmax.finish(self.head, self._row(row), key + lane, score)
-        stmt = tir.BufferStore(self.scores, value, [target + lane])
+            self.store(self.scores, target, nothing, lanes)
+
+        def finished(lane: Any) -> Any:
+            score = sums.element(place, lane)
+            value = self.softmax.finish(self.head, self._row(row), key + lane, score)
+            return tir.BufferStore(self.scores, value, [target + lane])
+
         kind = tir.ForKind.VECTORIZED if valid == lanes else tir.ForKind.UNROLLED
-        self.ib.emit(tir.For(lane, 0, valid, kind, stmt))
+        self.ib.emit(each_lane(valid, finished, kind))
 
     def _weigh(self, tile: Any, vectors: int) -> None:
         """Replace the scores of a tile by their exponentials, below the largest of each row."""
         ib, lanes, rows = self.ib, self.lanes, range(self.rows)
-        maxima = self._allocate("maxima", self.rows * lanes, "local")
+        maxima = self.allocate("maxima", self.rows * lanes, "local")
         for row in rows:
-            self._set(maxima, row * lanes, broadcast(tir.min_value(DTYPE), lanes), lanes)
+            self.store(maxima, row * lanes, broadcast(tir.min_value(DTYPE), lanes), lanes)
         with ib.for_range(0, vectors, "vector") as vector:
             for row in rows:
                 score = self._score(tile, row, vector)
-                value = tir.Max(_load(maxima, row * lanes, lanes), score)
-                self._set(maxima, row * lanes, value, lanes)
-        now = self._allocate("now", self.rows, "local")
+                value = tir.Max(load(maxima, row * lanes, lanes), score)
+                self.store(maxima, row * lanes, value, lanes)
+        now = self.allocate("now", self.rows, "local")
         for row in rows:
-            lanes_of = [_load(maxima, row * lanes + lane, 1) for lane in range(lanes)]
-            self._set(now, row, _tree(lanes_of, tir.Max), 1)
+            lanes_of = [load(maxima, row * lanes + lane, 1) for lane in range(lanes)]
+            self.store(now, row, _tree(lanes_of, tir.Max), 1)
         if self.is_chunked:
             at = tile * self.rows
-            before = _load(self.largest, at, self.rows)
-            self._set(now, 0, tir.Max(before, _load(now, 0, self.rows)), self.rows)
-            scale = weight_of_score(before - _load(now, 0, self.rows), self._hold)
-            self._set(self.scale, at, scale, self.rows)
-            self._set(self.largest, at, _load(now, 0, self.rows), self.rows)
-        totals = self._allocate("totals", self.rows * lanes, "local")
+            before = load(self.largest, at, self.rows)
+            self.store(now, 0, tir.Max(before, load(now, 0, self.rows)), self.rows)
+            scale = weight_of_score(before - load(now, 0, self.rows), self._hold)
+            self.store(self.scale, at, scale, self.rows)
+            self.store(self.largest, at, load(now, 0, self.rows), self.rows)
+        totals = self.allocate("totals", self.rows * lanes, "local")
         for row in rows:
             at = tile * self.rows + row
-            before = _load(self.sums, at * lanes, lanes)
+            before = load(self.sums, at * lanes, lanes)
             if self.is_chunked:
                 before = before * broadcast(tir.BufferLoad(self.scale, [at]), lanes)
-            self._set(totals, row * lanes, before, lanes)
+            self.store(totals, row * lanes, before, lanes)
         with ib.for_range(0, vectors, "vector") as vector:
             for row in rows:
-                below = self._score(tile, row, vector) - broadcast(_load(now, row, 1), lanes)
+                below = self._score(tile, row, vector) - broadcast(load(now, row, 1), lanes)
                 weight = self._hold(weight_of_score(below, self._hold))
                 at = (tile * self.rows + row) * self.stride + vector * lanes
-                self._set(self.scores, at, weight, lanes)
-                self._set(totals, row * lanes, _load(totals, row * lanes, lanes) + weight, lanes)
+                self.store(self.scores, at, weight, lanes)
+                self.store(totals, row * lanes, load(totals, row * lanes, lanes) + weight, lanes)
         for row in rows:
             at = (tile * self.rows + row) * lanes
-            self._set(self.sums, at, _load(totals, row * lanes, lanes), lanes)
+            self.store(self.sums, at, load(totals, row * lanes, lanes), lanes)
 
     def _score(self, tile: Any, row: int, vector: Any) -> Any:
         at = (tile * self.rows + row) * self.stride + vector * self.lanes
-        return _load(self.scores, at, self.lanes)
+        return load(self.scores, at, self.lanes)
 
     def _value_tile(self, first_key: Any, keys: int, panel: Any, tile: Any) -> None:
         """Add the weighted values of a chunk to one panel of a tile of rows."""
-        ib, lanes, vectors = self.ib, self.lanes, self.tiling.value_vectors
-        places = [(row, vector) for row in range(self.rows) for vector in range(vectors)]
-        sums = VectorSums(ib, len(places), lanes, DTYPE)
+        lanes = self.lanes
+        places = places_by_rows(self.rows, self.tiling.value_vectors)
         source = panel * (self.softmax.columns * self.out_panel) + first_key * self.out_panel
-        with ib.for_range(0, keys, "key") as key:
+
+        def weight(term: tuple[Any], row: int, _: int) -> Any:
+            at = (tile * self.rows + row) * self.stride + term[0]
+            return broadcast(tir.BufferLoad(self.scores, [at]), lanes)
+
+        def value(term: tuple[Any], _: int, vector: int) -> Any:
+            return load(self.values, source + term[0] * self.out_panel + vector * lanes, lanes)
+
+        def add(sums: VectorSums) -> None:
             for place, (row, vector) in enumerate(places):
-                weight = tir.BufferLoad(self.scores, [(tile * self.rows + row) * self.stride + key])
-                at = source + key * self.out_panel + vector * lanes
-                sums.add_product(
-                    place,
-                    broadcast(weight, lanes),
-                    tir.BufferLoad(self.values, [ramp(at, lanes)]),
-                )
-        for place, (row, vector) in enumerate(places):
-            in_block = tile * self.rows + row
-            at = self._result_at(panel, in_block) + vector * lanes
-            value = _load(sums.buffer, place * lanes, lanes)
-            if self.is_chunked:
-                scale = broadcast(tir.BufferLoad(self.scale, [in_block]), lanes)
-                value = _load(self.result, at, lanes) * scale + value
-            self._set(self.result, at, value, lanes)
+                in_block = tile * self.rows + row
+                at = self._result_at(panel, in_block) + vector * lanes
+                total = sums.value(place)
+                if self.is_chunked:
+                    scale = broadcast(tir.BufferLoad(self.scale, [in_block]), lanes)
+                    total = load(self.result, at, lanes) * scale + total
+                self.store(self.result, at, total, lanes)
+
+        Microkernel(places, lanes, DTYPE, weight, value, add).emit(
+            self.ib, terms(self.ib, key=keys)
+        )
 
     def _result_at(self, panel: Any, row: Any) -> Any:
         return (panel * self.block + row) * self.out_panel
@@ -300,25 +294,24 @@ class _Kernel:
         """Divide by the sums, and write the rows."""
         ib, lanes, width = self.ib, self.lanes, self.softmax.width
         with ib.for_range(0, tiles * self.rows, "row") as row:
-            parts = [_load(self.sums, row * lanes + lane, 1) for lane in range(lanes)]
+            parts = [load(self.sums, row * lanes + lane, 1) for lane in range(lanes)]
             total = _tree(parts, tir.Add)
-            self._set(self.scale, row, tir.const(1, DTYPE) / total, 1)
+            self.store(self.scale, row, tir.const(1, DTYPE) / total, 1)
             for start in range(0, width, lanes):
                 valid = min(lanes, width - start)
-                lane = tir.Var("lane", "int32")
                 at = self._result_at(start // self.out_panel, row) + start % self.out_panel
-                value = tir.BufferLoad(self.result, [at + lane]) * tir.BufferLoad(self.scale, [row])
-                stmt = self.write(self.head, self._row(row), start + lane, value)
                 kind = tir.ForKind.VECTORIZED if valid == lanes else tir.ForKind.SERIAL
-                ib.emit(tir.For(lane, 0, valid, kind, stmt))
+                written = functools.partial(self._written, row, start, at)
+                ib.emit(each_lane(valid, written, kind))
+
+    def _written(self, row: Any, start: int, at: Any, lane: Any) -> Any:
+        """Return the statement that writes an element of a row, `start` its vector's first."""
+        value = tir.BufferLoad(self.result, [at + lane]) * tir.BufferLoad(self.scale, [row])
+        return self.write(self.head, self._row(row), start + lane, value)
 
 
 def _zero() -> Any:
     return tir.const(0, DTYPE)
-
-
-def _load(buffer: Any, start: Any, lanes: int) -> Any:
-    return tir.BufferLoad(buffer, [ramp(start, lanes)])
 
 
 def _tree(values: list[Any], combine: Callable[[Any, Any], Any]) -> Any:

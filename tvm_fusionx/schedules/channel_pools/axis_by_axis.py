@@ -28,8 +28,8 @@ from tvm_fusionx.schedules.channel_pools.places import (
     store_at,
 )
 from tvm_fusionx.schedules.channel_pools.window import OUTER_AXES, Before, ChannelWindow
-from tvm_fusionx.schedules.parts.shares import shares
-from tvm_fusionx.schedules.parts.vector_sums import broadcast, ramp
+from tvm_fusionx.schedules.parts.tasks import shares
+from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 
 # Planes of fewer vectors than that go along each axis together, up to so many elements: as many as
 # are in the cache for certain when they are read.

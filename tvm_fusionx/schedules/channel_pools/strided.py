@@ -30,8 +30,8 @@ from tvm_fusionx.schedules.channel_pools.strided_columns import (
     runs_of,
 )
 from tvm_fusionx.schedules.channel_pools.window import OUTER_AXES, Before, ChannelWindow
-from tvm_fusionx.schedules.parts.shares import shares
-from tvm_fusionx.schedules.parts.vector_sums import broadcast, ramp
+from tvm_fusionx.schedules.parts.tasks import shares
+from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 
 
 def build_pool_apart(window: ChannelWindow, lanes: int, cores: int, before: Before | None) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.schedules.parts.vectors import ramp
 
 # What a step puts together lies in units of a power of this: numbers of a quarter of 128 bits, then
 # such quarters. Each shuffle is one instruction so (shufps, vshuff64x2; uzp1 and uzp2).

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.schedules.parts.vectors import ramp
 
 
 def turned(ib: Any, rows: Sequence[Any], lanes: int, dtype: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
+from tvm_fusionx.schedules.parts.vectors import broadcast, each_lane, load, store
 
 
 class VectorSums:
@@ -17,19 +18,18 @@ class VectorSums:
     ib
         Builder of the kernel; the sums live in its present scope.
     number, lanes, dtype
-        How many vectors, and what they hold.
-    initial
-        What each element starts with; zero when None.
+        How many vectors, and what they hold: nothing yet.
     """
 
-    def __init__(
-        self, ib: Any, number: int, lanes: int, dtype: str, initial: Any | None = None
-    ) -> None:
-        self.ib, self.lanes = ib, lanes
+    def __init__(self, ib: Any, number: int, lanes: int, dtype: str) -> None:
+        self.ib, self.number, self.lanes = ib, number, lanes
         self.buffer = ib.allocate(dtype, (number * lanes,), "sums", scope="local")._buffer
-        first = tir.const(0, dtype) if initial is None else initial
-        for place in range(number):
-            self.put(place, broadcast(first, lanes))
+
+    def fill(self, initial: Any | None = None) -> None:
+        """Put `initial` into each element; zero when None."""
+        first = tir.const(0, self.buffer.dtype) if initial is None else initial
+        for place in range(self.number):
+            self.put(place, broadcast(first, self.lanes))
 
     def add_product(self, place: int, left: Any, right: Any) -> None:
         """Add the product of two vectors to sum `place`."""
@@ -52,29 +52,25 @@ class VectorSums:
             First lane, and number of lanes, of those that are stored; all when None.
         """
         first_lane, lanes = part if part is not None else (0, self.lanes)
-        lane = tir.Var("lane", "int32")
-        value = tir.BufferLoad(self.buffer, [place * self.lanes + first_lane + lane])
-        indices = (tir.const(each, "int32") if isinstance(each, int) else each for each in at)
-        stmt = store(*indices, lane, value)
-        is_tested = isinstance(stmt, tir.IfThenElse)
-        kind = tir.ForKind.UNROLLED if is_tested else tir.ForKind.VECTORIZED
-        self.ib.emit(tir.For(lane, 0, lanes, kind, stmt))
+
+        def stored(lane: Any) -> Any:
+            value = self.element(place, lane, first_lane)
+            indices = (tir.const(each, "int32") if isinstance(each, int) else each for each in at)
+            return store(*indices, lane, value)
+
+        loop = each_lane(lanes, stored)
+        if isinstance(loop.body, tir.IfThenElse):
+            loop = tir.For(loop.loop_var, 0, lanes, tir.ForKind.UNROLLED, loop.body)
+        self.ib.emit(loop)
 
     def value(self, place: int) -> Any:
         """Return sum `place`."""
-        return tir.BufferLoad(self.buffer, [ramp(place * self.lanes, self.lanes)])
+        return load(self.buffer, place * self.lanes, self.lanes)
+
+    def element(self, place: int, lane: Any, first: int = 0) -> Any:
+        """Return lane `lane` of sum `place`, counted from its lane `first`."""
+        return tir.BufferLoad(self.buffer, [place * self.lanes + first + lane])
 
     def put(self, place: int, value: Any) -> None:
         """Put a vector in the place of sum `place`."""
-        at = ramp(place * self.lanes, self.lanes)
-        self.ib.emit(tir.BufferStore(self.buffer, value, [at]))
-
-
-def ramp(start: Any, lanes: int) -> Any:
-    """Return the indices of `lanes` consecutive elements."""
-    return tir.Ramp(start, 1, lanes) if lanes > 1 else start
-
-
-def broadcast(value: Any, lanes: int) -> Any:
-    """Return a vector of `lanes` times `value`."""
-    return tir.Broadcast(value, lanes) if lanes > 1 else value
+        self.ib.emit(store(self.buffer, place * self.lanes, value, self.lanes))

@@ -12,7 +12,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.parts.parallelism import EVEN_SHARES
 from tvm_fusionx.schedules.parts.transpose_in_registers import parted, turned
-from tvm_fusionx.schedules.parts.vector_sums import ramp
+from tvm_fusionx.schedules.parts.vectors import ramp
 from tvm_fusionx.tir.strided_accesses import Copy
 
 

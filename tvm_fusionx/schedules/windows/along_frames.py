@@ -24,7 +24,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
-from tvm_fusionx.schedules.windows.along_frames_kernel import build_kernel
+from tvm_fusionx.schedules.windows.along_frames_kernel import AlongFramesKernel
 from tvm_fusionx.schedules.windows.along_frames_tiling import (
     PlaneTasks,
     PlaneTile,
@@ -111,7 +111,7 @@ class AlongFrames(Match):
                 return storing(gathering, (), keep)
             return lambda *place: keep(*place[:-1], tir.BufferLoad(window.data, place[:-1]))
 
-        kernel = build_kernel(
+        kernel = AlongFramesKernel(
             window,
             weights,
             tile,
@@ -119,8 +119,7 @@ class AlongFrames(Match):
             info.cpu.lanes,
             gather,
             storing(write, written),
-            parallel=should_parallelise(info.stages.values(), info.cpu.cores),
-        )
+        ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
         operands = [weights] if stages.gather is not None else [weights, window.data]
         func = replace_stages(self.func, replaced, stages.write, operands, KERNEL, kernel)

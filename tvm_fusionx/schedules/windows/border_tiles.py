@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.windows.structure import Window
+from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,12 @@ class WindowTiles:
     """Columns of the data."""
     columns: int
     """Columns of a tile; the last one moves left where they do not divide the result's."""
+
+    @classmethod
+    def of(cls, padded: PaddedWindow, columns: int) -> WindowTiles:
+        """Return the tiles of so many `columns`."""
+        _, _, height, width, _ = (int(extent) for extent in padded.data.shape)
+        return cls(padded.window, padded.padding, height, width, columns)
 
     def emit(self, ib: Any, emit_tile: Callable[[Any], None]) -> None:
         """Call `emit_tile` with the first column of each tile, once for those in one loop."""

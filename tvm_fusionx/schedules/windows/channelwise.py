@@ -1,5 +1,8 @@
 """Windows that keep channels apart over NCHWc data: depthwise convolutions and pools.
 
+A window that is padded and nothing else before it reads the data in place, without a gather
+(:mod:`tvm_fusionx.schedules.windows.in_place_kernel`).
+
 Loop order, outermost first: tasks (image, part of the channels, part of the rows, in parallel);
 gather the task's input where it is not read in place; channel chunk; row; columns of a tile; window
 rows; window columns, written out, so that neighbouring columns share their loads; then what follows
@@ -11,19 +14,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import tir
+
+from tvm_fusionx.schedules.parts.hand_written_kernel import (
+    gather_what_follows,
+    replace_stages,
+    schedule_around,
+    stage_nests,
+    storing,
+)
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
-from tvm_fusionx.schedules.windows.channelwise_kernel import (
-    PaddedWindow,
-    find_padded,
-    schedule_padded,
-)
+from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import finish_others, open_nest
-from tvm_fusionx.schedules.windows.structure import Window, find_window
+from tvm_fusionx.schedules.windows.result import WindowResult
+from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window, find_window, padded_by
 from tvm_fusionx.schedules.windows.tiling import MAX_TILE_CHUNKS, best_tasks, depthwise_columns
-from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.block import BFLOAT16, BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
 # A tile's sums share the registers with the columns of input under them.
@@ -31,6 +41,38 @@ REGISTERS_A_SUM = 3
 
 # Windows of at most this many columns are written out, so that tile columns share loads.
 MAX_UNROLLED_COLUMNS = 7
+
+
+KERNEL = "channelwise_window"
+
+# What a window does with the elements under it, besides summing their products with weights.
+_COMBINERS = (tir.Add, tir.Max, tir.Min)
+
+
+def find_padded(info: BlockInfo, window: Window) -> PaddedWindow | str:
+    """Return `window` over the data before its padding, or why that changes its result."""
+    if window.dtype == BFLOAT16:
+        return "bfloat16 is computed by casts"
+    before = info.upstream(window.stage.name)
+    if len(before) != 1:
+        return f"{len(before)} stages are before it, not a padding alone"
+    (pad,) = before
+    if not info.stages[pad].writes[0].data.same_as(window.data.data):
+        return "what is before it is not its data"
+    padded = padded_by(info.stages[pad].block)
+    if padded is None:
+        return "what is before it is no padding"
+    block = window.stage.block
+    if not isinstance(block.init, tir.BufferStore) or not isinstance(block.body.value, _COMBINERS):
+        return "it does not combine element by element"
+    if not window.stage.is_dot and not isinstance(block.body.value.b, tir.BufferLoad):
+        return "it computes something of each element"
+    data, padding, value = padded
+    # What the border adds has to be what the window starts with.
+    initial = block.init.value
+    if not isinstance(initial, tir.FloatImm) or float(initial.value) != value:
+        return "its padding changes the result"
+    return PaddedWindow(window, data, padding, pad)
 
 
 @dataclass(frozen=True)
@@ -71,7 +113,7 @@ class Channelwise(Match):
         info, window = self.info, self.window
         sch = fresh_schedule(info.func)
         if isinstance(self.in_place, PaddedWindow):
-            return schedule_padded(sch, info, self.in_place, values)
+            return _in_place(sch, info, self.in_place, values)
         stages = isolate_window(sch, info, window)
         nest = open_nest(sch, stages, window, values)
         sch = nest.sch
@@ -90,6 +132,31 @@ def _waste(width: int, columns: int) -> float:
     tiles = -(-width // columns)
     # A tile costs about as much as one more column: addresses, loop, weights.
     return tiles * (columns + 1) / width
+
+
+def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues) -> Any:
+    """Return the scheduled function of a block around a padded window.
+
+    Parameters
+    ----------
+    values
+        ``tile_chunks``, ``tile_columns``, ``task_rows`` and ``channel_tasks``.
+    """
+    assert found.pad is not None
+    name = found.window.stage.name
+    write = gather_what_follows(sch, info, name, info.outputs[0])
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    written = {region.buffer.data for region in blocks[name].writes}
+    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+    kernel = InPlaceKernel(
+        found,
+        values["tile_chunks"],
+        values["tile_columns"],
+        WindowResult.by_chunk(storing(blocks[write], written), found.window),
+    ).build(rows=values["task_rows"], parts=values["channel_tasks"], parallel=parallel)
+    func = replace_stages(func, [found.pad, name], write, [found.data], KERNEL, kernel)
+    return schedule_around(func, KERNEL, info.cpu)
 
 
 def _depthwise(info: BlockInfo) -> Channelwise | str:

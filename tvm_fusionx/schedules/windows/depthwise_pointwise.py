@@ -20,7 +20,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
-from tvm_fusionx.schedules.windows.depthwise_pointwise_kernel import build_kernel
+from tvm_fusionx.schedules.windows.depthwise_pointwise_kernel import DepthwisePointwiseKernel
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair, find_pair
 from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
     PairTiling,
@@ -31,7 +31,6 @@ from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
 )
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult
-from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import RegisterTile, depthwise_columns
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
@@ -78,9 +77,8 @@ class DepthwisePointwise(Match):
         def middle(keep: Store) -> Store:
             return storing(blocks[between], _written(blocks[first]), keep)
 
-        kernel = build_kernel(
+        kernel = DepthwisePointwiseKernel(
             pair,
-            (_weights(pair.depthwise), _weights(pair.pointwise)),
             tiling,
             middle,
             WindowResult.of(
@@ -89,8 +87,7 @@ class DepthwisePointwise(Match):
                 OutputVectors.of(pair.pointwise, info.cpu),
                 _written(blocks[second]),
             ),
-            parallel=should_parallelise(info.stages.values(), info.cpu.cores),
-        )
+        ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         stages = [name for name in (pair.pad, first, between, second) if name is not None]
         func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)
         return schedule_around(func, KERNEL, info.cpu)
@@ -103,13 +100,6 @@ def _match(info: BlockInfo) -> DepthwisePointwise | str:
 
 def _written(block: Any) -> set[Any]:
     return {region.buffer.data for region in block.writes}
-
-
-def _weights(window: Window) -> Any:
-    (weights,) = (
-        buffer for buffer in window.stage.reads if not buffer.data.same_as(window.data.data)
-    )
-    return weights
 
 
 DEPTHWISE_POINTWISE = Template("depthwise_pointwise", _match)

@@ -1,9 +1,8 @@
 """The first convolution of a net: a few channels of an image, read in place.
 
 The image is not copied to be padded, as :mod:`tvm_fusionx.schedules.windows.dense` does: with so
-few channels the copy would cost a large part of the products. Loop order, outermost first: tasks of
-rows, in parallel; row; output chunks of a tile; columns of a tile; window rows; channels; window
-columns, written out; then what follows on the registers.
+few channels the copy would cost a large part of the products. The loops are laid out by hand in
+:mod:`tvm_fusionx.schedules.windows.in_place_kernel`.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tir
-
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
@@ -23,7 +20,6 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
 )
 from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES, should_parallelise
 from tvm_fusionx.schedules.parts.register_tile import SPARE_REGISTERS
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
 from tvm_fusionx.schedules.template import (
     Knob,
     Knobs,
@@ -32,10 +28,15 @@ from tvm_fusionx.schedules.template import (
     Template,
     UnschedulableError,
 )
-from tvm_fusionx.schedules.windows.border_tiles import WindowTiles
+from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult, runs_of_pixels
-from tvm_fusionx.schedules.windows.structure import Window, find_window, padded_by_zeros
+from tvm_fusionx.schedules.windows.structure import (
+    PaddedWindow,
+    Window,
+    find_window,
+    padded_by_zeros,
+)
 from tvm_fusionx.schedules.windows.tiling import (
     MAX_TILE_CHUNKS,
     RegisterTile,
@@ -64,19 +65,7 @@ TASKS_AN_IMAGE = 4
 PLANE_STORE_CYCLES = 16
 
 
-@dataclass(frozen=True)
-class ImageWindow:
-    """A window over a few channels of an image."""
-
-    window: Window
-    data: Any
-    """The buffer ``[N, C, H, W, 1]``, before it is padded."""
-    padding: tuple[int, int]
-    pad: str | None
-    """Name of the stage that pads, if there is one."""
-
-
-def find_image_window(info: BlockInfo) -> ImageWindow | str:
+def find_image_window(info: BlockInfo) -> PaddedWindow | str:
     """Return the block's only window, if it moves over an image, or why it does not."""
     window = find_window(info)
     if isinstance(window, str):
@@ -95,14 +84,14 @@ def find_image_window(info: BlockInfo) -> ImageWindow | str:
         return "its window is one pixel"
     before = info.upstream(window.stage.name)
     if not before:
-        return ImageWindow(window, window.data, (0, 0), None)
+        return PaddedWindow(window, window.data, (0, 0), None)
     if len(before) > 1 or info.stages[next(iter(before))].writes[0].data != window.data.data:
         return "something is computed before it"
     (pad,) = before
     padded = padded_by_zeros(info.stages[pad].block)
     if padded is None:
         return "what is before it is no padding by zeros"
-    return ImageWindow(window, *padded, pad)
+    return PaddedWindow(window, *padded, pad)
 
 
 def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tuple[int, int]]:
@@ -177,7 +166,7 @@ def _task_rows(window: Window, cpu: Cpu) -> int:
 class FirstLayer(Match):
     """A block around a window over a few channels of an image."""
 
-    found: ImageWindow
+    found: PaddedWindow
 
     def knobs(self) -> Knobs:
         """Return the rows of a task and the register tile."""
@@ -204,75 +193,15 @@ class FirstLayer(Match):
         parallel = should_parallelise(info.stages.values(), info.cpu.cores)
         vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
         result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
-        kernel = _kernel(found, values, result, parallel=parallel)
+        kernel = InPlaceKernel(found, values["tile_chunks"], values["tile_columns"], result).build(
+            rows=values["task_rows"], parts=1, parallel=parallel
+        )
         return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
 
 
 def _match(info: BlockInfo) -> FirstLayer | str:
     found = find_image_window(info)
     return found if isinstance(found, str) else FirstLayer(info, found)
-
-
-def _kernel(found: ImageWindow, values: KnobValues, result: WindowResult, *, parallel: bool) -> Any:
-    """Return the statement that computes the window."""
-    window, ib = found.window, tir.ir_builder.create()
-    rows, chunks = values["task_rows"], values["tile_chunks"]
-    _, _, height, width, _ = (int(extent) for extent in found.data.shape)
-    tiles = WindowTiles(window, found.padding, height, width, values["tile_columns"])
-    slabs = math.ceil(window.rows / rows)
-    kind = "parallel" if parallel else "serial"
-    with ib.for_range(0, window.batch * slabs, "task", kind=kind) as task:
-        first_row = tir.floormod(task, slabs) * rows
-        if window.rows % rows:
-            first_row = tir.min(first_row, window.rows - rows)
-        image = tir.floordiv(task, slabs)
-        with (
-            ib.for_range(0, rows, "row") as row,
-            ib.for_range(0, window.out_blocks // chunks, "group") as group,
-        ):
-            place = (image, group * chunks, first_row + row)
-            tiles.emit(ib, lambda start: _tile(ib, found, tiles, chunks, place, start, result))
-    return ib.get()
-
-
-def _tile(
-    ib: Any,
-    found: ImageWindow,
-    tiles: WindowTiles,
-    chunks: int,
-    place: tuple[Any, Any, Any],
-    start: Any,
-    result: WindowResult,
-) -> None:
-    """Compute one tile of sums and write it."""
-    window = found.window
-    image, first_chunk, out_row = place
-    (weights,) = (
-        buffer for buffer in window.stage.reads if not buffer.data.same_as(window.data.data)
-    )
-    sums = VectorSums(ib, chunks * tiles.columns, window.block_out, window.dtype)
-    first, number = tiles.row_taps(out_row)
-    with (
-        ib.for_range(0, number, "tap_row") as step,
-        ib.for_range(0, window.in_channels, "channel") as channel,
-    ):
-        for tap in range(window.kernel[1]):
-            for step_column in range(tiles.columns):
-                column = tiles.column(start, step_column, tap)
-                if tiles.is_border(column):
-                    continue
-                source = tiles.row(out_row, first + step)
-                element = tir.BufferLoad(found.data, [image, channel, source, column, 0])
-                for chunk in range(chunks):
-                    at = [first_chunk + chunk, channel, first + step, tap, 0]
-                    weight = tir.BufferLoad(weights, [*at, ramp(0, window.block_out)])
-                    vector = broadcast(element, window.block_out)
-                    sums.add_product(step_column * chunks + chunk, vector, weight)
-    for chunk in range(chunks):
-        places = [step_column * chunks + chunk for step_column in range(tiles.columns)]
-        result.store(
-            sums, places, image, first_chunk + chunk, lambda pixel: (out_row, start + pixel)
-        )
 
 
 FIRST_LAYER = Template("first_layer", _match)

@@ -10,14 +10,15 @@ from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.nest import schedule_alone
+from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, widen_axis
 from tvm_fusionx.schedules.parts.peel_tests import (
     guard_whole_tiles,
     move_test_around,
     move_test_into_body,
 )
 from tvm_fusionx.schedules.template import KnobValues
-from tvm_fusionx.schedules.windows.conv_overlap import overlap_columns
 from tvm_fusionx.schedules.windows.isolate import Isolated
+from tvm_fusionx.schedules.windows.result import COLUMN_AXIS
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.block import describe_block
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
@@ -44,7 +45,7 @@ def open_schedule(
         pieces = math.ceil(window.columns / piece)
         moved = piece if pieces > 1 else columns
         if window.columns % moved:
-            func = overlap_columns(func, stages.reduce, stages.write, moved)
+            func = widen_axis(func, stages.reduce, stages.write, COLUMN_AXIS, moved, OVERLAP)
     fresh = fresh_schedule(func)
     return fresh, columns, pieces
 

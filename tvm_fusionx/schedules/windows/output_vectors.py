@@ -15,7 +15,8 @@ from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, ramp
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import ramp
 from tvm_fusionx.schedules.windows.structure import Window
 
 

@@ -22,7 +22,7 @@ from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors, with_joined_chunks
-from tvm_fusionx.schedules.windows.pointwise_kernel import build_kernel
+from tvm_fusionx.schedules.windows.pointwise_kernel import PointwiseKernel
 from tvm_fusionx.schedules.windows.pointwise_tiling import (
     PointwiseTiling,
     best_tiling,
@@ -108,14 +108,13 @@ class Pointwise(Match):
             return storing(gathering, (), keep)
 
         sums = {region.buffer.data for region in reduce.writes}
-        kernel = build_kernel(
+        kernel = PointwiseKernel(
             window,
             weights,
             tiling,
             None if gathering is None else gather,
             WindowResult.of(write, window.columns, OutputVectors.of(window, info.cpu), sums),
-            parallel=should_parallelise(info.stages.values(), info.cpu.cores),
-        )
+        ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
         operands = [weights] if stages.gather is not None else [weights, window.data]
         func = replace_stages(func, replaced, stages.write, operands, KERNEL, kernel)

@@ -22,7 +22,8 @@ from tvm import tir
 
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
 from tvm_fusionx.schedules.parts.lane_trees import LaneTree
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, ramp
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import ramp
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places
 from tvm_fusionx.schedules.windows.structure import Window
 
@@ -200,6 +201,7 @@ class _Kernel:
         """
         ib, vectors = self.ib, self.vectors
         sums = VectorSums(ib, together * self.outputs, vectors.lanes, self.dtype)
+        sums.fill()
         self._products(sums, turned, image, pixel, together, 0, 0, begins=True)
         for part in range(1, vectors.parts):
             self._products(sums, turned, image, pixel, together, 0, part)

@@ -16,230 +16,247 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
 
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import Pauses, pauses_in
+from tvm_fusionx.schedules.parts.hand_written_kernel import Store
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.prefetch import elements_of_a_line, fetched_lines
-from tvm_fusionx.schedules.parts.vector_sums import VectorSums, broadcast, ramp
+from tvm_fusionx.schedules.parts.tasks import start_of, tasks
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import broadcast, each_lane, load, store
 from tvm_fusionx.schedules.windows.pointwise_tiling import PointwiseTiling, in_chunks
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window
+from tvm_fusionx.schedules.windows.tiling import RegisterTile
 
-# Elements between the chunks of `wide` besides the pixels' own: chunks a power of two apart share
-# few sets of the first-level cache.
-CHUNK_GAP = 16
-
-
-def build_kernel(
-    window: Window,
-    weights: Any,
-    tiling: PointwiseTiling,
-    gather: Any | None,
-    result: WindowResult,
-    *,
-    parallel: bool,
-) -> Any:
-    """Return the statement that computes a pointwise convolution.
-
-    Parameters
-    ----------
-    window
-        The convolution; its kernel is one pixel, its stride one.
-    weights
-        Buffer of the weights.
-    tiling
-        How it is divided, a vector counted as a chunk of the output.
-    gather
-        Takes the function that stores into the buffer, and returns the one that is called with each
-        place of the input: image, chunk, row, column, lane and None. None where the convolution
-        reads a parameter.
-    result
-        Stores the sums.
-    parallel
-        Whether tasks run on several threads.
-    """
-    kernel = _Kernel(window, weights, tiling, gather, result)
-    return kernel.build("parallel" if parallel else "serial")
+# Takes the function that stores into a buffer, and returns the one that is called with each place
+# of a tensor, and a value or None.
+Gather = Callable[[Store], Store]
 
 
-class _Kernel:
-    def __init__(
-        self,
-        window: Window,
-        weights: Any,
-        tiling: PointwiseTiling,
-        gather: Any,
-        result: WindowResult,
-    ) -> None:
-        self.window, self.weights, self.tiling = window, weights, tiling
-        self.gather, self.result, self.vectors = gather, result, result.vectors
-        self.ib = tir.ir_builder.create()
-        self.dtype = window.data.dtype
-        self.pixels = tiling.pixels(window)
-        self.columns = min(tiling.tile.columns, self.pixels)
-        self.tiles = math.ceil(self.pixels / self.columns)
-        self.groups = tiling.groups(self.vectors.number)
-        self.blocks = in_chunks(window) // tiling.block_chunks
-        self.inner, self.lanes = window.block_in, self.vectors.lanes
-        self.places = [
-            (pixel, vector) for pixel in range(self.columns) for vector in range(tiling.tile.chunks)
-        ]
-        self.chunk_stride = self.pixels * self.inner + CHUNK_GAP
+@dataclass(frozen=True)
+class PointwiseKernel:
+    """A pointwise convolution: its kernel is one pixel, its stride one."""
 
-    def build(self, kind: str) -> Any:
-        ib, tiling, window = self.ib, self.tiling, self.window
-        parts, pieces = tiling.channel_tasks, tiling.pixel_tasks
-        total = window.rows * window.columns
-        with ib.for_range(0, window.batch * pieces * parts, "task", kind=kind) as task:
-            image = tir.floordiv(task, pieces * parts)
-            number = tir.floormod(tir.floordiv(task, parts), pieces)
-            first = number * self.pixels
-            if pieces * self.pixels != total:
-                first = tir.min(first, total - self.pixels)
-            wide = self._gathered(image, first) if self.gather is not None else None
-            with ib.for_range(0, self.groups, "group") as step:
-                group = tir.floormod(task, parts) * self.groups + step
-                self._group(wide, image, first, group)
+    window: Window
+
+    weights: Any
+    """Buffer of the weights."""
+
+    tiling: PointwiseTiling
+    """How it is divided, a vector counted as a chunk of the output."""
+
+    gather: Gather | None
+    """Called with image, chunk, row, column, lane and None; None where a parameter is read."""
+
+    result: WindowResult
+    """Stores the sums."""
+
+    def build(self, *, parallel: bool) -> Any:
+        """Return the statement that computes the convolution, on several threads or on one."""
+        ib, tiling, window = tir.ir_builder.create(), self.tiling, self.window
+        groups = tiling.groups(self.result.vectors.number)
+        pixels, total = tiling.pixels(window), window.rows * window.columns
+        extents = window.batch, tiling.pixel_tasks, tiling.channel_tasks
+        product = PixelProducts(
+            ib, window, self.weights, tiling.tile, pixels, tiling.block_chunks, self.result
+        )
+        with tasks(ib, extents, parallel=parallel) as (image, number, part):
+            first = start_of(number, pixels, total, tiling.pixel_tasks)
+            element = self._operand(ib, image, first, pixels)
+            with ib.for_range(0, groups, "group") as step:
+                product.group(
+                    part * groups + step,
+                    element,
+                    image,
+                    lambda start, pixel: self._place(first + start + pixel),
+                )
         return ib.get()
 
-    def _gathered(self, image: Any, first: Any) -> Any:
-        """Compute the input of a task into a buffer, and return it."""
-        ib, lanes = self.ib, self.inner
-        size = in_chunks(self.window) * self.chunk_stride
-        wide = ib.allocate(self.dtype, (size,), "wide", scope="global")._buffer
+    def _operand(self, ib: Any, image: Any, first: Any, pixels: int) -> PixelOperand:
+        """Return what reads the input of a task, which is computed before where it has to be."""
+        window, inner = self.window, self.window.block_in
+        if self.gather is None:
+
+            def element(in_chunk: Any, start: Any, pixel: int, channel: Any) -> Any:
+                place = [image, in_chunk, *self._place(first + start + pixel), channel]
+                return tir.BufferLoad(window.data, place)
+
+            return element
+        wide = GatheredOperand(ib, window.data.dtype, in_chunks(window), pixels * inner)
         with (
-            ib.for_range(0, in_chunks(self.window), "chunk") as chunk,
-            ib.for_range(0, self.pixels, "pixel") as pixel,
+            ib.for_range(0, in_chunks(window), "chunk") as chunk,
+            ib.for_range(0, pixels, "pixel") as pixel,
         ):
-
-            def keep(*place: Any) -> Any:
-                *_, lane, value = place
-                return tir.BufferStore(
-                    wide, value, [chunk * self.chunk_stride + pixel * lanes + lane]
-                )
-
-            lane = tir.Var("lane", "int32")
-            stmt = self.gather(keep)(image, chunk, *self._place(first + pixel), lane, None)
-            ib.emit(tir.For(lane, 0, lanes, tir.ForKind.VECTORIZED, stmt))
-        return wide
-
-    def _group(self, wide: Any, image: Any, first: Any, group: Any) -> None:
-        """Compute one tile of output channels for all pixels of a task."""
-        ib, last = self.ib, self.blocks - 1
-        kept = None
-        if last:
-            size = self.tiles * len(self.places) * self.lanes
-            kept = ib.allocate(self.dtype, (size,), "kept", scope="global")._buffer
-            self._block(wide, image, first, group, 0, kept, begins=True)
-            if last > 1:
-                with ib.for_range(0, last - 1, "block") as block:
-                    self._block(wide, image, first, group, block + 1, kept)
-        self._block(wide, image, first, group, last, kept, begins=not last, ends=True)
-
-    def _block(
-        self,
-        wide: Any,
-        image: Any,
-        first: Any,
-        group: Any,
-        block: Any,
-        kept: Any,
-        *,
-        begins: bool = False,
-        ends: bool = False,
-    ) -> None:
-        """Add the products of one block of input channels to the sums of all tiles of a task."""
-        ib, count = self.ib, len(self.places)
-        with ib.for_range(0, self.tiles, "tile") as tile:
-            start = tile * self.columns
-            if self.pixels % self.columns:
-                start = tir.min(start, self.pixels - self.columns)
-            sums = VectorSums(ib, count, self.lanes, self.dtype)
-            slots = [ramp((tile * count + n) * self.lanes, self.lanes) for n in range(count)]
-            if not begins:
-                for place, slot in enumerate(slots):
-                    sums.put(place, tir.BufferLoad(kept, [slot]))
-            self._multiply(sums, wide, image, first, start, group, block, tile)
-            if not ends:
-                for place, slot in enumerate(slots):
-                    ib.emit(tir.BufferStore(kept, sums.value(place), [slot]))
-                return
-            for vector in range(self.tiling.tile.chunks):
-                self.result.store(
-                    sums,
-                    [place for place, (_, each) in enumerate(self.places) if each == vector],
-                    image,
-                    self.vectors.first_chunk(group * self.tiling.tile.chunks + vector),
-                    lambda pixel: self._place(first + start + pixel),
-                )
-
-    def _multiply(
-        self,
-        sums: Any,
-        wide: Any,
-        image: Any,
-        first: Any,
-        start: Any,
-        group: Any,
-        block: Any,
-        number: Any,
-    ) -> None:
-        ib, tile, chunks = self.ib, self.tiling.tile, self.tiling.block_chunks
-        panel_bytes = tile.chunks * chunks * self.inner * self.lanes * FLOAT_BYTES
-        pauses = pauses_in(chunks, self.inner * len(self.places), panel_bytes, self.tiles)
-        together = chunks if pauses is None else pauses.steps
-        with (
-            ib.for_range(0, chunks // together, "piece") as piece,
-            self._fetching(group, block, number, piece, pauses),
-            ib.for_range(0, together, "in_chunk") as step,
-            ib.for_range(0, self.inner, "channel") as channel,
-        ):
-            in_chunk = block * chunks + piece * together + step
-            for place, (pixel, vector) in enumerate(self.places):
-                if wide is not None:
-                    at = in_chunk * self.chunk_stride + (start + pixel) * self.inner + channel
-                    element = tir.BufferLoad(wide, [at])
-                else:
-                    where = self._place(first + start + pixel)
-                    element = tir.BufferLoad(self.window.data, [image, in_chunk, *where, channel])
-                at_channel = (in_chunk, 0, 0, channel)
-                weight = self.vectors.load(self.weights, group * tile.chunks + vector, at_channel)
-                sums.add_product(place, broadcast(element, self.lanes), weight)
-
-    @contextlib.contextmanager
-    def _fetching(
-        self, group: Any, block: Any, tile: Any, piece: Any, pauses: Pauses | None
-    ) -> Iterator[None]:
-        """Fetch a share of the next block's weights before what is computed in the scope.
-
-        Parameters
-        ----------
-        group, block, tile, piece
-            What is computed: tile of output channels, block of input channels, pixels, and which
-            piece of the block.
-        """
-        if pauses is None:
-            yield
-            return
-        block_chunks = self.tiling.block_chunks
-        chunks = self.tiling.tile.chunks * self.vectors.joined
-        run = block_chunks * self.inner * self.vectors.chunk_lanes
-        number = tile * (block_chunks // pauses.steps) + piece
-        element = number * pauses.lines * elements_of_a_line(self.weights.dtype)
-        following = group * self.blocks + block + 1
-        chunk = tir.floordiv(following, self.blocks) * chunks + tir.floordiv(element, run)
-        place = chunk * self.blocks + tir.floormod(following, self.blocks)
-        for stmt in fetched_lines(
-            self.weights, place * run + tir.floormod(element, run), pauses.lines
-        ):
-            self.ib.emit(stmt)
-        yield
+            gathered = self.gather(lambda *at: wide.store(at[-1], chunk, pixel * inner, at[-2]))
+            place = (image, chunk, *self._place(first + pixel))
+            ib.emit(each_lane(inner, lambda lane: gathered(*place, lane, None)))
+        return lambda in_chunk, start, pixel, channel: wide.load(
+            in_chunk, (start + pixel) * inner, channel
+        )
 
     def _place(self, pixel: Any) -> tuple[Any, Any]:
         """Return row and column of a pixel."""
         columns = self.window.columns
         return tir.floordiv(pixel, columns), tir.floormod(pixel, columns)
+
+
+# Returns an element of an image: takes input chunk, first pixel of a tile, pixel from there on, and
+# channel of the chunk.
+PixelOperand = Callable[[Any, Any, int, Any], Any]
+
+# Returns row and column of a pixel: takes the first of a tile, and the pixel from there on.
+PixelPlace = Callable[[Any, Any], tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class PixelProducts:
+    """Multiplies the pixels of a task with pointwise weights, a tile of output channels at a time.
+
+    A block of input channels meets all tiles of pixels before the next: its weights stay near.
+    """
+
+    ib: Any
+
+    window: Window
+
+    weights: Any
+    """Buffer ``[O / o, C / c, 1, 1, c, o]``."""
+
+    tile: RegisterTile
+    """Vectors of output channels, and pixels, whose sums are held in registers."""
+
+    pixels: int
+    """Of a task."""
+
+    block_chunks: int
+    """Input chunks of a block."""
+
+    result: WindowResult
+    """Stores the sums."""
+
+    @property
+    def columns(self) -> int:
+        """Pixels of a tile."""
+        return min(self.tile.columns, self.pixels)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of pixels."""
+        return math.ceil(self.pixels / self.columns)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of input channels."""
+        return in_chunks(self.window) // self.block_chunks
+
+    def group(
+        self,
+        group: Any,
+        element: PixelOperand,
+        image: Any,
+        pixel_at: PixelPlace,
+    ) -> None:
+        """Compute one tile of output channels for all pixels of a task.
+
+        Parameters
+        ----------
+        group
+            Number of the tile.
+        element
+            Reads the input.
+        image, pixel_at
+            Image of the result, and the places of pixels there.
+        """
+        ib, last, lanes = self.ib, self.blocks - 1, self.result.vectors.lanes
+        places = places_by_rows(self.columns, self.tile.chunks)
+        kept = None
+        if last:
+            size = self.tiles * len(places) * lanes
+            kept = ib.allocate(self.window.dtype, (size,), "kept", scope="global")._buffer
+
+        def block(number: Any, *, begins: bool = False, ends: bool = False) -> None:
+            with ib.for_range(0, self.tiles, "tile") as tile:
+                start = start_of(tile, self.columns, self.pixels)
+                slots = [(tile * len(places) + each) * lanes for each in range(len(places))]
+
+                def begin(sums: VectorSums) -> None:
+                    sums.fill()
+                    for place, slot in enumerate(() if begins else slots):
+                        sums.put(place, load(kept, slot, lanes))
+
+                def end(sums: VectorSums) -> None:
+                    if ends:
+                        self._store(sums, group, image, lambda pixel: pixel_at(start, pixel))
+                        return
+                    for place, slot in enumerate(slots):
+                        ib.emit(store(kept, slot, sums.value(place), lanes))
+
+                Microkernel(
+                    places,
+                    lanes,
+                    self.window.dtype,
+                    lambda at, pixel, _: broadcast(element(at[0], start, pixel, at[1]), lanes),
+                    lambda at, _, vector: self._weight(group * self.tile.chunks + vector, *at),
+                    end,
+                    begin=begin,
+                ).emit(ib, self._steps(group, number, tile))
+
+        if last:
+            block(0, begins=True)
+            if last > 1:
+                with ib.for_range(0, last - 1, "block") as step:
+                    block(step + 1)
+        block(last, begins=not last, ends=True)
+
+    def _weight(self, vector: Any, in_chunk: Any, channel: Any) -> Any:
+        return self.result.vectors.load(self.weights, vector, (in_chunk, 0, 0, channel))
+
+    def _store(
+        self,
+        sums: VectorSums,
+        group: Any,
+        image: Any,
+        pixel_at: Callable[[Any], tuple[Any, Any]],
+    ) -> None:
+        chunks = self.tile.chunks
+        for vector in range(chunks):
+            chosen = range(vector, self.columns * chunks, chunks)
+            first_chunk = self.result.vectors.first_chunk(group * chunks + vector)
+            self.result.store(sums, chosen, image, first_chunk, pixel_at)
+
+    @contextlib.contextmanager
+    def _steps(self, group: Any, block: Any, tile: Any) -> Iterator[list[tuple[Any, Any]]]:
+        """Open the loops over the channels of a block; weights are fetched ahead between them."""
+        ib, chunks, inner = self.ib, self.block_chunks, self.window.block_in
+        vectors = self.columns * self.tile.chunks
+        panel_bytes = self.tile.chunks * chunks * inner * self.result.vectors.lanes * FLOAT_BYTES
+        pauses = pauses_in(chunks, inner * vectors, panel_bytes, self.tiles)
+        together = chunks if pauses is None else pauses.steps
+        with ib.for_range(0, chunks // together, "piece") as piece:
+            if pauses is not None:
+                self._fetch(group, block, tile * (chunks // together) + piece, pauses)
+            with (
+                ib.for_range(0, together, "in_chunk") as step,
+                ib.for_range(0, inner, "channel") as channel,
+            ):
+                yield [(block * chunks + piece * together + step, channel)]
+
+    def _fetch(self, group: Any, block: Any, pause: Any, pauses: Pauses) -> None:
+        """Fetch a share of the weights that follow those of a tile of channels and a block."""
+        chunks = self.tile.chunks * self.result.vectors.joined
+        run = self.block_chunks * self.window.block_in * self.result.vectors.chunk_lanes
+        element = pause * pauses.lines * elements_of_a_line(self.weights.dtype)
+        following = group * self.blocks + block + 1
+        chunk = tir.floordiv(following, self.blocks) * chunks + tir.floordiv(element, run)
+        place = chunk * self.blocks + tir.floormod(following, self.blocks)
+        at = place * run + tir.floormod(element, run)
+        for stmt in fetched_lines(self.weights, at, pauses.lines):
+            self.ib.emit(stmt)

@@ -18,6 +18,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import Store, storing
 from tvm_fusionx.schedules.parts.transpose_in_registers import turned
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
+from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.flat_access import (
     accesses_of,
     conditions_of,
@@ -89,6 +90,11 @@ class WindowResult:
         is_power_of_two = vectors.lanes & (vectors.lanes - 1) == 0
         along_pixels = is_power_of_two and is_along_pixels(block, columns, sums)
         return cls(storing(decided(block) if along_pixels else block, sums), vectors, along_pixels)
+
+    @classmethod
+    def by_chunk(cls, write: Store, window: Window) -> WindowResult:
+        """Return the result that `write` makes, each vector one chunk of `window`."""
+        return cls(write, OutputVectors(window.out_blocks, window.block_out, 1), False)
 
     def store(
         self,

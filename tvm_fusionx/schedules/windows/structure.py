@@ -50,6 +50,12 @@ class Window:
         return str(self.stage.writes[0].dtype)
 
     @property
+    def weights(self) -> Any | None:
+        """The other buffer that is read; None where elements are not multiplied."""
+        others = (each for each in self.stage.reads if not each.data.same_as(self.data.data))
+        return next(others, None)
+
+    @property
     def rows(self) -> int:
         """Output rows."""
         return self.out_shape[2]
@@ -90,6 +96,22 @@ class Window:
     def columns_read(self, columns: int) -> int:
         """Return the input columns under `columns` consecutive output columns."""
         return (columns - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
+
+
+@dataclass(frozen=True)
+class PaddedWindow:
+    """A window over data that is padded before it, and nothing else."""
+
+    window: Window
+
+    data: Any
+    """The buffer ``[N, C / c, H, W, c]``, before it is padded."""
+
+    padding: tuple[int, int]
+    """Rows above the data, columns to its left."""
+
+    pad: str | None
+    """Name of the stage that pads, if there is one."""
 
 
 def chunks_held(channels: int, cpu: Cpu) -> int:

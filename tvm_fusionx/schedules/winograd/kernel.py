@@ -26,28 +26,22 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
+from tvm_fusionx.schedules.parts.operand import GatheredOperand
+from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, load, ramp
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
 from tvm_fusionx.schedules.winograd.output_rows import Pooling, TileRows
-from tvm_fusionx.schedules.winograd.products import POINT_GAP, Products
+from tvm_fusionx.schedules.winograd.products import Products
 from tvm_fusionx.schedules.winograd.source import Source
 from tvm_fusionx.schedules.winograd.tiling import Cut, Problem
-from tvm_fusionx.schedules.winograd.vectors import Vectors, load, ramp
 from tvm_fusionx.schedules.winograd.weights import ReadyWeights
 
 
-def build_kernel(
-    problem: Problem,
-    source: Source,
-    weights: Any,
-    cut: Cut,
-    result: WindowResult,
-    pooling: Pooling | None = None,
-    *,
-    parallel: bool,
-) -> Any:
-    """Return the statement that computes `problem`.
+class WinogradKernel(Vectors):
+    """A convolution by minimal filtering.
 
     Parameters
     ----------
@@ -64,14 +58,8 @@ def build_kernel(
         Stores what the convolution gives, or the pool.
     pooling
         The pool, where there is one.
-    parallel
-        Whether tasks run on several threads.
     """
-    kernel = _Kernel(problem, source, weights, cut, result, pooling)
-    return kernel.build("parallel" if parallel else "serial")
 
-
-class _Kernel(Vectors):
     def __init__(
         self,
         problem: Problem,
@@ -79,9 +67,9 @@ class _Kernel(Vectors):
         weights: Any,
         cut: Cut,
         result: WindowResult,
-        pooling: Pooling | None,
+        pooling: Pooling | None = None,
     ) -> None:
-        super().__init__(source.buffer.dtype)
+        super().__init__(tir.ir_builder.create(), source.buffer.dtype)
         self.problem, self.cut = problem, cut
         self.rows, self.pooling = TileRows(self.ib, problem, result), pooling
         self.source, self.weights = source, weights
@@ -93,7 +81,6 @@ class _Kernel(Vectors):
         # Sums are added to by each part: columns of tiles may not overlap then.
         self.tiles = cut.tiles if self.parts == 1 else cut.whole_tiles
         self.panels = problem.panels // cut.panel_tasks
-        self.point_stride = self.depth * self.tiles * self.inner + POINT_GAP
         self.ready = ReadyWeights(problem.filtering, self.depth * self.inner, problem.panel)
         self.products = Products(
             self.points,
@@ -104,13 +91,14 @@ class _Kernel(Vectors):
             self.parts > 1,
         )
 
-    def build(self, kind: str) -> Any:
+    def build(self, *, parallel: bool) -> Any:
+        """Return the statement that computes the convolution, on several threads or on one."""
         ib, cut, problem = self.ib, self.cut, self.problem
-        groups = math.ceil(problem.tiles / cut.tiles)
-        with ib.for_range(0, groups * cut.panel_tasks, "task", kind=kind) as task:
-            first = tir.floordiv(task, cut.panel_tasks) * cut.tiles
-            first_panel = tir.floormod(task, cut.panel_tasks) * self.panels
-            wide = self.allocate("wide", self.points * self.point_stride)
+        extents = math.ceil(problem.tiles / cut.tiles), cut.panel_tasks
+        with tasks(ib, extents, parallel=parallel) as (group, panels):
+            first, first_panel = group * cut.tiles, panels * self.panels
+            elements = self.depth * self.tiles * self.inner
+            wide = GatheredOperand(ib, self.dtype, self.points, elements)
             ready = self.allocate("ready", self.ready.size) if problem.transforms_weights else None
             product = self.allocate("product", self.products.size)
             with ib.for_range(0, self.parts, "part") as part:
@@ -159,17 +147,22 @@ class _Kernel(Vectors):
         )
 
     def _transform_input(
-        self, wide: Any, part: Any, chunk: Any, tile: Any, place: tuple[Any, ...]
+        self,
+        wide: GatheredOperand,
+        part: Any,
+        chunk: Any,
+        tile: Any,
+        place: tuple[Any, ...],
     ) -> None:
         problem, lanes, span = self.problem, self.inner, self.problem.filtering.span
         image, tile_row, tile_column = place
         top = tile_row * problem.filtering.tile - problem.padding[0]
         left = tile_column * problem.filtering.tile - problem.padding[1]
         half = self.allocate("half", self.points * lanes, "local")
-        at, inside = self.source.at(image, part * self.depth + chunk)
+        outer, inside = self.source.at(image, part * self.depth + chunk)
 
         def element(k: int, j: int) -> Any:
-            return tir.BufferLoad(self.source.buffer, [*at, top + k, left + j, ramp(0, lanes)])
+            return tir.BufferLoad(self.source.buffer, [*outer, top + k, left + j, ramp(0, lanes)])
 
         def at_border(k: int, j: int) -> Any:
             tests = self._inside(place, range(k, k + 1), range(j, j + 1))
@@ -202,9 +195,8 @@ class _Kernel(Vectors):
             values = [load(half, (k * span + j) * lanes, lanes) for j in range(span)]
             keep = self.keeper("kept", lanes, span)
             for j, value in enumerate(apply_matrix(matrix, values, keep)):
-                start = (k * span + j) * self.point_stride
-                start = start + (chunk * self.tiles + tile) * lanes
-                self.store(wide, start, value, lanes)
+                at = wide.at(k * span + j, (chunk * self.tiles + tile) * lanes)
+                self.store(wide.buffer, at, value, lanes)
 
     def _inside(self, place: tuple[Any, ...], rows: range, columns: range) -> list[Any]:
         """Return what must hold for these rows and columns of a tile to lie in the input.
@@ -238,59 +230,51 @@ class _Kernel(Vectors):
                 self.store(half, (k * span + j) * lanes, value, lanes)
 
     def _multiply(
-        self, wide: Any, product: Any, ready: Any, panel: Any, step: Any, part: Any
+        self, wide: GatheredOperand, product: Any, ready: Any, panel: Any, step: Any, part: Any
     ) -> None:
         """Multiply one panel of weights with all tiles of the task, at every point."""
         ib, cut, lanes = self.ib, self.cut, self.vectors.lanes
-        vector = f"{self.dtype}x{lanes}"
-        sums = [(j, k) for j in range(cut.columns) for k in range(self.vectors.number)]
+        places = places_by_rows(cut.columns, self.vectors.number)
+        steps = math.ceil(self.tiles / cut.columns)
         with (
             ib.for_range(0, self.points, "point") as point,
-            ib.for_range(0, math.ceil(self.tiles / cut.columns), "columns") as column,
+            ib.for_range(0, steps, "columns") as column,
         ):
-            tile = column * cut.columns
-            if self.tiles % cut.columns:
-                tile = tir.min(tile, self.tiles - cut.columns)
-            places = [self.products.at(step, k, tile + j, point) for j, k in sums]
-            total = self.allocate("total", len(sums) * lanes, "local")
-            if ready is not None:
-                steps = math.ceil(self.tiles / cut.columns)
-                at = (*self._after(panel, step, part), point * steps + column)
-                self.ready.fetch(self, self.weights, *at, self.points * steps)
+            tile = start_of(column, cut.columns, self.tiles)
+            kept = [self.products.at(step, k, tile + j, point) for j, k in places]
 
-            def start_sums() -> None:
-                for number, _ in enumerate(sums):
-                    self.store(total, number * lanes, tir.const(0, vector), lanes)
-
-            if self.parts == 1:
-                start_sums()
-            else:
+            def begin(sums: VectorSums) -> None:
+                if ready is not None:
+                    at = (*self._after(panel, step, part), point * steps + column)
+                    self.ready.fetch(self, self.weights, *at, self.points * steps)
+                if self.parts == 1:
+                    sums.fill()
+                    return
                 with ib.if_scope(part == 0):
-                    start_sums()
+                    sums.fill()
                 with ib.else_scope():
-                    for number, at in enumerate(places):
-                        self.store(total, number * lanes, load(product, at, lanes), lanes)
-            with (
-                ib.for_range(0, self.depth, "chunk") as chunk,
-                ib.for_range(0, self.inner, "channel") as channel,
-            ):
-                source = point * self.point_stride + (chunk * self.tiles + tile) * self.inner
-                channel_of_part = chunk * self.inner + channel
-                for number, (j, k) in enumerate(sums):
-                    factor = tir.BufferLoad(wide, [source + j * self.inner + channel])
-                    start = self.vectors.first_chunk(k) * self.vectors.chunk_lanes
-                    if ready is None:
-                        read = part * self.ready.channels + channel_of_part
-                        weight = tir.BufferLoad(
-                            self.weights, [panel, point, read, ramp(start, lanes)]
-                        )
-                    else:
-                        weight = load(ready, self.ready.at(point, channel_of_part, start), lanes)
-                    value = load(total, number * lanes, lanes)
-                    value = value + tir.Broadcast(factor, lanes) * weight
-                    self.store(total, number * lanes, value, lanes)
-            for number, at in enumerate(places):
-                self.store(product, at, load(total, number * lanes, lanes), lanes)
+                    for number, at in enumerate(kept):
+                        sums.put(number, load(product, at, lanes))
+
+            def factor(at: tuple[Any, Any], j: int, _: int) -> Any:
+                chunk, channel = at
+                first = (chunk * self.tiles + tile) * self.inner
+                return broadcast(wide.load(point, first, j * self.inner, channel), lanes)
+
+            def weight(at: tuple[Any, Any], _: int, k: int) -> Any:
+                channel = at[0] * self.inner + at[1]
+                start = self.vectors.first_chunk(k) * self.vectors.chunk_lanes
+                if ready is not None:
+                    return load(ready, self.ready.at(point, channel, start), lanes)
+                read = part * self.ready.channels + channel
+                return tir.BufferLoad(self.weights, [panel, point, read, ramp(start, lanes)])
+
+            def keep(sums: VectorSums) -> None:
+                for number, at in enumerate(kept):
+                    self.store(product, at, sums.value(number), lanes)
+
+            tiles = Microkernel(places, lanes, self.dtype, factor, weight, keep, begin=begin)
+            tiles.emit(ib, terms(ib, chunk=self.depth, channel=self.inner))
 
     def _after(self, panel: Any, step: Any, part: Any) -> tuple[Any, Any]:
         """Return panel and first channel of the weights after these."""
@@ -315,6 +299,7 @@ class _Kernel(Vectors):
             values = [load(half, (k * span + j) * lanes, lanes) for j in range(span)]
             keep = self.keeper("kept", lanes, span)
             pixels = VectorSums(self.ib, tile, lanes, self.dtype)
+            pixels.fill()
             for j, value in enumerate(apply_matrix(filtering.output_matrix, values, keep)):
                 pixels.put(j, value)
             if self.pooling is None:

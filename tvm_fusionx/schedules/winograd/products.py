@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-# Elements between the points of any buffer that is ordered by them, besides their own: without them
-# they would lie a power of two apart, in the same few sets of the first level cache.
-POINT_GAP = 16
+from tvm_fusionx.schedules.parts.operand import chunk_stride
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Products:
     @property
     def point_stride(self) -> int:
         """Elements from one point to the next, where they are summed in parts."""
-        return self.tiles * self.chunks * self.lanes + POINT_GAP
+        return chunk_stride(self.tiles * self.chunks * self.lanes)
 
     @property
     def size(self) -> int:

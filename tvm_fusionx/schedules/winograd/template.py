@@ -31,7 +31,7 @@ from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 from tvm_fusionx.schedules.windows.result import COLUMN_AXIS, WindowResult
-from tvm_fusionx.schedules.winograd.kernel import build_kernel
+from tvm_fusionx.schedules.winograd.kernel import WinogradKernel
 from tvm_fusionx.schedules.winograd.output_rows import Pooling
 from tvm_fusionx.schedules.winograd.pool import Pool, find_pool
 from tvm_fusionx.schedules.winograd.source import Source, find_source
@@ -137,12 +137,14 @@ class MinimalFiltering(Match):
             if pooling is None
             else WindowResult(storing(copy, stands_for[-1]), vectors, along_pixels=False)
         )
-        kernel = build_kernel(problem, source, weights, cut, result, pooling, parallel=parallel)
+        kernel = WinogradKernel(problem, source, weights, cut, result, pooling)
         before = [name for name in blocks if name in info.upstream(STAGE_PAD)]
         transforms = [name for name in WEIGHT_STAGES if name in blocks]
         replaced = dict.fromkeys([*before, *transforms, *STAGES, *ends, *copies[:-1]])
         operands = (source.buffer, weights)
-        func = replace_stages(func, list(replaced), copies[-1], operands, KERNEL, kernel)
+        func = replace_stages(
+            func, list(replaced), copies[-1], operands, KERNEL, kernel.build(parallel=parallel)
+        )
         return schedule_around(func, KERNEL, info.cpu)
 
 

@@ -14,10 +14,10 @@ from tvm import tir
 
 from tvm_fusionx.expressions.minimal_filtering import WINDOW, Filtering
 from tvm_fusionx.processors.rates import FLOAT_BYTES, LINE_BYTES
+from tvm_fusionx.schedules.parts.operand import chunk_stride
 from tvm_fusionx.schedules.parts.prefetch import fetched
+from tvm_fusionx.schedules.parts.vectors import Vectors, load, ramp
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
-from tvm_fusionx.schedules.winograd.products import POINT_GAP
-from tvm_fusionx.schedules.winograd.vectors import Vectors, load, ramp
 
 LINE_FLOATS = LINE_BYTES // FLOAT_BYTES
 
@@ -35,7 +35,7 @@ class ReadyWeights:
     @property
     def point_stride(self) -> int:
         """Elements from one point to the next."""
-        return self.channels * self.panel + POINT_GAP
+        return chunk_stride(self.channels * self.panel)
 
     @property
     def size(self) -> int:

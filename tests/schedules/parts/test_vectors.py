@@ -7,14 +7,14 @@ import pytest
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.winograd.vectors import Vectors, load
+from tvm_fusionx.schedules.parts.vectors import Vectors, load
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_kept_vectors_are_read_again(lanes: int) -> None:
     source = tir.decl_buffer((2 * lanes,), "float32", "source")
     target = tir.decl_buffer((2 * lanes,), "float32", "target")
-    vectors = Vectors("float32")
+    vectors = Vectors(tir.ir_builder.create(), "float32")
     keep = vectors.keeper("kept", lanes, 2)
     first, second = (keep(load(source, each * lanes, lanes)) for each in (0, 1))
     vectors.store(target, 0, first + second, lanes)
@@ -28,7 +28,7 @@ def test_kept_vectors_are_read_again(lanes: int) -> None:
 
 
 def test_no_more_is_kept_than_was_asked_for() -> None:
-    keep = Vectors("float32").keeper("kept", 1, 1)
+    keep = Vectors(tir.ir_builder.create(), "float32").keeper("kept", 1, 1)
     keep(tir.const(1.0, "float32"))
     with pytest.raises(StopIteration):
         keep(tir.const(2.0, "float32"))

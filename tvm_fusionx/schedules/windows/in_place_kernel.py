@@ -1,0 +1,159 @@
+"""A padded window read in place, laid out by hand: the image is not copied to be padded.
+
+Which columns of a tile lie in the border is known when the kernel is written, and rows are cut by
+the bounds of the loop over the window's rows (:mod:`tvm_fusionx.schedules.windows.border_tiles`).
+Two kinds of windows are read so: those that keep channels apart, and those that sum a few channels
+of an image. Loop order, outermost first: tasks (image, part of the rows, part of the channels, in
+parallel); channel chunks of a tile and rows; columns of a tile; window rows; summed channels;
+window columns, written out; then what follows on the registers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.tasks import start_of, tasks
+from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
+from tvm_fusionx.schedules.windows.border_tiles import WindowTiles
+from tvm_fusionx.schedules.windows.result import WindowResult
+from tvm_fusionx.schedules.windows.structure import PaddedWindow
+
+
+@dataclass(frozen=True)
+class InPlaceKernel:
+    """A window over data that is only padded before it."""
+
+    padded: PaddedWindow
+
+    chunks: int
+    """Output chunks of a register tile."""
+
+    columns: int
+    """Output columns of a register tile."""
+
+    result: WindowResult
+    """Stores the sums."""
+
+    def build(self, *, rows: int, parts: int, parallel: bool) -> Any:
+        """Return the statement that computes the window.
+
+        Parameters
+        ----------
+        rows
+            Output rows of a task; the last task may share some with the one before.
+        parts
+            Into which the tiles of output channels are divided.
+        parallel
+            Whether tasks run on several threads.
+        """
+        ib, window = tir.ir_builder.create(), self.padded.window
+        # Tiles of other chunks make another number of groups.
+        parts = math.gcd(window.out_blocks // self.chunks, parts)
+        groups = window.out_blocks // self.chunks // parts
+        # Slabs of rows outermost: a core then reads the rows that it wrote in the kernel before.
+        extents = window.batch, math.ceil(window.rows / rows), parts
+        with (
+            tasks(ib, extents, parallel=parallel) as (image, slab, part),
+            self._groups_and_rows(ib, groups, rows) as (group, row),
+        ):
+            first_row, first_group = start_of(slab, rows, window.rows), part * groups
+            self.row(ib, image, (first_group + group) * self.chunks, first_row + row)
+        return ib.get()
+
+    @contextlib.contextmanager
+    def _groups_and_rows(self, ib: Any, groups: int, rows: int) -> Iterator[tuple[Any, Any]]:
+        """Open the loops over tiles of channels and rows: rows inside where channels are apart."""
+        if self.padded.window.sums_channels:
+            with ib.for_range(0, rows, "row") as row, ib.for_range(0, groups, "group") as group:
+                yield group, row
+        else:
+            with ib.for_range(0, groups, "group") as group, ib.for_range(0, rows, "row") as row:
+                yield group, row
+
+    def row(self, ib: Any, image: Any, first_chunk: Any, out_row: Any) -> None:
+        """Compute one output row of the chunks of a tile."""
+        tiles = WindowTiles.of(self.padded, self.columns)
+        tiles.emit(ib, functools.partial(self._tile, ib, tiles, image, first_chunk, out_row))
+
+    def _tile(
+        self, ib: Any, tiles: WindowTiles, image: Any, first_chunk: Any, out_row: Any, start: Any
+    ) -> None:
+        """Compute the sums of some columns of some chunks, and store them."""
+        window, weights = self.padded.window, self.padded.window.weights
+        lanes = window.block_out
+        places = places_by_rows(self.columns, self.chunks)
+        if not window.sums_channels:  # the columns of a chunk share its weight
+            places.sort(key=lambda place: place[1])
+
+        def element(at: _Tap, step: int, chunk: int) -> Any | None:
+            column = tiles.column(start, step, at.column)
+            if tiles.is_border(column):
+                return None
+            row = tiles.row(out_row, at.row)
+            if window.sums_channels:
+                place = [image, at.channel, row, column, 0]
+                return broadcast(tir.BufferLoad(self.padded.data, place), lanes)
+            return tir.BufferLoad(
+                self.padded.data, [image, first_chunk + chunk, row, column, ramp(0, lanes)]
+            )
+
+        def weight(at: _Tap, _: int, chunk: int) -> Any | None:
+            if weights is None:
+                return None
+            place = [first_chunk + chunk, at.channel, at.row, at.column, 0, ramp(0, lanes)]
+            return tir.BufferLoad(weights, place)
+
+        def store(sums: VectorSums) -> None:
+            for chunk in range(self.chunks):
+                chosen = [number for number, (_, each) in enumerate(places) if each == chunk]
+                self.result.store(
+                    sums, chosen, image, first_chunk + chunk, lambda step: (out_row, start + step)
+                )
+
+        Microkernel(
+            places,
+            lanes,
+            window.dtype,
+            element,
+            weight,
+            store,
+            product=self._combine,
+            begin=lambda sums: sums.fill(window.stage.block.init.value),
+        ).emit(ib, self._taps(ib, tiles, out_row))
+
+    def _combine(self, sums: VectorSums, place: int, element: Any, weight: Any | None) -> None:
+        if weight is None:
+            combiner = type(self.padded.window.stage.block.body.value)
+            sums.combine(place, combiner, element)
+        else:
+            sums.add_product(place, element, weight)
+
+    @contextlib.contextmanager
+    def _taps(self, ib: Any, tiles: WindowTiles, out_row: Any) -> Iterator[list[_Tap]]:
+        """Open the loops over the window's rows in the data, and the channels that are summed."""
+        window = self.padded.window
+        first, number = tiles.row_taps(out_row)
+        with contextlib.ExitStack() as loops:
+            row = first + loops.enter_context(ib.for_range(0, number, "tap_row"))
+            channel = 0
+            if window.sums_channels:
+                channel = loops.enter_context(ib.for_range(0, window.in_channels, "channel"))
+            yield [_Tap(row, channel, column) for column in range(window.kernel[1])]
+
+
+@dataclass(frozen=True)
+class _Tap:
+    """A place of the window, and one of the channels it sums."""
+
+    row: Any
+    channel: Any
+    column: int
