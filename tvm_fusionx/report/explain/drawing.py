@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry
 from tvm_fusionx.report.explain.layered_drawing import folded, layered_positions
+from tvm_fusionx.report.explain.legend import FREE_RESHAPE
 
 # A block is drawn 214 pixels wide and 74 high, in a window about as wide as it is high.
 ROWS_PER_COLUMN = 214 / 74
@@ -64,7 +65,7 @@ def _sources(name: str, producers: Mapping[str, list[str]], left_out: set[str]) 
 
 
 def border_edges(blocks: Sequence[BlockEntry], edges: Sequence[EdgeEntry]) -> list[dict[str, Any]]:
-    """Return each refused edge between two kernels; one through free reshapes under both ends."""
+    """Return each refused edge between two kernels; last those that lead through free reshapes."""
     free = {block.name for block in blocks if block.is_reshape_only}
     producers: dict[str, list[str]] = {}
     for edge in edges:
@@ -77,7 +78,7 @@ def border_edges(blocks: Sequence[BlockEntry], edges: Sequence[EdgeEntry]) -> li
         for source in _sources(edge.producer_block, producers, free):
             row = {"from": source, "to": edge.consumer_block, "bytes": edge.bytes}
             found.append(row | {"reason": edge.reason, "detail": edge.detail})
-    return found
+    return sorted(found, key=lambda row: row["reason"] == FREE_RESHAPE)
 
 
 def drawing_of(blocks: Sequence[BlockEntry], edges: Sequence[EdgeEntry]) -> dict[str, Any]:

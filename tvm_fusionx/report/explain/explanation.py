@@ -15,7 +15,7 @@ from tvm_fusionx.report.explain.answers import Answer, between
 from tvm_fusionx.report.explain.drawing import drawing_of, grouped, kernels_of
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
 from tvm_fusionx.report.explain.html import Section, save_page
-from tvm_fusionx.report.explain.legend import FREE, reason_code
+from tvm_fusionx.report.explain.legend import FREE_RESHAPE
 from tvm_fusionx.report.profile.profile import ProfileReport
 
 SCHEMA = "tvm_fusionx.explain/1"
@@ -23,9 +23,6 @@ SCHEMA = "tvm_fusionx.explain/1"
 # A table of this many reasons or findings still fits on a screen.
 ROWS_IN_TEXT = 12
 BLOCKS_IN_TEXT = 20
-
-# A reshape costs nothing: that it is apart keeps no model from being fast.
-FREE_RESHAPE = reason_code(FREE)
 
 KIBI = 1024
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB")

@@ -15,9 +15,8 @@ from markupsafe import Markup, escape
 
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.explain.legend import (
-    FREE,
+    FREE_RESHAPE,
     mapping_type_sentences,
-    reason_code,
     reason_sentences,
 )
 
@@ -83,7 +82,7 @@ def render_page(
         report=report,
         sections=sections,
         sentences=sentences,
-        free_reshape=reason_code(FREE),
+        free_reshape=FREE_RESHAPE,
         data=_for_script({"report": report, "drawing": drawing, "sentences": sentences}),
     )
 

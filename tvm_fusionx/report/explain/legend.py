@@ -17,13 +17,14 @@ MAPPING_TYPES: dict[MappingType, str] = {
     MappingType.OPAQUE: "What is read where is unknown or depends on the data: it is never fused.",
 }
 
-# What keeps nothing from being fast; reports tell it apart from what does.
-FREE = Reason.RESHAPE_IS_FREE
-
 
 def reason_code(reason: Reason) -> str:
     """Return a reason's code in reports, such as ``"second-contraction"``."""
     return reason.name.lower().replace("_", "-")
+
+
+# A reshape costs nothing: that it is apart keeps no model from being fast.
+FREE_RESHAPE = reason_code(Reason.RESHAPE_IS_FREE)
 
 
 def mapping_type_sentences() -> dict[str, str]:

@@ -36,6 +36,17 @@ function time(seconds) {
 }
 const percent = (share) => (100 * share).toFixed(1) + " %";
 const count = (length, word) => `${number(length)} ${word}${length === 1 ? "" : "s"}`;
+// A long name without its middle: the end tells it from the others.
+function shortened(name, most = 36) {
+  if (name.length <= most) return name;
+  const parts = name.split("_"), tail = parts.slice(-3).join("_");
+  let head = parts[0];
+  for (const part of parts.slice(1, -3)) {
+    if (head.length + part.length + tail.length + 2 > most) break;
+    head += "_" + part;
+  }
+  return head + "…" + tail;
+}
 // Lines may end inside of a long name where a part of it ends.
 function breakable(text) {
   const parts = text.split(/(?<=[/_.#:])(?=[^/_.#:\s])/);
@@ -123,7 +134,7 @@ function drawList(anew) {
       : `saves ${bytes(block.bytes_saved)}${many ? " each" : ""}`];
     const row = make("div", { class: "row", role: "option", title: block.name, "aria-selected": String(groupOf[selected] === group),
       style: `top:${place * ROW}px;border-left-color:${colour(block)}`, onclick: () => select(index, true) },
-      make("div", {}, block.name), make("div", { class: "quiet" },
+      make("div", {}, shortened(block.name)), make("div", { class: "quiet" },
         ...(many ? [make("b", {}, "×" + group.members.length), " · "] : []), facts.join(" · ")),
       ...(group.share ? [make("i", { class: "time", style: `width:${100 * group.share}%` })] : []));
     rows.set(place, row);
@@ -186,7 +197,7 @@ function select(index, centre) {
     make("table", {}, ...facts.map(([key, value]) => make("tr", {}, make("td", { class: "quiet" }, key), make("td", {}, ...value)))),
     ...generated(block), ...equals(index),
     ...codes("Operators", block.operators), ...codes("Nodes of the model", block.nodes),
-    ...(edges.length ? [make("h4", {}, `Edges not fused (${edges.length})`), make("table", { class: "stacked" }, ...edges)] : []));
+    ...(edges.length ? [make("h4", {}, `Edges not fused (${edges.length})`), make("table", { class: "edges" }, ...edges)] : []));
   drawList(true);
   if (centre) centreOn(index);
   drawSoon();
