@@ -22,7 +22,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.rows.knobs import LANES_KNOB, PARALLEL_WORK_KNOB, PARALLEL_WORKS
-from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_kernel, indices_of
+from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_moves, indices_of
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 from tvm_fusionx.tir.block import BFLOAT16, BlockInfo, Stage, loads_of
 from tvm_fusionx.tir.concat_boxes import cut_at_joints, range_of
@@ -232,7 +232,7 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     func, stage, pieces = found
     least_work = values.get(PARALLEL_WORK_KNOB, MIN_PARALLEL_WORK)
     is_shared = should_parallelise([stage], info.cpu.cores, least_work)
-    kernel = build_kernel(pieces, values[LANES_KNOB], info.cpu.cores if is_shared else 1)
+    kernel = build_moves(pieces, values[LANES_KNOB], info.cpu.cores if is_shared else 1)
     return replace_stages(func, [], stage.name, [], KERNEL, kernel)
 
 

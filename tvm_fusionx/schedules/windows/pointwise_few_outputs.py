@@ -19,9 +19,9 @@ from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
 from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import (
     WEIGHTS_SHARE,
+    FewOutputsKernel,
     InputVectors,
     NarrowTiling,
-    build_kernel,
 )
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places, find_places
 from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE, in_chunks
@@ -163,15 +163,14 @@ def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
     )
     vectors = _vectors(window, cpu)
     kept = window.block_out * vectors.number <= cpu.registers * WEIGHTS_SHARE
-    kernel = build_kernel(
+    kernel = FewOutputsKernel(
         window,
         weights,
         NarrowTiling(values["tile_pixels"], values["tasks"], kept),
         vectors,
         around.places,
         storing(around.write, sums),
-        parallel=values["tasks"] > 1,
-    )
+    ).build(parallel=values["tasks"] > 1)
     stages = around.stages
     operands = [weights, window.data]
     return replace_stages(around.func, [stages.reduce], stages.write, operands, KERNEL, kernel)
