@@ -11,7 +11,7 @@ from tvm import tir
 
 from tests.schedules.stored_vectors import stored_widths
 from tests.verified_kernels import assert_kernel
-from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_kernel, indices_of
+from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_moves, indices_of
 from tvm_fusionx.tir.strided_accesses import Copy, Line
 
 # Rows, what a vector runs along, and places inside, all of the result in the order of memory.
@@ -51,7 +51,7 @@ def test_every_place_is_written(names: tuple[str, ...], lanes: int, tasks: int) 
     result = tir.decl_buffer((sum(totals),), "float32", "result")
     firsts = [sum(totals[:place]) for place in range(len(totals))]
     made = [_piece(name, result, first) for name, first in zip(names, firsts, strict=True)]
-    stmt = build_kernel([piece for piece, _, _ in made], lanes, tasks)
+    stmt = build_moves([piece for piece, _, _ in made], lanes, tasks)
     func = tir.PrimFunc([data for _, data, _ in made] + [result], stmt)
     given = [values.reshape(-1) for _, _, values in made]
     expected = [2 * values.transpose(0, 2, 1).reshape(-1) for _, _, values in made]
@@ -72,7 +72,7 @@ def test_whole_vectors_are_written(name: str, lanes: int, widths: set[int]) -> N
     rows, length, inside = SHAPES[name]
     result = tir.decl_buffer((math.prod((*rows, length, *inside)),), "float32", "result")
     piece, data, _ = _piece(name, result, 0)
-    func = tir.PrimFunc([data, result], build_kernel([piece], lanes, 1))
+    func = tir.PrimFunc([data, result], build_moves([piece], lanes, 1))
     assert set(stored_widths(func)) == widths
 
 
@@ -99,7 +99,7 @@ def test_what_lies_together_is_taken_apart(length: int, lanes: int, tasks: int) 
     )
     copy = Copy(value, (read, factor), Line(result, 0, (length * colours, 1, length)))
     each = tuple(Lane(copy, (colour,)) for colour in range(colours))
-    stmt = build_kernel([Piece((rows,), length, each, parted=(0,))], lanes, tasks)
+    stmt = build_moves([Piece((rows,), length, each, parted=(0,))], lanes, tasks)
     values = np.arange(total, dtype="float32").reshape(rows, length, colours)
     scales = np.arange(1, 1 + colours, dtype="float32")
     func = tir.PrimFunc([data, factors, result], stmt)
@@ -113,6 +113,6 @@ def test_few_rows_are_shared_with_their_vectors(name: str, shared: int) -> None:
     rows, length, inside = SHAPES[name]
     result = tir.decl_buffer((math.prod((*rows, length, *inside)),), "float32", "result")
     piece, _, _ = _piece(name, result, 0)
-    task = build_kernel([piece], 16, 2)
+    task = build_moves([piece], 16, 2)
     assert task.kind == tir.ForKind.PARALLEL
     assert int(task.body.extent) == shared // 2

@@ -8,6 +8,8 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.tasks import start_of
+
 # Takes a place in a channel, counted across its rows, and returns a buffer and the indices there.
 Place = Callable[[Any], tuple[Any, list[Any]]]
 
@@ -19,8 +21,7 @@ def each_vector(ib: Any, size: int, lanes: int, emit: Callable[[Any, int], Any])
     """
     lanes = min(lanes, size)
     with ib.for_range(0, math.ceil(size / lanes), "vector") as vector:
-        start = vector * lanes
-        ib.emit(emit(tir.min(start, size - lanes) if size % lanes else start, lanes))
+        ib.emit(emit(start_of(vector, lanes, size), lanes))
 
 
 def place_in(buffer: Any, *outer: Any) -> Place:

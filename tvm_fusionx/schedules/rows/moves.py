@@ -21,7 +21,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
 from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK, should_parallelise
 from tvm_fusionx.schedules.rows.knobs import LANES_KNOB, PARALLEL_WORK_KNOB, PARALLEL_WORKS
-from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_kernel, indices_of
+from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_moves, indices_of
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.tir.block import BFLOAT16, BlockInfo, Stage, loads_of
 from tvm_fusionx.tir.concat_boxes import cut_at_joints, range_of
@@ -235,7 +235,7 @@ class Moved(Match):
         """Return the kernel."""
         least_work, cores = values.get(PARALLEL_WORK_KNOB, MIN_PARALLEL_WORK), self.info.cpu.cores
         is_shared = should_parallelise([self.stage], cores, least_work)
-        kernel = build_kernel(self.pieces, values[LANES_KNOB], cores if is_shared else 1)
+        kernel = build_moves(self.pieces, values[LANES_KNOB], cores if is_shared else 1)
         return replace_stages(self.func, [], self.stage.name, [], KERNEL, kernel)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.parallelism import EVEN_SHARES
+from tvm_fusionx.schedules.parts.tasks import start_of
 from tvm_fusionx.schedules.parts.transpose_in_registers import parted, turned
 from tvm_fusionx.schedules.parts.vectors import ramp
 from tvm_fusionx.tir.strided_accesses import Copy
@@ -48,7 +49,7 @@ class Piece:
         return len(self.lanes) > 1 or self.columns > 1
 
 
-def build_kernel(pieces: Sequence[Piece], lanes: int, tasks: int) -> Any:
+def build_moves(pieces: Sequence[Piece], lanes: int, tasks: int) -> Any:
     """Return the statement that writes all pieces, each shared out among so many tasks.
 
     Parameters
@@ -85,7 +86,7 @@ class _PieceLoops:
         shared = self._shared(tasks)
         total = math.prod(self.loops[:shared])
         each = math.ceil(total / tasks)
-        start = tir.min(task * each, total - each) if each * tasks != total else task * each
+        start = start_of(task, each, total, tasks)
         with self.ib.for_range(0, each, "part") as part:
             self._inside(indices_of(start + part, self.loops[:shared]))
 
@@ -104,9 +105,9 @@ class _PieceLoops:
             return
         rows = indices[: len(self.piece.extents)]
         vector, *across = indices[len(rows) :]
-        first = _start(vector, self.lanes, self.piece.length)
+        first = start_of(vector, self.lanes, self.piece.length)
         if across:
-            self._write_tile(rows, first, _start(across[0], self.columns, self.piece.columns))
+            self._write_tile(rows, first, start_of(across[0], self.columns, self.piece.columns))
         else:
             self._write_vectors(rows, first)
 
@@ -208,9 +209,3 @@ class _PieceLoops:
 def _widest(length: int, lanes: int) -> int:
     """Return the widest power of two that is no more than either."""
     return min(lanes, 1 << (length.bit_length() - 1))
-
-
-def _start(number: Any, width: int, length: int) -> Any:
-    """Return where a vector begins; the last one moves back where they do not divide the length."""
-    first = number * width
-    return tir.min(first, length - width) if length % width else first

@@ -19,9 +19,9 @@ from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Templ
 from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import (
     REGISTER_SHARE_OF_WEIGHTS,
+    FewOutputsKernel,
     InputVectors,
     NarrowTiling,
-    build_kernel,
 )
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places, find_places
 from tvm_fusionx.schedules.windows.pointwise_tiling import (
@@ -106,15 +106,14 @@ class FewOutputs(Match):
         )
         vectors = _vectors(window, cpu)
         kept = window.block_out * vectors.number <= cpu.registers * REGISTER_SHARE_OF_WEIGHTS
-        kernel = build_kernel(
+        kernel = FewOutputsKernel(
             window,
             weights,
             NarrowTiling(values["tile_pixels"], values["tasks"], kept),
             vectors,
             self.places,
             storing(self.write, sums),
-            parallel=values["tasks"] > 1,
-        )
+        ).build(parallel=values["tasks"] > 1)
         replaced, write = [self.stages.reduce], self.stages.write
         return replace_stages(self.func, replaced, write, [weights, window.data], KERNEL, kernel)
 

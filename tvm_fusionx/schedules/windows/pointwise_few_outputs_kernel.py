@@ -14,6 +14,7 @@ several vectors, summed into one.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,9 @@ from tvm import tir
 
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
 from tvm_fusionx.schedules.parts.lane_trees import LaneTree
+from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
-from tvm_fusionx.schedules.parts.vectors import ramp
+from tvm_fusionx.schedules.parts.vectors import each_lane, load
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places
 from tvm_fusionx.schedules.windows.structure import Window
 
@@ -75,17 +77,12 @@ class NarrowTiling:
     """Whether the weights stay in registers: the chunks are then written out."""
 
 
-def build_kernel(
-    window: Window,
-    weights: Any,
-    tiling: NarrowTiling,
-    vectors: InputVectors,
-    places: Places,
-    write: Store,
-    *,
-    parallel: bool,
-) -> Any:
-    """Return the statement that computes a pointwise convolution with few outputs.
+class FewOutputsKernel:
+    """A pointwise convolution with few outputs.
+
+    It is no kernel of the shared skeleton: the first products are the first values of the sums, for
+    a pixel has too few vectors of channels to begin with zeros, and the sums are added up lane by
+    lane before they are stored.
 
     Parameters
     ----------
@@ -101,14 +98,8 @@ def build_kernel(
         Its result as vectors.
     write
         Stores a value of the result: called with image, chunk, row, column, channel and the value.
-    parallel
-        Whether tasks run on several threads.
     """
-    kernel = _Kernel(window, weights, tiling, vectors, places, write)
-    return kernel.build("parallel" if parallel else "serial")
 
-
-class _Kernel:
     def __init__(
         self,
         window: Window,
@@ -127,15 +118,14 @@ class _Kernel:
         self.data = tir.decl_buffer([size], self.dtype, window.data.name, data=window.data.data)
         self.tiles = math.ceil(places.length / places.pixels)
 
-    def build(self, kind: str) -> Any:
-        ib, tasks = self.ib, self.tiling.tasks
+    def build(self, *, parallel: bool) -> Any:
+        """Return the statement that computes the convolution, on several threads or on one."""
+        ib, number = self.ib, self.tiling.tasks
         total = self.window.batch * self.places.rows * self.tiles
-        each = math.ceil(total / tasks)
-        with ib.for_range(0, tasks, "task", kind=kind) as task:
+        each = math.ceil(total / number)
+        with tasks(ib, [number], parallel=parallel) as (task,):
             turned = self._turned()
-            first = task * each
-            if tasks * each != total:
-                first = tir.min(first, total - each)
+            first = start_of(task, each, total, number)
             with ib.for_range(0, each, "tile") as tile:
                 self._tile(turned, first + tile)
         return ib.get()
@@ -163,9 +153,7 @@ class _Kernel:
         places, vectors = self.places, self.vectors
         line, tile = tir.floordiv(number, self.tiles), tir.floormod(number, self.tiles)
         image, row = tir.floordiv(line, places.rows), tir.floormod(line, places.rows)
-        start = tile * places.pixels
-        if places.length % places.pixels:
-            start = tir.min(start, places.length - places.pixels)
+        start = start_of(tile, places.pixels, places.length)
         trees = [
             LaneTree(self.ib, vectors.lanes, vectors.summed, self.dtype)
             for _ in range(self.outputs // places.run)
@@ -180,10 +168,15 @@ class _Kernel:
                 trees[place % self.outputs // places.run].add(sums.value(place))
         for number, tree in enumerate(trees):
             result = tree.in_order([self._held(lane) for lane in range(places.lanes)])
-            lane = tir.Var("lane", "int32")
-            value = tir.BufferLoad(result, [lane])
-            stmt = places.store(self.write, image, row, start, number, lane, value)
-            self.ib.emit(tir.For(lane, 0, places.lanes, tir.ForKind.VECTORIZED, stmt))
+            store = functools.partial(places.store, self.write, image, row, start, number)
+            self.ib.emit(
+                each_lane(
+                    places.lanes,
+                    lambda lane, store=store, result=result: store(
+                        lane, tir.BufferLoad(result, [lane])
+                    ),
+                )
+            )
 
     def _held(self, lane: int) -> tuple[int, int]:
         """Return which vector of a tree, and which pixel of those there, a lane of a result is."""
@@ -201,6 +194,7 @@ class _Kernel:
         """
         ib, vectors = self.ib, self.vectors
         sums = VectorSums(ib, together * self.outputs, vectors.lanes, self.dtype)
+        # LLVM removes zeros that nothing reads.
         sums.fill()
         self._products(sums, turned, image, pixel, together, 0, 0, begins=True)
         for part in range(1, vectors.parts):
@@ -229,11 +223,10 @@ class _Kernel:
         plane = (image * vectors.chunks + chunk) * (window.rows * window.columns)
         for group in range(together):
             first = (plane + pixel + group * vectors.pixels) * vectors.chunk_lanes
-            at = ramp(first + part * vectors.lanes, vectors.lanes)
-            data = tir.BufferLoad(self.data, [at])
+            data = load(self.data, first + part * vectors.lanes, vectors.lanes)
             for output in range(self.outputs):
                 number = output * vectors.number + chunk * vectors.parts + part
-                weight = tir.BufferLoad(turned, [ramp(number * vectors.lanes, vectors.lanes)])
+                weight = load(turned, number * vectors.lanes, vectors.lanes)
                 place = group * self.outputs + output
                 if begins:
                     sums.put(place, data * weight)
