@@ -62,16 +62,24 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+# After a backspace click keeps lines as they are: this one is to be copied.
+COMPLETION = """\b
+Completion by the Tab key, in ~/.bashrc (for other shells zsh_source, fish_source):
+  eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"
+"""
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=COMPLETION,
+)
 @click.version_option(VERSION, prog_name="fusionx")
 @debug_option
 def fusionx() -> None:
     """Compile ONNX models with operator fusion for TVM; run, verify, compare and explain them.
 
     Exit codes: 0 ok, 1 wrong result, 2 usage or bad input, 3 environment, 130 interrupted.
-
-    Completion by the Tab key, in ~/.bashrc: eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"; for
-    other shells zsh_source or fish_source.
     """
 
 
