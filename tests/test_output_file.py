@@ -13,6 +13,7 @@ from tvm_fusionx.output_file import (
     make_folder,
     new_file,
     new_folder,
+    remove_unfinished,
     reported_space,
 )
 
@@ -145,3 +146,16 @@ def test_what_programs_say_of_space() -> None:
     check_space("error: no such file")
     with pytest.raises(DiskFullError):
         check_space("as: cannot write: No space left on device")
+
+
+def test_what_is_unfinished_can_be_removed_from_outside(tmp_path: Path) -> None:
+    def write() -> None:
+        with new_file(tmp_path / "out") as scratch:
+            scratch.write_text("half")
+            assert len(list(tmp_path.iterdir())) == 1
+            remove_unfinished()
+            assert list(tmp_path.iterdir()) == []
+
+    with pytest.raises(OutputFileError, match="No such file"):
+        write()
+    assert list(tmp_path.iterdir()) == []

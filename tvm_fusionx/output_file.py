@@ -23,6 +23,9 @@ PRIVATE_FOLDER_MODE = 0o700
 # What the system says where nothing more can be written: the disk is full, or a user's share of it.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
+# Scratch folders of the scopes that have not ended.
+_unfinished: set[Path] = set()
+
 # Random bytes in the name of a scratch folder: two never meet.
 SCRATCH_BYTES = 8
 
@@ -97,6 +100,12 @@ def new_folder(path: str | Path, names: Collection[str] | None = None) -> Iterat
         os.replace(scratch, final)
 
 
+def remove_unfinished() -> None:
+    """Remove the scratch folders of all scopes, before the process is ended in the middle."""
+    for folder in list(_unfinished):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def make_folder(path: str | Path) -> None:
     """Make the folder `path`, and those that it lies in, where they are missing.
 
@@ -163,11 +172,13 @@ def _check_replaceable(final: Path, names: Collection[str]) -> None:
 def _scratch_folder(final: Path) -> Iterator[Path]:
     # Named before it is made: whatever ends the scope, and when, the folder is known by then.
     folder = final.parent / f".{final.name}.{secrets.token_hex(SCRATCH_BYTES)}"
+    _unfinished.add(folder)
     try:
         folder.mkdir(PRIVATE_FOLDER_MODE)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        _unfinished.discard(folder)
 
 
 @contextlib.contextmanager

@@ -60,10 +60,10 @@ def test_a_cross_compiler_is_a_gnu_linker(run: Callable[..., Ran], tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("show", "nothing"), 3, "no such device"),
+        (("show", "nothing"), 2, "no such device"),
         (("add", "x", "--target", "nonsense"), 2, "nonsense"),
-        (("add", "x", "--rpc-tracker", "here"), 3, "host:port"),
-        (("add", "x", "--like", "nothing"), 3, "no such device"),
+        (("add", "x", "--rpc-tracker", "here"), 2, "host:port"),
+        (("add", "x", "--like", "nothing"), 2, "no such device"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(

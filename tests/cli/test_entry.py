@@ -150,7 +150,7 @@ def test_the_shell_completes(
     for name in variables:
         monkeypatch.delenv(name)
     assert _exit_code("--help") == 0
-    assert "_FUSIONX_COMPLETE=bash_source fusionx" in capsys.readouterr().out
+    assert '\n    eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"\n' in capsys.readouterr().out
 
 
 def test_the_module_is_a_program() -> None:

@@ -82,6 +82,7 @@ def test_a_line_fits_into_the_terminal(
         time.sleep(0.3)
     lines = capsys.readouterr().err.split("\r")
     assert any("long.onnx: scheduling kernel 12 of 45 00:00" in line for line in lines)
+    assert any(line.startswith("…very") for line in lines)
     assert all(len(line) < 80 for line in lines[1:])
 
 

@@ -12,6 +12,7 @@ import click
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx._tvm.presence import missing_package
+from tvm_fusionx.cli.insist import EXIT_INTERRUPTED, INTERRUPTED, insistent
 from tvm_fusionx.cli.options import LOGGER, Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
 from tvm_fusionx.output_file import NO_SPACE, disk_full
@@ -33,9 +34,6 @@ COMMANDS = (
     "opencl",
     "doctor",
 )
-
-# What a shell reports for a program ended by Ctrl-C: 128 + SIGINT.
-EXIT_INTERRUPTED = 130
 
 
 class _Commands(click.Group):
@@ -64,16 +62,24 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+# After a backspace click keeps lines as they are: this one is to be copied.
+COMPLETION = """\b
+Completion by the Tab key, in ~/.bashrc (for other shells zsh_source, fish_source):
+  eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"
+"""
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=COMPLETION,
+)
 @click.version_option(VERSION, prog_name="fusionx")
 @debug_option
 def fusionx() -> None:
     """Compile ONNX models with operator fusion for TVM; run, verify, compare and explain them.
 
     Exit codes: 0 ok, 1 wrong result, 2 usage or bad input, 3 environment, 130 interrupted.
-
-    Completion by the Tab key, in ~/.bashrc: eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"; for
-    other shells zsh_source or fish_source.
     """
 
 
@@ -88,14 +94,14 @@ def main(args: Sequence[str] | None = None) -> None:
     Raises
     ------
     SystemExit
-        Always; with 0 ok, 1 wrong result, 2 usage or bad input, 3 environment.
+        Always; with 0 ok, 1 wrong result, 2 usage or bad input, 3 environment, 130 interrupted.
     """
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     # TVM's own schedules, the reference here, advise to tune them.
     logging.getLogger("autotvm").setLevel(logging.ERROR)
     settings = Settings()
     try:
-        with interruptible():
+        with interruptible(), insistent():
             code = _run(args, settings)
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
@@ -107,7 +113,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _say_interrupted() -> None:
-    click.echo("fusionx: interrupted", err=True)
+    click.echo(INTERRUPTED, err=True)
     # Python remembers a KeyboardInterrupt that passed through an `exec` of a string, such as that
     # of a dataclass, as unhandled, and would end by the signal instead; a new `exec` forgets it.
     exec("")

@@ -25,8 +25,8 @@ COUNTED = re.compile(r"(?P<before>.*?)(?P<done>\d+) of (?P<total>\d+)(?P<after>.
 # Too few steps tell nothing about the others.
 LEAST_STEPS = 3
 
-# Columns for the time since the start, and for the time that is left.
-TIMES_COLUMNS = 24
+# Columns of the time since the start, with the last one free: terminals go on to the next line.
+TIME_COLUMNS = len(" 0:00:00") + 1
 
 
 class Stages:
@@ -76,9 +76,15 @@ class Stages:
         level = logging.DEBUG if COUNTED.fullmatch(stage) else logging.INFO
         logger.log(level, "%s: %s", self._subject, stage)
         left = self._seconds_left(stage)
-        columns = shutil.get_terminal_size().columns - TIMES_COLUMNS
-        self._bar.set_description_str(f"{self._subject}: {stage}"[-columns:], refresh=False)
-        self._bar.set_postfix_str("" if left is None else f"{left:.0f} s left", refresh=False)
+        postfix = "" if left is None else f"{left:.0f} s left"
+        text = f"{self._subject}: {stage}"
+        room = shutil.get_terminal_size().columns - TIME_COLUMNS
+        room -= len(f", {postfix}") if postfix else 0
+        if len(text) > room:
+            # What is done says more than the whole name of the file.
+            text = f"…{text[1 - room :]}"
+        self._bar.set_description_str(text, refresh=False)
+        self._bar.set_postfix_str(postfix, refresh=False)
 
     def _seconds_left(self, stage: str) -> float | None:
         """Return what the steps of a stage that are left will take, where that is known."""
