@@ -25,10 +25,12 @@ from tests.relay_modules import (
     var,
 )
 from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import assert_computes, unscheduled
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.layout import pack_convolutions
 from tvm_fusionx.layout.blocked_sampling import SAMPLE, SAMPLE_BLOCKED, register_sampling
 from tvm_fusionx.report.bench.plain_tvm import run_once
+from tvm_fusionx.schedules import resolve_target, schedule
 
 METHODS = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -68,13 +70,26 @@ def _both(image: tuple[int, ...], block: int, *how: Any) -> tuple[tvm.IRModule, 
     return module(_sampled(data, grid, *how)), module(result)
 
 
+def _around_the_edges(mod: tvm.IRModule) -> dict[str, np.ndarray]:
+    """Return places within the image, at its edges, and far outside."""
+    inputs = inputs_of(mod)
+    inputs["g"][0, :, 0] = np.linspace(-1, 1, 11)
+    inputs["g"][1, :, 0] = np.linspace(-4, 4, 11)
+    return inputs
+
+
 @pytest.mark.parametrize("name", few_fast(CASES, 4))
 def test_the_numbers_are_those_of_the_image(name: str) -> None:
     plain, chunks = _both((2, 16, 7, 5), 8, *CASES[name])
-    inputs = inputs_of(plain)
-    # Within the image, at its edges, and far outside.
-    inputs["g"][0, :, 0] = np.linspace(-1, 1, 11)
-    inputs["g"][1, :, 0] = np.linspace(-4, 4, 11)
+    target = resolve_target(TARGET)
+    made = schedule(unscheduled(chunks["main"].body, target), target)
+    assert_computes(made.func, target, plain, EXACT, _around_the_edges)
+
+
+@pytest.mark.parametrize("name", ["bilinear, zeros, edges", "bicubic, zeros, centres"])
+def test_a_library_gives_them_too_ours_and_plain_tvm_s(name: str) -> None:
+    plain, chunks = _both((2, 16, 7, 5), 8, *CASES[name])
+    inputs = _around_the_edges(plain)
     expected = run_plain(plain, inputs)
     assert_close(run_plain(chunks, inputs), expected, EXACT)
     assert_close(run_once(fx.build(chunks, TARGET), inputs), expected, EXACT)

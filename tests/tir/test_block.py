@@ -7,6 +7,7 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import describe
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
+from tvm_fusionx.tir.block import collect_blocks, describe_stage
 
 
 def test_a_dot_product_is_the_anchor() -> None:
@@ -41,3 +42,10 @@ def test_stages_know_their_readers() -> None:
 def test_transcendental_functions_are_counted() -> None:
     info = describe(relay.exp(relay.sqrt(var("x", 4))))
     assert sum(stage.transcendentals for stage in info.stages.values()) == 1
+
+
+def test_a_block_met_again_is_not_visited_again() -> None:
+    (block,) = collect_blocks(describe(relay.exp(var("x", 4, 8))).func)
+    assert describe_stage(block) is describe_stage(block)
+    (other,) = collect_blocks(describe(relay.exp(var("x", 4, 8))).func)
+    assert describe_stage(other) is not describe_stage(block)

@@ -14,6 +14,7 @@ from tvm.relay.op.op import OpPattern
 
 from tvm_fusionx._tvm.registry import register_operator
 from tvm_fusionx.ecg.graph import Graph, Node
+from tvm_fusionx.expressions.bicubic import sample_bicubic
 from tvm_fusionx.layout.blocked_tensor import UNBLOCKED, Blocked, Convert
 
 SAMPLE = "image.grid_sample"
@@ -47,8 +48,14 @@ def _type(operands: Sequence[Any], attrs: Any) -> Any:
 
 
 def _compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
-    """Return TVM's definition, between a view of the chunks as an image and one of its result."""
+    """Return TVM's definition, between a view of the chunks as an image and one of its result.
+
+    Of cubics, one of our own that is shorter.
+    """
     data, grid = inputs
+    if attrs.method == "bicubic":
+        how = (attrs.padding_mode, bool(attrs.align_corners))
+        return [sample_bicubic(data, grid, *how, out_type.shape)]
     batch, chunks, rows, columns, block = data.shape
     image = te.compute(
         (batch, chunks * block, rows, columns),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import tvm
@@ -233,8 +233,16 @@ def collect_blocks(func: Any) -> list[Any]:
     return blocks
 
 
+# A kernel has a few dozen stages at most, and only those of the kernel at hand are met again.
+STAGES_REMEMBERED = 64
+
+
+@lru_cache(STAGES_REMEMBERED)
 def describe_stage(block: Any) -> Stage:
-    """Return what one ``tir.Block`` does."""
+    """Return what one ``tir.Block`` does; of the very same block, the very same answer.
+
+    Blocks are immutable, and a template describes most of a kernel's anew after each of its steps.
+    """
     iters = tuple(
         Iter(it.var, int(it.dom.extent), it.iter_type == tir.IterVar.CommReduce)
         for it in block.iter_vars
