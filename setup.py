@@ -54,6 +54,8 @@ EXTRAS = {
     # Exports the models that tests and benchmarks run.
     "zoo": [
         "onnxscript>=0.5",
+        "pillow>=11",
+        "scipy>=1.15",
         "torch==2.13.0",
         "transformers>=4.57",
     ],
@@ -64,6 +66,13 @@ EXTRAS = {
     ],
     # Chooses the fastest plan; the greedy planner needs none.
     "optimal": ["scipy>=1.15"],
+    # The documentation site (`make docs`).
+    "docs": [
+        "mkdocs>=1.6,<2",
+        "mkdocs-click>=0.8",
+        "mkdocs-material>=9.6",
+        "mkdocstrings[python]>=0.29",
+    ],
     "dev": [
         "hypothesis>=6.130",
         "ipykernel>=6.29",
@@ -73,6 +82,7 @@ EXTRAS = {
         "pillow>=11",
         "pytest>=8.3",
         "pytest-xdist>=3.6",
+        "pyyaml>=6",
         "ruff>=0.11",
         "scipy>=1.15",
         "sympy>=1.13",

@@ -2,7 +2,8 @@
 
 ``run.json`` beside them says what the run was: its command, commit, sides, threads, the machine's
 measured peaks, and the models that failed altogether. The newest such folder of a full run is what
-README.md and docs/results.md show.
+README.md and docs/results.md show. Git keeps the newest run of each processor, a full one where
+there is one, with what was measured apart beside it.
 """
 
 from __future__ import annotations
@@ -133,6 +134,15 @@ def newest_run(results: Path = RESULTS, device: str | None = None) -> Path | Non
         return facts.get("full", True), folder.parent.name, facts.get("began", "")
 
     return max(runs, key=age, default=None)
+
+
+def kept_runs(results: Path = RESULTS) -> tuple[MeasuredRun, ...]:
+    """Return the newest run of each device, the newest of all first; full ones before others."""
+    facts = {path.parent: json.loads(path.read_text()) for path in results.glob(f"*/*/{RUN}")}
+    devices = {each.get("device", "") for each in facts.values()}
+    newest = [folder for device in devices if (folder := newest_run(results, device)) is not None]
+    ordered = sorted(newest, key=lambda at: (at.parent.name, facts[at].get("began", "")))
+    return tuple(map(_read_alone, reversed(ordered)))
 
 
 def read_run(folder: Path) -> MeasuredRun:

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kernel_profile import moved_bytes
 from measured_runs import SIDES, MeasuredRun, measured_sides
 
+# All are seen on a white page and on a dark one.
 COLOURS = {
     "fusionx": "#d62728",
     "unfused": "#f4a6a6",
@@ -25,13 +26,18 @@ COLOURS = {
     "torch-compile": "#ffbb78",
     "executorch": "#9467bd",
     "litert": "#8c564b",
-    "tvm-metaschedule": "#3f3f3f",
-    "fusionx-tuned": "#8b0000",
+    "tvm-metaschedule": "#a39020",
+    "fusionx-tuned": "#e377c2",
 }
 WIDTH = 1100
-LEFT, RIGHT, TOP, BOTTOM = 150, 20, 30, 40
-BAR, GAP = 7, 8
-LEGEND_STEP = 86
+LEFT, RIGHT, BOTTOM = 150, 20, 40
+BAR, GAP = 12, 12
+# A line of the legend, and in it a square, what a letter takes at most, and the space behind.
+LEGEND_LINE, SQUARE, LETTER, SPACE = 18, 14, 7, 18
+# Room for a value right of the longest bar.
+VALUE = 40
+# What rounds to a number of three places before the point.
+MORE_THAN_TWO_PLACES = 99.95
 ROOFLINE_HEIGHT = 520
 GIGA = 1e9
 MICROSECOND = 1e-6
@@ -43,28 +49,32 @@ def latency_bars(run: MeasuredRun) -> str:
     sides = measured_sides(run)
     times = [row["median"] for each in run.results for row in each["latency_ms"].values()]
     low, high = _decades(min(times)), _decades(max(times), up=True)
-    group = BAR * len(sides) + GAP
-    height = TOP + group * len(run.results) + BOTTOM
-    across = _logarithmic(low, high, LEFT, WIDTH - RIGHT)
-    parts = [*_legend(sides), *_vertical_grid(low, high, across, TOP, height - BOTTOM, "ms")]
-    for place, result in enumerate(run.results):
-        top = TOP + place * group
-        middle = top + BAR * len(sides) / 2
-        parts.append(
+    across = _logarithmic(low, high, LEFT, WIDTH - RIGHT - VALUE)
+    legend, top = _legend(sides)
+    bars: list[str] = []
+    place = top
+    for result in run.results:
+        measured = [side for side in sides if side in result["latency_ms"]]
+        middle = place + BAR * len(measured) / 2
+        bars.append(
             f"<text x='{LEFT - 8}' y='{middle:.0f}' text-anchor='end' dominant-baseline='middle'>"
             f"{html.escape(result['model'])}</text>"
         )
-        for number, side in enumerate(sides):
-            if side not in result["latency_ms"]:
-                continue
+        for side in measured:
             median = result["latency_ms"][side]["median"]
-            parts.append(
-                f"<rect x='{LEFT}' y='{top + number * BAR}' height='{BAR - 1}' "
-                f"width='{across(median) - LEFT:.1f}' fill='{COLOURS[side]}'>"
+            end = across(median)
+            bars.append(
+                f"<rect x='{LEFT}' y='{place}' height='{BAR - 1}' "
+                f"width='{end - LEFT:.1f}' fill='{COLOURS[side]}'>"
                 f"<title>{html.escape(result['model'])}, {SIDES[side]}: {median:.2f} ms</title>"
-                "</rect>"
+                f"</rect><text class='value' x='{end + 4:.1f}' y='{place + BAR - 2}'>"
+                f"{_three_digits(median)}</text>"
             )
-    return _svg(height, parts)
+            place += BAR
+        place += GAP
+    return _svg(
+        place + BOTTOM, [*legend, *_vertical_grid(low, high, across, top, place, "ms"), *bars]
+    )
 
 
 def roofline(run: MeasuredRun) -> str:
@@ -86,14 +96,15 @@ def roofline(run: MeasuredRun) -> str:
     low = _decades(min((y for _, y, *_ in points), default=1.0))
     high = _decades(max([y for _, y, *_ in points] + [peak]), up=True)
     across = _logarithmic(left, right, LEFT, WIDTH - RIGHT)
-    up = _logarithmic(low, high, ROOFLINE_HEIGHT - BOTTOM, TOP)
+    up = _logarithmic(low, high, ROOFLINE_HEIGHT - BOTTOM, GAP)
     parts = list(
-        _vertical_grid(left, right, across, TOP, ROOFLINE_HEIGHT - BOTTOM, "operations a byte")
+        _vertical_grid(left, right, across, GAP, ROOFLINE_HEIGHT - BOTTOM, "operations a byte")
     )
     for value in _powers(low, high):
         parts.append(
-            f"<line x1='{LEFT}' x2='{WIDTH - RIGHT}' y1='{up(value):.1f}' y2='{up(value):.1f}' "
-            f"stroke='#ddd'/><text x='{LEFT - 8}' y='{up(value):.1f}' text-anchor='end'>"
+            f"<line class='grid' x1='{LEFT}' x2='{WIDTH - RIGHT}' y1='{up(value):.1f}' "
+            f"y2='{up(value):.1f}' stroke='#ddd'/>"
+            f"<text x='{LEFT - 8}' y='{up(value):.1f}' text-anchor='end'>"
             f"{value:g} GFLOP/s</text>"
         )
     # From the left, or from where the slope enters the plot, to the ridge, to the right.
@@ -101,7 +112,9 @@ def roofline(run: MeasuredRun) -> str:
     ridge = peak / bandwidth
     corners = [(start, start * bandwidth), (ridge, peak), (right, peak)]
     path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in corners)
-    parts.append(f"<polyline points='{path}' fill='none' stroke='#333' stroke-width='1.5'/>")
+    parts.append(
+        f"<polyline points='{path}' class='roof' fill='none' stroke='#333' stroke-width='1.5'/>"
+    )
     for x, y, model, block in points:
         told = f"{model}: {block['name']} ({block['template']}), {block['us']:.0f} µs, {y:.1f}"
         parts.append(
@@ -110,7 +123,7 @@ def roofline(run: MeasuredRun) -> str:
         )
     if not points:
         told = "These results do not tell what their blocks execute and touch."
-        parts.append(f"<text x='{LEFT + GAP}' y='{TOP + GAP + GAP}'>{told}</text>")
+        parts.append(f"<text x='{LEFT + GAP}' y='{3 * GAP}'>{told}</text>")
     return _svg(ROOFLINE_HEIGHT, parts)
 
 
@@ -136,16 +149,30 @@ def _vertical_grid(
 ) -> Iterator[str]:
     for value in _powers(low, high):
         x = f"{across(value):.1f}"
-        yield f"<line x1='{x}' x2='{x}' y1='{top}' y2='{bottom}' stroke='#ddd'/>"
+        yield f"<line class='grid' x1='{x}' x2='{x}' y1='{top}' y2='{bottom}' stroke='#ddd'/>"
         yield f"<text x='{x}' y='{bottom + 15}' text-anchor='middle'>{value:g}</text>"
     yield f"<text x='{WIDTH - RIGHT}' y='{bottom + 30}' text-anchor='end'>{unit}</text>"
 
 
-def _legend(sides: list[str]) -> Iterator[str]:
-    for place, side in enumerate(sides):
-        x = LEFT + place * LEGEND_STEP
-        yield f"<rect x='{x}' y='8' width='10' height='10' fill='{COLOURS[side]}'/>"
-        yield f"<text x='{x + 14}' y='17'>{SIDES[side]}</text>"
+def _legend(sides: list[str]) -> tuple[list[str], int]:
+    """Return a square and a name for each side, and where below them the plot begins."""
+    parts = []
+    x, y = LEFT, SQUARE - 6
+    for side in sides:
+        width = SQUARE + LETTER * len(SIDES[side]) + SPACE
+        if x + width > WIDTH:
+            x, y = LEFT, y + LEGEND_LINE
+        parts.append(
+            f"<rect x='{x}' y='{y}' width='10' height='10' fill='{COLOURS[side]}'/>"
+            f"<text x='{x + SQUARE}' y='{y + 9}'>{SIDES[side]}</text>"
+        )
+        x += width
+    return parts, y + LEGEND_LINE + GAP
+
+
+def _three_digits(value: float) -> str:
+    """Return a time with three significant digits, and with all before the point."""
+    return f"{value:.0f}" if value >= MORE_THAN_TWO_PLACES else f"{value:#.3g}"
 
 
 def _svg(height: float, parts: list[str]) -> str:

@@ -1,12 +1,16 @@
-"""Write docs/results.md and docs/results.html from the newest run of benchmarks/zoo.py alone.
+"""Write docs/results.md, a summary, and the whole of the newest run of benchmarks/zoo.py.
 
-python benchmarks/results_page.py [benchmarks/results/DATE/DEVICE]
+    python benchmarks/results_page.py [benchmarks/results/DATE/DEVICE]
+
+The whole run goes to out/results/, as Markdown and as one HTML file with plots; `make docs` puts
+both into the site.
 """
 
 from __future__ import annotations
 
 import html
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,16 +32,20 @@ from measured_runs import (
     commands_of,
     commits_of,
     is_right,
+    kept_runs,
     measured_sides,
     newest_run,
     read_run,
 )
 from readme_table import how_measured
 from result_plots import latency_bars, roofline
+from results_summary import brief
 from standing import best_peer, summary
 
-MARKDOWN = ROOT / "docs" / "results.md"
-HTML = ROOT / "docs" / "results.html"
+SUMMARY = ROOT / "docs" / "results.md"
+# Build output, which git does not keep.
+WHOLE = ROOT / "out" / "results"
+MARKDOWN, HTML = WHOLE / "full_run.md", WHOLE / "results.html"
 MEBI = 1 << 20
 
 
@@ -282,7 +290,7 @@ def markdown(run: MeasuredRun) -> str:
     """Return the page in Markdown."""
     facts = run.facts
     lines = [
-        "# Measured",
+        "# The whole of the newest run",
         "",
         f"Made by {commands_of(run)} on {facts.get('date', '')} at commit "
         f"{', '.join(commits_of(run))}; `benchmarks/results_page.py` writes it. "
@@ -306,38 +314,55 @@ def page(run: MeasuredRun) -> str:
     """Return the page in HTML: one file, plots as SVG inside."""
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>tvm_fusionx: measured</title>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<style>{STYLE}</style><h1>Measured</h1>",
         f"<p>{html.escape(summary(run))}</p><p>{html.escape(how_measured(run))}</p>",
-        "<h2>Latency, logarithmic</h2>",
-        latency_bars(run),
+        "<h2>Latency in milliseconds, logarithmic</h2>",
+        f"<div class='wide'>{latency_bars(run)}</div>",
     ]
     if run.machine and any(each.get("blocks") for each in run.results):
         parts += [
             "<h2>Roofline: each block of every model is a point</h2>",
             "<p>Blocks are timed alone: one above the slope finds its operands in the caches.</p>",
-            roofline(run),
+            f"<div class='wide'>{roofline(run)}</div>",
         ]
     for title, text, header, rows in sections(run):
         parts.append(f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>")
         if not rows:
             continue
         cells = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-        parts += [f"<table><tr>{cells}</tr>"]
+        parts += [f"<div class='wide'><table><tr>{cells}</tr>"]
         parts += [f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows]
-        parts.append("</table>")
+        parts.append("</table></div>")
     return "\n".join(parts) + "\n"
 
 
+# What is wider than a phone scrolls by itself: no word is cut, and the text stays in the window.
 STYLE = """
-body { font: 14px system-ui, sans-serif; margin: 2em auto; max-width: 1200px; color: #222 }
-table { border-collapse: collapse } td, th { padding: 2px 8px; text-align: right }
-td:first-child, th:first-child { text-align: left } tr:nth-child(even) { background: #f4f4f4 }
-svg { max-width: 100% } svg text { font: 11px system-ui, sans-serif }
+:root { --page: #fff; --ink: #222; --quiet: #5b6570; --line: #ddd; --stripe: #f4f4f4;
+  color-scheme: light dark }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #14171a; --ink: #e7eaee; --quiet: #9aa5b1; --line: #343b43; --stripe: #1d2126 }
+}
+body { font: 14px system-ui, sans-serif; margin: 2em auto; max-width: 1400px; padding: 0 1em;
+  background: var(--page); color: var(--ink) }
+table { border-collapse: collapse } td, th { padding: 2px 6px; text-align: right }
+td:first-child, th:first-child { text-align: left; white-space: nowrap; position: sticky; left: 0;
+  background: inherit }
+tr { background: var(--page) } tr:nth-child(even) { background: var(--stripe) }
+.range { display: block; white-space: nowrap; font-size: 12px; color: var(--quiet) }
+.wide { overflow-x: auto } svg { width: 100%; min-width: 760px }
+svg text { font: 11px system-ui, sans-serif; fill: var(--ink) } svg .value { font-size: 10px }
+.grid { stroke: var(--line) } .roof { stroke: var(--ink) }
 """
 
 
+# From one number to another, which a line must not cut in two.
+RANGE = re.compile(r"\([\d.]+-[\d.]+\)")
+
+
 def _html_cell(value: Any) -> str:
-    text = html.escape(str(value))
+    text = RANGE.sub(r"<span class='range'>\g<0></span>", html.escape(str(value)))
     if text.startswith("**"):
         _, bold, rest = text.split("**", 2)
         text = f"<b>{bold}</b>{rest}"
@@ -345,10 +370,12 @@ def _html_cell(value: Any) -> str:
 
 
 def main(folder: Path | None) -> None:
-    """Write both pages."""
+    """Write the summary and both forms of the whole run."""
     run = read_run(folder) if folder is not None else None
     if run is None or not run.results:
         sys.exit(f"{folder or 'benchmarks/results'}: no measurements; run `make bench` first")
+    SUMMARY.write_text(brief(run, kept_runs()), encoding="utf-8")
+    WHOLE.mkdir(parents=True, exist_ok=True)
     MARKDOWN.write_text(markdown(run), encoding="utf-8")
     HTML.write_text(page(run), encoding="utf-8")
 

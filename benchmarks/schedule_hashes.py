@@ -125,6 +125,18 @@ def differences(
     return lines
 
 
+def merged(known: Hashes, found: Hashes, models: Iterable[str]) -> Hashes:
+    """Return the known rows of other models, and those found of these."""
+    renewed = set(models)
+    return {
+        processor: {
+            **{key: row for key, row in known.get(processor, {}).items() if row[2] not in renewed},
+            **rows,
+        }
+        for processor, rows in found.items()
+    }
+
+
 def read_file(path: Path = FILE) -> Hashes:
     """Return the hashes of the committed file."""
     loaded: Hashes = json.loads(path.read_text(encoding="utf-8"))
@@ -151,8 +163,8 @@ def main(words: Sequence[str] | None = None) -> int:
     found = all_hashes(models, options.fresh)
     count = sum(map(len, found.values()))
     if options.what == "write":
-        write_file(found)
-        print(f"{count} schedules written to {FILE.relative_to(ROOT)}")
+        write_file(merged(read_file() if FILE.is_file() else {}, found, models))
+        print(f"{count} schedules of {len(models)} models written to {FILE.relative_to(ROOT)}")
         return 0
     lines = differences(read_file(), found, models)
     print("\n".join(lines or [f"{count} schedules of {len(models)} models are as in the file."]))

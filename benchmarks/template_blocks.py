@@ -88,10 +88,16 @@ def unscheduled_blocks(name: str, models: Path, target: Any) -> Iterator[tuple[s
     shape = {key: value.shape for key, value in zoo.sample_inputs(name).items()}
     mod, params = fx.from_onnx(path, shape=shape)
     fused = relay.transform.InferType()(pipeline(target)(bind_parameters(mod, params)))
-    for function in _block_functions(fused):
-        func = _unscheduled(function, target)
-        if func is not None:
-            yield str(function.attrs.get(BLOCK_ATTRIBUTE, "")), func
+    made: dict[int, Any] = {}
+    with lowering(target):
+        for function in _block_functions(fused):
+            # Blocks that differ by their names alone are lowered once.
+            bare = relay.Function(function.params, function.body, function.ret_type)
+            digest = tvm.ir.structural_hash(bare, map_free_vars=True)
+            if digest not in made:
+                made[digest] = _unscheduled(function, target)
+            if made[digest] is not None:
+                yield str(function.attrs.get(BLOCK_ATTRIBUTE, "")), made[digest]
 
 
 def _block_functions(fused: Any) -> Iterable[Any]:
@@ -102,13 +108,12 @@ def _block_functions(fused: Any) -> Iterable[Any]:
 
 def _unscheduled(function: Any, target: Any) -> Any | None:
     """Return a block as lowering hands it to the templates, or None for extern operators."""
-    with lowering(target):
-        config = dict(tvm.transform.PassContext.current().config.items())
-        with tvm.transform.PassContext(opt_level=3, config={**config, TIR_CONVERTER: "default"}):
-            try:
-                return simplify_indices(lower_to_primfunc(function, target))
-            except tvm.TVMError:
-                return None
+    config = dict(tvm.transform.PassContext.current().config.items())
+    with tvm.transform.PassContext(opt_level=3, config={**config, TIR_CONVERTER: "default"}):
+        try:
+            return simplify_indices(lower_to_primfunc(function, target))
+        except tvm.TVMError:
+            return None
 
 
 def read_block(folder: Path, key: str) -> Any:

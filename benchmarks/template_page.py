@@ -1,4 +1,4 @@
-"""Write docs/template_results.md: what each template's blocks reach of the machine's limits."""
+"""Write what each template's blocks reach of the machine's limits, as a page that is built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from measured_runs import ROOT
 
 from tvm_fusionx.schedules.block_work import Work
 
-PAGE = ROOT / "docs" / "template_results.md"
+# Build output, which git does not keep; `make docs` puts it into the site.
+PAGE = ROOT / "out" / "results" / "templates.md"
 REASONS = Path(__file__).resolve().parent / "template_reasons.json"
 MICROSECONDS = 1e6
 GIGA = 1e9
@@ -114,9 +115,15 @@ def summary(rows: Sequence[BlockRow]) -> list[list[str]]:
 
 def write_page(path: Path) -> None:
     """Write the page of one file of measurements."""
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page_of(path), encoding="utf-8")
+
+
+def page_of(path: Path) -> str:
+    """Return the page of one file of measurements, with the reasons that are known."""
     run = json.loads(path.read_text(encoding="utf-8"))
     reasons = json.loads(REASONS.read_text(encoding="utf-8")) if REASONS.is_file() else {}
-    PAGE.write_text(page(run, reasons), encoding="utf-8")
+    return page(run, reasons)
 
 
 def page(run: dict[str, Any], reasons: dict[str, str]) -> str:
@@ -168,7 +175,7 @@ def cells(row: BlockRow) -> list[str]:
     return [
         row.name,
         row.model,
-        f"{inputs}{more} -> {shapes[-1]}",
+        f"`{inputs}{more} -> {shapes[-1]}`",
         f"{row.us:.1f}",
         f"{row.gflops:.0f}",
         f"{row.of_peak:.0%}",

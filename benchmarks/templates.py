@@ -6,8 +6,8 @@
 Each distinct block is compiled alone and timed warm, the calling thread on a core of its own. Its
 time stands beside the least that its arithmetic and its bytes can take (machine_rates.py). The
 second command goes on where it stopped, so that a busy machine can be had for short whiles. It
-writes benchmarks/results/DATE/DEVICE/templates.json; ``page`` writes docs/template_results.md from
-the newest of those.
+writes benchmarks/results/DATE/DEVICE/templates.json; ``page`` writes out/results/templates.md from
+the newest of this machine, or from the file of ``--json``.
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ def main() -> int:
         left = go_on(options.blocks, path, options.seconds, _facts(date))
         print(f"{left} times missing")
         return 0
-    write_page(path)
+    newest = options.json or max(
+        (ROOT / "benchmarks" / "results").glob(f"*/{path.parent.name}/{TEMPLATES}"), default=path
+    )
+    write_page(newest)
     return 0
 
 

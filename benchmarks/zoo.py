@@ -1,9 +1,10 @@
 """Measure the zoo's models beside TVM, the unfused control and other runtimes.
 
-Writes a JSON file a model to benchmarks/results/DATE/DEVICE/, the table in README.md, and the pages
-docs/results.md and docs/results.html. With a tuning budget the files go to equal-budget/ there, and
-to a table of their own: a run of everything stays as it was measured. Each model is measured in a
-process of its own, so that none runs in the memory that another has fragmented.
+Writes a JSON file a model to benchmarks/results/DATE/DEVICE/, the table in README.md, the summary
+in docs/results.md, and the whole run to out/results/. With a tuning budget the files go to
+equal-budget/ there, and to a table of their own: a run of everything stays as it was measured. Each
+model is measured in a process of its own, so that none runs in the memory that another has
+fragmented.
 
     python benchmarks/zoo.py [MODEL ...]    # everything; --missing goes on after a stop
     python benchmarks/zoo.py --jobs 1       # one model prepared at a time, not two

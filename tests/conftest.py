@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -22,6 +23,29 @@ settings.register_profile(
 settings.load_profile("fusionx")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let kernels that passed before be compiled, and those that pass be written down."""
+    group = parser.getgroup("verified kernels")
+    group.addoption(
+        "--compile-all",
+        action="store_true",
+        help="compile every kernel, those too that passed before",
+    )
+    group.addoption(
+        "--write-verified",
+        action="store_true",
+        help="add the kernels that pass to the table of those that need no compiling again",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Follow which kernels pass."""
+    # Imported here: it imports TVM, whose environment is set above.
+    from tests.verified_kernels import Plugin
+
+    config.pluginmanager.register(Plugin(config))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Refuse cases in a set: each worker would collect them in an order of its own."""
     for marker in metafunc.definition.iter_markers("parametrize"):
@@ -30,6 +54,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 f"{metafunc.definition.nodeid}: parametrize is given a set, expected a sequence, "
                 "because workers must collect tests in one order; sort it or write a list"
             )
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what stays until the end: modules and thousands of cases.
+
+    It would visit them again and again, in every test that makes many objects.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _library_information() -> Iterator[None]:
+    """Read TVM's build flags once: each operator that it lowers reads them for each dimension."""
+    from tvm_fusionx._tvm.cures import remembered_library_information
+
+    with remembered_library_information():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from tvm_fusionx.errors import InputError
 from tvm_fusionx.inputs import (
     InputSpec,
     check_inputs,
+    fill_inputs,
     inputs_of,
     random_inputs,
     read_inputs,
@@ -97,3 +98,15 @@ def test_a_single_array_has_no_name(tmp_path: Path) -> None:
     np.save(path, np.zeros(3))
     with pytest.raises(InputError, match="without a name"):
         read_inputs(path)
+
+
+def test_only_what_is_not_given_is_filled() -> None:
+    given = {"x": np.full((2, 3), 7.0, "float32")}
+    ones = fill_inputs(given, SPECS, "ones")
+    np.testing.assert_array_equal(ones["x"], given["x"])
+    np.testing.assert_array_equal(ones["ids"], np.ones(4, "int64"))
+    zeros = fill_inputs({}, SPECS, "zeros")
+    assert not zeros["x"].any()
+    assert zeros["x"].dtype == "float32"
+    drawn = random_inputs(SPECS)
+    np.testing.assert_array_equal(fill_inputs({}, SPECS, "random")["x"], drawn["x"])

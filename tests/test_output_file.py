@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from tvm_fusionx.errors import EXIT_ENVIRONMENT, OutputFileError
-from tvm_fusionx.output_file import check_writable, make_folder, new_file, new_folder
+from tvm_fusionx.errors import EXIT_USAGE, DiskFullError, OutputFileError
+from tvm_fusionx.output_file import (
+    check_space,
+    check_writable,
+    make_folder,
+    new_file,
+    new_folder,
+    reported_space,
+)
 
 
 def test_a_file_appears_when_the_scope_ends(tmp_path: Path) -> None:
@@ -79,7 +87,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(OutputFileError, match="No such file") as caught:
         check_writable(tmp_path / "missing" / "out.txt")
     assert str(tmp_path / "missing" / "out.txt") in caught.value.thing
-    assert caught.value.exit_code == EXIT_ENVIRONMENT
+    assert caught.value.exit_code == EXIT_USAGE
 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
@@ -100,7 +108,7 @@ def test_a_read_only_file_system_is_refused(
     def refuse(*_: object, **__: object) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("os.mkdir", refuse)
     with pytest.raises(OutputFileError, match="Permission denied"):
         check_writable(tmp_path / "out")
 
@@ -113,3 +121,27 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_full_disk_is_an_error_of_its_own(tmp_path: Path) -> None:
+    with (
+        pytest.raises(DiskFullError, match=r"output .*/out: .*No space left") as caught,
+        new_file(tmp_path / "out"),
+        open("/dev/full", "wb", buffering=0) as full,
+    ):
+        full.write(b"x")
+    assert caught.value.exit_code == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_temporary_files_without_space_are_told_and_nothing_else() -> None:
+    with pytest.raises(DiskFullError, match=r"temporary folder .*TMPDIR"), reported_space():
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+    with pytest.raises(OSError, match="Is a directory"), reported_space():
+        raise OSError(errno.EISDIR, "Is a directory")
+
+
+def test_what_programs_say_of_space() -> None:
+    check_space("error: no such file")
+    with pytest.raises(DiskFullError):
+        check_space("as: cannot write: No space left on device")

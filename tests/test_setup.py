@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +84,73 @@ def test_every_requirement_is_pinned(arguments: dict[str, Any]) -> None:
 
 def test_nothing_for_nvidia_cards_is_pinned() -> None:
     assert [name for name in pins() if name.startswith(("nvidia-", "cuda-", "triton"))] == []
+
+
+def tracked(*under: str) -> set[str]:
+    """Return the files of the repository below folders, or of these names."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", *under], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return {name for name in listed.stdout.split("\0") if name}
+
+
+# What setup.py and pip read, and what goes with a package that is passed on.
+BESIDE = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "MANIFEST.in")
+
+BUILD = "from setuptools import build_meta; build_meta.build_{kind}({folder!r})"
+
+
+def build(kind: str, sources: Path, folder: Path) -> Path:
+    """Build an archive of `sources` as pip does, without the network."""
+    script = BUILD.format(kind=kind, folder=str(folder))
+    subprocess.run([sys.executable, "-c", script], cwd=sources, check=True, capture_output=True)
+    (made,) = folder.iterdir()
+    return made
+
+
+@pytest.mark.slow
+def test_the_sources_are_whole_and_a_wheel_comes_of_them(tmp_path: Path) -> None:
+    clone, unpacked = tmp_path / "clone", tmp_path / "unpacked"
+    for name in tracked():
+        if not (ROOT / name).is_symlink():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, clone / name)
+    (clone / "tvm_fusionx" / "__pycache__").mkdir()
+    (clone / "tvm_fusionx" / "__pycache__" / "errors.cpython-311.pyc").touch()
+    folders = [tmp_path / kind for kind in ("sdist", "wheel")]
+    for folder in folders:
+        folder.mkdir()
+    with tarfile.open(build("sdist", clone, folders[0])) as archive:
+        archive.extractall(unpacked, filter="data")
+    (root,) = unpacked.iterdir()
+    package = tracked("tvm_fusionx")
+    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert package | set(BESIDE) <= files
+    assert {name for name in files if name.startswith("tvm_fusionx/")} == package
+    with zipfile.ZipFile(build("wheel", root, folders[1])) as wheel:
+        held = {name for name in wheel.namelist() if name.startswith("tvm_fusionx/")}
+    assert held == package
+
+
+def test_make_builds_a_wheel_and_says_so() -> None:
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not installed")
+    for words, said in (
+        (["-n", "-o", ".venv/made.stamp", "wheel"], "pip wheel .*--no-deps --wheel-dir dist ."),
+        (["help"], "make venv +create"),
+        (["help"], "make wheel +build"),
+    ):
+        told = subprocess.run([make, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert re.search(said, told.stdout)
+
+
+def test_the_readme_installs_what_is_there(arguments: dict[str, Any]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    installed = re.findall(r'pip install "(.*?)\[([a-z,]+)\]"', text)
+    assert {where for where, _ in installed} == {
+        ".",
+        f"dist/tvm_fusionx-{arguments['version']}-py3-none-any.whl",
+    }
+    for _, extras in installed:
+        assert set(extras.split(",")) <= set(arguments["extras_require"])

@@ -1,8 +1,8 @@
 """tvm_fusionx: operator fusion beyond TVM's own, for TVM 0.19's Relay.
 
 ``import tvm_fusionx as fx``; then ``fx.from_onnx``, ``fx.build``, ``fx.verify``, ``fx.explain``,
-or the passes of ``fx.passes`` in a ``tvm.transform.Sequential`` of your own. Importing changes
-nothing in TVM.
+or the passes of ``fx.passes`` in a ``tvm.transform.Sequential`` of your own; models to try them on
+are in ``fx.zoo``. Importing changes nothing in TVM.
 """
 
 import importlib
@@ -13,6 +13,7 @@ from tvm_fusionx._tvm.presence import is_the_command, missing_package, require_r
 from tvm_fusionx.version import VERSION
 
 if TYPE_CHECKING:
+    from tvm_fusionx import zoo
     from tvm_fusionx.frontend.from_onnx import from_onnx
     from tvm_fusionx.report.bench.bench import bench
 
@@ -29,9 +30,11 @@ __all__ = [
     "passes",
     "pipeline",
     "profile",
+    "schedules",
     "threads",
     "tune",
     "verify",
+    "zoo",
 ]
 
 # The command must start where TVM is missing or broken: telling so is the doctor's work. It loads
@@ -41,7 +44,7 @@ if not is_the_command():
 
     # A function that bears its module's name is imported eagerly on purpose: importing such a
     # module later would put the module in the function's place.
-    from tvm_fusionx import passes
+    from tvm_fusionx import passes, schedules
     from tvm_fusionx.build.pipeline import build, pipeline
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.report.explain.explain import explain
@@ -51,13 +54,22 @@ if not is_the_command():
     from tvm_fusionx.tuning.tune import tune
 
 # Reading ONNX needs the package of that name, which a user of the passes alone may not have.
-_NEEDS_ONNX = {"bench": "tvm_fusionx.report.bench.bench", "from_onnx": "tvm_fusionx.frontend"}
+_LOADED_WHEN_ASKED_FOR = {
+    "bench": "tvm_fusionx.report.bench.bench",
+    "from_onnx": "tvm_fusionx.frontend.from_onnx",
+    "zoo": "tvm_fusionx.zoo",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_ONNX:
+    if name not in _LOADED_WHEN_ASKED_FOR:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(_NEEDS_ONNX[name]), name)
+        module = importlib.import_module(_LOADED_WHEN_ASKED_FOR[name])
     except ModuleNotFoundError as error:
         raise missing_package(error) from error
+    return getattr(module, name, module)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

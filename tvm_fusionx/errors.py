@@ -62,6 +62,10 @@ class TargetError(FusionXError, ValueError):
     """The target string is unknown or cannot be used here."""
 
 
+class LoweringError(FusionXError, RuntimeError):
+    """Blocks are built outside of the scope that schedules them, or for another target."""
+
+
 class RecordError(FusionXError, ValueError):
     """Tuning records are damaged or belong to another target."""
 
@@ -72,6 +76,10 @@ class LibraryFileError(FusionXError, ValueError):
 
 class OutputFileError(FusionXError, OSError):
     """A result cannot be written where it was asked for."""
+
+
+class DiskFullError(OutputFileError):
+    """There is no space left where a result or a temporary file is written."""
 
     exit_code = EXIT_ENVIRONMENT
 
@@ -92,6 +100,12 @@ class DeviceError(FusionXError, RuntimeError):
     """A device cannot be used: unknown, not reachable, busy, or refusing what it is given."""
 
     exit_code = EXIT_ENVIRONMENT
+
+
+class UnknownDeviceError(DeviceError):
+    """No device has that name, or what describes it is damaged."""
+
+    exit_code = EXIT_USAGE
 
 
 class DeviceLostError(DeviceError):

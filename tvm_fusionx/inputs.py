@@ -12,6 +12,12 @@ import numpy as np
 
 from tvm_fusionx.errors import InputError
 
+Params = Mapping[str, Any]
+"""Values of parameters, by name."""
+
+Arrays = Mapping[str, np.ndarray]
+"""One array for each input, by name."""
+
 # Integer inputs are most often indices, into a table at least this long in every model we know: a
 # token type, the shortest, has two rows.
 RANDOM_INTEGER_END = 2
@@ -69,6 +75,16 @@ def random_inputs(specs: tuple[InputSpec, ...], seed: int = 0) -> dict[str, np.n
             value = generator.integers(0, RANDOM_INTEGER_END, spec.shape)
         values[spec.name] = np.asarray(value).astype(dtype)
     return values
+
+
+def fill_inputs(
+    given: Mapping[str, Any], specs: tuple[InputSpec, ...], mode: str
+) -> dict[str, np.ndarray]:
+    """Return `given` with an array for each other input: zeros, ones, or seeded random values."""
+    made = random_inputs(specs)
+    if mode != "random":
+        made = {name: np.full_like(value, mode == "ones") for name, value in made.items()}
+    return {**made, **given}
 
 
 def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dict[str, np.ndarray]:

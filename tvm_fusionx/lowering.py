@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from tvm_fusionx._tvm.cures import (
     remembered_library_information,
 )
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
+from tvm_fusionx._tvm.guarded_builds import building_for
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
@@ -41,8 +43,15 @@ from tvm_fusionx.late_passes.share_kernels import (
     share_kernels,
 )
 from tvm_fusionx.layout.blocked_sampling import register_sampling
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records import Record, coverage_text, load_records
-from tvm_fusionx.schedules import Scheduled, UnschedulableError, resolve_target, schedule
+from tvm_fusionx.schedules import (
+    Refusal,
+    Scheduled,
+    UnschedulableError,
+    resolve_target,
+    schedule,
+)
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.images import images_for
@@ -81,6 +90,9 @@ class LoweredBlock:
     is_tuned: bool = False
     """Whether the knobs are what a tuner chose among candidates that it measured."""
 
+    refusals: tuple[Refusal, ...] = ()
+    """Why each template that was tried before does not serve the block."""
+
     @property
     def key(self) -> str | None:
         """Return the structural hash that tuning records know the block by."""
@@ -104,6 +116,17 @@ class LoweringLog:
 
     buffers: Mapping[str, str] = field(default_factory=dict)
     """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
+
+    on_entry: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    """Called after each of the entries."""
+
+    on_code: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    """Called when all kernels are scheduled, before code is made of them."""
+
+    def add(self, entry: LoweredBlock) -> None:
+        """Add an entry, and tell so."""
+        self.entries.append(entry)
+        self.on_entry()
 
 
 class _Session:
@@ -162,6 +185,7 @@ class _Session:
 
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
+        self.log.on_code()
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         return share_kernels(call_shared_kernels(mod, self.kernels), groups)
 
@@ -195,7 +219,7 @@ def _convert(args: Any, constants: Any) -> Any:
     if func is None:
         name = str(args[-1].op.name)
         reason = "it contains an extern operator or a dynamic shape"
-        session.log.entries.append(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
+        session.log.add(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
         return None
     source = simplify_indices(func)
     scheduled = session.schedule(source)
@@ -251,7 +275,7 @@ class _EmptyTraces(PyDatabase):
             source, scheduled = pending
             self.session.groups[str(workload_name or "")] = id(scheduled)
             self.session.images.add(str(workload_name or ""), scheduled.func)
-            self.session.log.entries.append(
+            self.session.log.add(
                 LoweredBlock(
                     str(workload_name or ""),
                     scheduled.template,
@@ -260,6 +284,7 @@ class _EmptyTraces(PyDatabase):
                     scheduled.func,
                     source,
                     self.session.is_tuned(source),
+                    scheduled.refusals,
                 )
             )
         return TuningRecord(Trace([], {}), Workload(mod), None, target, None)
@@ -278,7 +303,7 @@ class _EmptyTraces(PyDatabase):
 
 @contextlib.contextmanager
 def lowering(
-    target: str | tvm.target.Target,
+    target: TargetLike,
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
     activation_images: bool = False,
@@ -318,6 +343,7 @@ def lowering(
     session = _Session(resolved, chosen, activation_images)
     register()
     with contextlib.ExitStack() as scope:
+        scope.enter_context(interruptible())
         scope.enter_context(let_cure())
         scope.enter_context(concatenation_as_expression())
         scope.enter_context(direct_expressions())
@@ -329,6 +355,7 @@ def lowering(
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(session.images.watching())
         scope.enter_context(pass_context(resolved))
+        scope.enter_context(building_for(resolved))
         _sessions().append(session)
         scope.callback(_sessions().pop)
         yield session.log

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from tvm_fusionx.errors import OutputFileError
+from tvm_fusionx.errors import DiskFullError, OutputFileError
+
+AnyPath = str | Path
 
 # What open() would have used before the umask: temporary files are private, results are not.
 DEFAULT_FILE_MODE = 0o666
 DEFAULT_FOLDER_MODE = 0o777
+PRIVATE_FOLDER_MODE = 0o700
+
+# What the system says where nothing more can be written: the disk is full, or a user's share of it.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+# Random bytes in the name of a scratch folder: two never meet.
+SCRATCH_BYTES = 8
 
 
 def check_writable(path: str | Path) -> None:
@@ -43,7 +54,9 @@ def new_file(path: str | Path) -> Iterator[Path]:
     Raises
     ------
     OutputFileError
-        The folder does not exist or cannot be written, or the disk is full.
+        The folder does not exist or cannot be written.
+    DiskFullError
+        There is no space left.
     """
     final = Path(path)
     with _reported(final), _scratch_folder(final) as folder:
@@ -96,6 +109,42 @@ def make_folder(path: str | Path) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
+@contextlib.contextmanager
+def reported_space() -> Iterator[None]:
+    """Raise DiskFullError where what this scope writes, temporary files most often, has no space.
+
+    Every other error passes.
+    """
+    try:
+        yield
+    except OutputFileError:
+        raise
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise disk_full(error) from error
+        raise
+
+
+def disk_full(error: OSError) -> DiskFullError:
+    """Return the typed error for one of :data:`NO_SPACE`."""
+    return _disk_full(str(error.filename or f"temporary folder {tempfile.gettempdir()}"))
+
+
+def check_space(said: str) -> None:
+    """Raise DiskFullError if a program that failed said that there is no space left."""
+    if any(os.strerror(number) in said for number in NO_SPACE):
+        raise _disk_full(f"temporary folder {tempfile.gettempdir()}")
+
+
+def _disk_full(thing: str) -> DiskFullError:
+    return DiskFullError(
+        thing,
+        expected="space to write",
+        found=os.strerror(errno.ENOSPC),
+        next_step="Free some, give another path, or set TMPDIR to a folder with more.",
+    )
+
+
 def _check_replaceable(final: Path, names: Collection[str]) -> None:
     if not final.exists():
         return
@@ -112,8 +161,10 @@ def _check_replaceable(final: Path, names: Collection[str]) -> None:
 
 @contextlib.contextmanager
 def _scratch_folder(final: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    # Named before it is made: whatever ends the scope, and when, the folder is known by then.
+    folder = final.parent / f".{final.name}.{secrets.token_hex(SCRATCH_BYTES)}"
     try:
+        folder.mkdir(PRIVATE_FOLDER_MODE)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -126,6 +177,8 @@ def _reported(final: Path) -> Iterator[None]:
     except OutputFileError:
         raise
     except OSError as error:
+        if error.errno in NO_SPACE:
+            raise _disk_full(f"output {final}") from error
         raise OutputFileError(
             f"output {final}",
             expected="a path in an existing folder that can be written",

@@ -208,12 +208,23 @@ def test_the_opset_chooses_the_converter() -> None:
     assert not tvm.ir.structural_equal(old, new, map_free_vars=True)
 
 
-def test_build_flags_are_asked_for_once_and_the_scope_is_undone() -> None:
-    original = te_compiler.libinfo
-    with cures.remembered_library_information():
-        assert te_compiler.libinfo() is te_compiler.libinfo()
-        assert dict(te_compiler.libinfo()) == dict(original())
-    assert te_compiler.libinfo is original
+def test_build_flags_are_asked_for_once_and_the_scope_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[None] = []
+
+    def ask() -> dict[str, str]:
+        asked.append(None)
+        return {"INDEX_DEFAULT_I64": "ON"}
+
+    # Apart from the scope that the tests themselves run in.
+    monkeypatch.setattr(cures, "_library_information_depth", 0)
+    monkeypatch.setattr(cures, "_original_libinfo", ask)
+    monkeypatch.setattr(te_compiler, "libinfo", ask)
+    with cures.remembered_library_information(), cures.remembered_library_information():
+        assert [te_compiler.libinfo(), te_compiler.libinfo()] == [ask()] * 2
+    assert len(asked) == 2
+    assert te_compiler.libinfo is ask
 
 
 def test_modules_pass_through_the_change_before_llvm_in_the_scope_only() -> None:

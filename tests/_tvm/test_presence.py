@@ -1,15 +1,26 @@
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
+import runpy
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tvm_fusionx
-from tvm_fusionx._tvm.presence import is_the_command, missing_package, require_relay, why_no_relay
+from tvm_fusionx._tvm.presence import (
+    EXTRAS,
+    install_command,
+    is_the_command,
+    missing_package,
+    require_relay,
+    why_no_relay,
+)
 
 ROOT = Path(tvm_fusionx.__file__).resolve().parent.parent
 
@@ -32,7 +43,7 @@ def test_without_tvm_importing_gives_one_sentence() -> None:
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("tvm_fusionx.errors.MissingDependencyError: tvm_fusionx: expected")
     assert "no package named tvm" in last
-    assert 'pip install "tvm-fusionx[tvm]"' in last
+    assert 'pip install ".[tvm]"' in last
 
 
 def test_with_a_tvm_without_relay_importing_names_the_folder(tmp_path: Path) -> None:
@@ -65,13 +76,57 @@ def test_without_onnx_the_passes_import_and_reading_says_what_to_install() -> No
     )
     first, second = done.stdout.splitlines()
     assert first == "FuseByMapping"
-    assert 'pip install "tvm-fusionx[onnx]"' in second
+    assert 'pip install ".[onnx]"' in second
 
 
 def test_a_missing_package_of_no_extra_is_installed_by_its_own_name() -> None:
     error = missing_package(ModuleNotFoundError("No module named 'abacus'", name="abacus.beads"))
-    assert error.next_step == "Install it with: pip install abacus"
+    assert error.next_step == "Install it with: pip install abacus."
     assert error.exit_code == 3
+
+
+# Packages whose distribution has another name, or comes with another package.
+DISTRIBUTIONS = {
+    "tvm": "xtc-tvm-python-bindings",
+    "PIL": "pillow",
+    "tokenizers": "transformers",
+    "safetensors": "transformers",
+}
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_the_extra_that_a_hint_names_holds_what_is_missing(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setuptools = pytest.importorskip("setuptools", reason="setuptools is not installed")
+    caught: dict[str, Any] = {}
+    monkeypatch.setattr(setuptools, "setup", caught.update)
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
+    held = caught["extras_require"][EXTRAS[package]]
+    names = {re.split("[<>=;]", requirement)[0] for requirement in held}
+    assert DISTRIBUTIONS.get(package, package) in names
+    assert f'".[{EXTRAS[package]}]"' in install_command(package)
+
+
+def test_a_package_that_comes_with_another_is_required_by_it() -> None:
+    required = importlib.metadata.requires("transformers") or []
+    names = {
+        re.split("[^a-z]", requirement)[0] for requirement in required if ";" not in requirement
+    }
+    with_it = {name for name, by in DISTRIBUTIONS.items() if by == "transformers"}
+    assert with_it <= names
+
+
+def test_no_hint_is_written_by_hand() -> None:
+    package = Path(tvm_fusionx.__file__).parent
+    by_hand = [
+        path.name
+        for path in package.rglob("*.py")
+        if path.name != "presence.py"
+        and re.search(r"tvm-fusionx\[|pip install [\"'.]*\[", path.read_text(encoding="utf-8"))
+    ]
+    assert by_hand == []
 
 
 @pytest.mark.parametrize(
@@ -109,6 +164,7 @@ def test_the_doctor_runs_in_an_environment_without_tvm(tmp_path: Path) -> None:
         "mdurl",
         "numpy",
         "numpy.libs",
+        "platformdirs",
     ):
         for entry in map(Path, sys.path):
             if (entry / name).is_dir():

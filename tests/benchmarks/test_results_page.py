@@ -244,6 +244,15 @@ def test_the_plots_have_a_bar_a_side_and_a_point_a_block(run: Any) -> None:
     assert "<b>1.00</b>" in made
 
 
+def test_the_page_is_readable_in_the_dark_and_on_a_phone(run: Any) -> None:
+    made = page.page(run)
+    assert "prefers-color-scheme: dark" in made
+    assert "width=device-width" in made
+    # What is wide scrolls by itself.
+    assert "<span class='range'>" in made
+    assert made.count("<div class='wide'>") == made.count("<table>") + made.count("<svg")
+
+
 def test_a_run_is_found_by_date_and_kept_by_device(tmp_path: Path, run: Any) -> None:
     assert runs.newest_run(tmp_path) is None
     for date in ("2026-02-01", "2026-01-31"):

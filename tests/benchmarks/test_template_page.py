@@ -53,7 +53,7 @@ def test_each_poor_block_has_its_reason() -> None:
     text = page.page(_run(), {"slow": "it gathers"})
     assert "- it gathers (slow)" in text
     assert "not looked into" in page.page(_run(), {})
-    assert "| product | net | [8, 8] -> [8] | 10.0 | 100 | 50% |" in text
+    assert "| product | net | `[8, 8] -> [8]` | 10.0 | 100 | 50% |" in text
     assert "| 4 KiB | 100 | 100 | 100 |" in text
 
 

@@ -31,6 +31,15 @@ def test_it_builds_what_the_public_build_builds() -> None:
     assert np.array_equal(run_once(ours, inputs)[0], run_once(public, inputs)[0])
 
 
+def test_what_is_being_built_is_told_out_of_how_much() -> None:
+    told: list[str] = []
+    mod, params = fx.from_onnx(perceptron())
+    build = build_fused(mod, TARGET, params, on_stage=told.append, fuse=False)
+    kernels = len(KernelGraph.from_json(build.library.get_graph_json()).kernels)
+    steps = [f"scheduling kernel {step} of {kernels}" for step in range(1, kernels + 1)]
+    assert told == ["planning", *steps, f"making code of {kernels} kernels"]
+
+
 def test_unfused_every_operator_is_a_kernel_of_the_same_templates() -> None:
     build = build_fused(*fx.from_onnx(perceptron())[:1], TARGET, fuse=False)
     kernels = KernelGraph.from_json(build.library.get_graph_json()).kernels

@@ -25,7 +25,7 @@ from tests.relay_modules import (
 )
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.pipeline import bind_parameters, planner_options
-from tvm_fusionx.errors import ModelError, TargetError
+from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.device_costs import DeviceCosts
 from tvm_fusionx.measuring import costs_path, setting_of
@@ -292,3 +292,31 @@ def test_only_this_machine_is_measured() -> None:
 def test_what_is_no_module_is_refused_by_name(entry: Callable[..., Any], mod: Any) -> None:
     with pytest.raises(ModelError, match=f"Relay module; found {type(mod).__name__}.*from_onnx"):
         entry(mod, TARGET)
+
+
+def _dynamic_input() -> tvm.IRModule:
+    value = relay.var("rows", shape=(relay.Any(), 16))
+    return tvm.IRModule.from_expr(relay.Function([value], relay.nn.relu(value)))
+
+
+def _dynamic_result() -> tvm.IRModule:
+    value = relay.var("x", shape=(16,))
+    places = relay.argwhere(value > relay.const(0.0))
+    return tvm.IRModule.from_expr(relay.Function([value], places))
+
+
+@pytest.mark.parametrize(
+    ("mod", "said"),
+    [
+        (_dynamic_input(), r"input 'rows': .*\(\?, 16\).*shape="),
+        (_dynamic_result(), r"operator argwhere: .*does not depend on the data"),
+    ],
+    ids=["input", "result"],
+)
+def test_an_unknown_extent_is_one_typed_error(mod: tvm.IRModule, said: str) -> None:
+    inputs = {"rows": np.ones((4, 16), "float32"), "x": np.ones(16, "float32")}
+    name = mod["main"].params[0].name_hint
+    with pytest.raises(ShapeError, match=said):
+        fx.build(mod, TARGET)
+    with pytest.raises(ShapeError, match=said):
+        fx.verify(mod, {}, {name: inputs[name]}, TARGET)

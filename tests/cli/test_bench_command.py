@@ -63,11 +63,11 @@ def test_an_unknown_side_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
     assert "'abacus'" in ran.problem
 
 
-def test_a_json_path_that_cannot_be_written_is_3_before_any_work(
+def test_a_json_path_that_cannot_be_written_is_2_before_any_work(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
     ran = run("bench", tmp_path / "absent.onnx", "--json", tmp_path / "missing" / "b.json")
-    assert ran.code == 3
+    assert ran.code == 2
     assert "b.json" in ran.problem
 
 

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +20,8 @@ from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.records import Record, write_records
 from tvm_fusionx.records.device import this_device
 from tvm_fusionx.schedules import resolve_target, target_key
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -137,12 +143,67 @@ def test_float16_between_kernels_is_for_opencl(run: Callable[..., Ran], tmp_path
     assert 'dtype="float16"' in (tmp_path / "lib.tar.relay").read_text()
 
 
-def test_an_output_that_cannot_be_written_is_3_before_any_work(
+def test_an_output_that_cannot_be_written_is_2_before_any_work(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
     ran = run("compile", tmp_path / "absent.onnx", "-o", tmp_path / "missing" / "lib.tar")
-    assert ran.code == 3
+    assert ran.code == 2
     assert str(tmp_path / "missing" / "lib.tar") in ran.problem
+
+
+@pytest.mark.parametrize(
+    "target", ["llvm -mcpu=pentium9", "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a760", "cuda"]
+)
+def test_a_target_without_code_is_2_and_all_that_is_said(
+    run: Callable[..., Ran], tmp_path: Path, target: str
+) -> None:
+    model = save(perceptron(), tmp_path)
+    ran = run("compile", model, "-o", tmp_path / "lib.tar", "--target", target)
+    assert ran.code == 2
+    assert ran.err == ran.problem + "\n"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder with space for a few kilobytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    mount = shutil.which("mount")
+    if mount is None or subprocess.run(options, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_temporary_folder_is_3_and_leaves_nothing(tmp_path: Path, small_disk: Path) -> None:
+    model = save(perceptron(), tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-m", "tvm_fusionx", "compile", str(model), "-o", str(tmp_path / "l.tar")],
+        env={**os.environ, "TMPDIR": str(small_disk), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 3, ran.stderr
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(f"fusionx: temporary folder {small_disk}")
+    assert "expected space to write; found No space left on device" in line
+    assert list(small_disk.iterdir()) == []
+    assert not (tmp_path / "l.tar").exists()
+
+
+def test_a_linker_without_space_is_a_full_disk(run: Callable[..., Ran], tmp_path: Path) -> None:
+    compiler = tmp_path / "full-g++"
+    compiler.write_text(
+        "#!/bin/sh\necho 'ld: final link failed: No space left on device'\nexit 1\n"
+    )
+    compiler.chmod(0o755)
+    model = save(perceptron(), tmp_path)
+    ran = run("compile", model, "-o", tmp_path / "l.tar", "--cross-compiler", compiler)
+    assert ran.code == 3
+    assert "temporary folder" in ran.problem
+    assert "expected space to write" in ran.problem
 
 
 def test_records_of_another_target_and_damaged_records_are_refused(

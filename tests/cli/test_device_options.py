@@ -8,7 +8,7 @@ import pytest
 from tests.cli.run_cli import Ran, runner
 from tvm_fusionx.cli import entry
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
-from tvm_fusionx.errors import DeviceError
+from tvm_fusionx.errors import UnknownDeviceError
 
 
 @pytest.fixture(name="run")
@@ -41,5 +41,5 @@ def test_a_choice_finds_its_device() -> None:
     device = DeviceChoice("android-arm64", "h:1", "k").find()
     assert device is not None
     assert (device.tracker, device.key) == ("h:1", "k")
-    with pytest.raises(DeviceError):
+    with pytest.raises(UnknownDeviceError):
         DeviceChoice("nothing").find()

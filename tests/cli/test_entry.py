@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import click
 import pytest
 
 from tvm_fusionx.cli import entry, main
-from tvm_fusionx.errors import OutputFileError, WrongResultError
+from tvm_fusionx.errors import DiskFullError, OutputFileError, WrongResultError
 
 
 def _exit_code(*arguments: str) -> int:
@@ -48,6 +49,31 @@ def test_wrong_usage_is_2_without_a_traceback(
     assert "Usage" in capsys.readouterr().err
 
 
+def test_a_word_near_a_command_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_code("complie", "m.onnx") == 2
+    assert "No such command 'complie'. Did you mean 'compile'?" in capsys.readouterr().err
+    assert _exit_code("quark") == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_a_full_disk_is_3_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _fail_with(OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), monkeypatch)
+    assert _exit_code("doctor") == 3
+    said = capsys.readouterr().err
+    assert said.startswith("fusionx: /tmp/x: expected space to write; found No space left")
+    assert "TMPDIR" in said
+
+
+def test_other_errors_of_the_system_are_unexpected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _fail_with(OSError(errno.EIO, "Input/output error"), monkeypatch)
+    assert _exit_code("doctor") == 3
+    assert "unexpected OSError: [Errno 5] Input/output error." in capsys.readouterr().err
+
+
 def _fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command("doctor")
     @entry.debug_option
@@ -57,7 +83,9 @@ def _fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tvm_fusionx.cli.doctor_command.command", command)
 
 
-@pytest.mark.parametrize(("kind", "code"), [(WrongResultError, 1), (OutputFileError, 3)])
+@pytest.mark.parametrize(
+    ("kind", "code"), [(WrongResultError, 1), (DiskFullError, 3), (OutputFileError, 2)]
+)
 def test_a_typed_error_is_one_sentence_and_its_own_exit_code(
     kind: type[Exception],
     code: int,
@@ -87,6 +115,42 @@ def test_debug_shows_the_traceback(
     _fail_with(RuntimeError("deep"), monkeypatch)
     with pytest.raises(RuntimeError, match="deep"):
         main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"_FUSIONX_COMPLETE": "bash_source"}, "complete -o nosort -F _fusionx_completion fusionx"),
+        ({"_FUSIONX_COMPLETE": "zsh_source"}, "#compdef fusionx"),
+        (
+            {"_FUSIONX_COMPLETE": "bash_complete", "COMP_WORDS": "fusionx com", "COMP_CWORD": "1"},
+            "plain,compile",
+        ),
+        (
+            {
+                "_FUSIONX_COMPLETE": "bash_complete",
+                "COMP_WORDS": "fusionx run --fill-mode o",
+                "COMP_CWORD": "3",
+            },
+            "plain,ones",
+        ),
+    ],
+)
+def test_the_shell_completes(
+    variables: dict[str, str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _exit_code() in (0, 1)
+    assert said in capsys.readouterr().out
+    # As the help says.
+    for name in variables:
+        monkeypatch.delenv(name)
+    assert _exit_code("--help") == 0
+    assert "_FUSIONX_COMPLETE=bash_source fusionx" in capsys.readouterr().out
 
 
 def test_the_module_is_a_program() -> None:

@@ -48,6 +48,23 @@ def test_one_question_is_answered_and_exports_are_written(
     assert run("explain", model, "--between", calls[0], "nobody").code == 2
 
 
+def test_the_share_of_time_is_measured_where_it_is_asked_for(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    model, written = save(perceptron(), tmp_path), tmp_path / "report.json"
+    ran = run("explain", model, "--profile", "--json", written)
+    assert ran.code == 0, ran.err
+    assert "% of time" in ran.out
+    report = json.loads(written.read_text())
+    assert report["run_seconds"] > 0
+    kernels = [block for block in report["blocks"] if not block["is_reshape_only"]]
+    assert sum(block["share"] for block in kernels) == pytest.approx(1.0)
+    assert all(block["template"] for block in kernels)
+    elsewhere = run("explain", model, "--profile", "--target", "opencl")
+    assert elsewhere.code == 2
+    assert "a target that this machine runs" in elsewhere.problem
+
+
 def test_the_user_steers(run: Callable[..., Ran], tmp_path: Path) -> None:
     model, written = save(perceptron(), tmp_path), tmp_path / "report.json"
     assert run("explain", model, "--deny", "nn.relu", "--json", written).code == 0
@@ -75,11 +92,11 @@ def _made(path: Path) -> Path:
     return path
 
 
-def test_a_page_that_cannot_be_written_is_3_before_any_work(
+def test_a_page_that_cannot_be_written_is_2_before_any_work(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
     ran = run("explain", tmp_path / "absent.onnx", "--html", tmp_path / "missing" / "r.html")
-    assert ran.code == 3
+    assert ran.code == 2
     assert "r.html" in ran.problem
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import logging
+
 import click
 import pytest
 
+from tvm_fusionx.cli import entry
 from tvm_fusionx.cli.options import InputShapes
 
 
@@ -30,3 +33,31 @@ def test_what_cannot_be_read_is_quoted_with_an_example(text: str) -> None:
         InputShapes().convert(text, None, None)
     assert repr(text) in str(caught.value)
     assert "x:[1,3,320,320]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "level"),
+    [
+        (["doctor"], logging.NOTSET),
+        (["doctor", "-v"], logging.INFO),
+        (["--verbose", "doctor"], logging.INFO),
+        (["-v", "doctor", "-v"], logging.DEBUG),
+        (["doctor", "-vvv"], logging.DEBUG),
+    ],
+)
+def test_verbosity_adds_up_and_ends_with_the_command(
+    words: list[str], level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("tvm_fusionx")
+    seen = []
+
+    @click.command("doctor")
+    @entry.debug_option
+    def command() -> None:
+        seen.append(logger.level)
+
+    monkeypatch.setattr("tvm_fusionx.cli.doctor_command.command", command)
+    with pytest.raises(SystemExit):
+        entry.main(words)
+    assert seen == [level]
+    assert logger.level == logging.NOTSET

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run_cli import Ran, runner
-from tvm_fusionx.errors import EXIT_ENVIRONMENT
+from tvm_fusionx.errors import EXIT_USAGE
 from tvm_fusionx.measuring.places import versions
 from tvm_fusionx.records import Record, read_records, write_records
 from tvm_fusionx.schedules import resolve_target, target_key
@@ -63,7 +63,7 @@ def test_merging_into_a_file_of_another_kind(
     (tmp_path / "other.json").write_text("[]")
     for into in (tmp_path / "other.json", Path("/proc/nothing/x.jsonl")):
         ran = run("records", "merge", folder, "--tuning-records", into)
-        assert ran.code == EXIT_ENVIRONMENT
+        assert ran.code == EXIT_USAGE
         assert str(into if into.exists() else into.parent) in ran.problem
 
 
@@ -104,6 +104,6 @@ def test_an_export_leaves_the_files_of_others(
     mine.mkdir()
     (mine / "thesis.txt").write_text("x")
     ran = run("records", "export", folder, "-o", mine, "--format", "metaschedule")
-    assert ran.code == EXIT_ENVIRONMENT
+    assert ran.code == EXIT_USAGE
     assert "thesis.txt" in ran.problem
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]

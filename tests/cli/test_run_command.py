@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import tvm_fusionx as fx
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, HIDDEN, ROWS, TARGET, perceptron
 from tvm_fusionx.build.fused_build import build_fused, kernel_notes
-from tvm_fusionx.build.library import describe_library, load_library, save_library
+from tvm_fusionx.build.library import Library, describe_library, load_library, save_library
 from tvm_fusionx.inputs import inputs_of
 
 
@@ -91,9 +92,12 @@ def test_profile_shows_every_block_the_sum_and_the_gap(
     assert ran.code == 0, ran.err
     assert "GB/s" in ran.out
     assert "dense" in ran.out
-    assert re.search(r"dense\S* +\w+ +no +", ran.out)
+    assert re.search(r"%.* no +\w+\n +\S*dense\S*: fc1, act", ran.out)
+    assert max(map(len, ran.out.splitlines())) <= 80
     assert re.search(r"Peak: \d+ GFLOP/s", ran.out)
-    assert re.search(r"Sum of \d+ kernels: .* end to end: .* (more|less) \(", ran.out)
+    assert re.search(
+        r"Sum of \d+ kernels: .* end to end: .* (more|less) \(", ran.out.replace("\n", " ")
+    )
     assert "0.000" not in ran.out
 
 
@@ -107,7 +111,7 @@ def test_a_trace_is_written_for_perfetto(
     assert {"run", *(note.name for note in load_library(library).kernels)} <= {
         event["name"] for event in events
     }
-    assert run("run", library, "--trace", tmp_path / "no" / "trace.json").code == 3
+    assert run("run", library, "--trace", tmp_path / "no" / "trace.json").code == 2
 
 
 @pytest.mark.parametrize(
@@ -141,5 +145,67 @@ def test_a_corrupt_library_is_2_and_an_unwritable_output_3(
     assert ran.code == 2
     assert "SHA-256" in ran.problem
     ran = run("run", library, "--outputs", tmp_path / "missing" / "out.npz")
-    assert ran.code == 3
+    assert ran.code == 2
     assert "missing" in ran.problem
+
+
+@pytest.mark.parametrize(("mode", "value"), [("zeros", 0.0), ("ones", 1.0)])
+def test_inputs_are_filled_as_in_tvmc(
+    run: Callable[..., Ran], library: Path, tmp_path: Path, mode: str, value: float
+) -> None:
+    given = tmp_path / "in.npz"
+    np.savez(given, x=np.full((ROWS, FEATURES), value, "float32"))
+    for number, options in enumerate((["--inputs", given], ["--fill-mode", mode])):
+        ran = run("run", library, *options, "--outputs", tmp_path / f"{number}.npz")
+        assert ran.code == 0, ran.err
+        assert "random" not in ran.err
+    first, second = (np.load(tmp_path / f"{number}.npz")["output_0"] for number in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_what_is_given_goes_before_what_is_filled(
+    run: Callable[..., Ran], library: Path, tmp_path: Path
+) -> None:
+    given, written = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, x=np.arange(ROWS * FEATURES, dtype="float32").reshape(ROWS, FEATURES))
+    outputs = []
+    for options in ([], ["--fill-mode", "zeros"]):
+        assert run("run", library, "--inputs", given, *options, "--outputs", written).code == 0
+        outputs.append(np.load(written)["output_0"])
+    np.testing.assert_array_equal(*outputs)
+
+
+def test_the_largest_values_are_printed_with_their_places(
+    run: Callable[..., Ran], library: Path, tmp_path: Path
+) -> None:
+    written = tmp_path / "out.npz"
+    ran = run("run", library, "--print-top", "3", "--outputs", written)
+    assert ran.code == 0, ran.err
+    output = np.load(written)["output_0"]
+    _, *shown = ran.out.splitlines()
+    assert shown == [
+        f"  [{place // HIDDEN},{place % HIDDEN}] {output.flat[place]:.6g}"
+        for place in np.argsort(-output, axis=None, kind="stable")[:3]
+    ]
+
+
+def test_runs_before_the_timed_ones_are_counted(
+    run: Callable[..., Ran], library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    executor_of = Library.executor
+
+    def counting(self: Library, device: Any = None) -> Any:
+        executor = executor_of(self, device)
+        run_once = executor.run
+        executor.run = lambda: (runs.append(1), run_once())
+        return executor
+
+    monkeypatch.setattr(Library, "executor", counting)
+    counts = []
+    for warmup in ("0", "7"):
+        runs.clear()
+        ran = run("run", library, "--print-time", "--repeat", "2", "--warmup", warmup)
+        assert ("Warm-up" in ran.out) is (warmup != "0")
+        counts.append(len(runs))
+    assert counts == [3, 10]

@@ -45,6 +45,7 @@ def test_export_writes_the_model_and_its_inputs(run: Callable[..., Ran], tmp_pat
     assert ran.code == 0, ran.err
     assert "a perceptron" in ran.out
     assert "x: float32 [2, 8]" in ran.out
+    assert f"fusionx compile {output} --input-shapes 'x:[2,8]'\n" in ran.out
     assert output.stat().st_size > 0
     np.testing.assert_array_equal(np.load(inputs)["x"], np.ones((2, 8), np.float32))
 
@@ -62,12 +63,13 @@ def test_an_unknown_model_is_2_and_the_known_ones_are_named(run: Callable[..., R
     ran = run("zoo", "export", "nessie")
     assert ran.code == 2
     assert "nessie" in ran.problem
-    assert "minilm" in ran.problem
+    assert "`fusionx zoo list`" in ran.problem
+    assert "near resnet18" in run("zoo", "export", "resnet-18").problem
 
 
-def test_a_file_that_cannot_be_written_is_3_before_any_work(
+def test_a_file_that_cannot_be_written_is_2_before_any_work(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
     ran = run("zoo", "export", "minilm", "-o", tmp_path / "missing" / "m.onnx")
-    assert ran.code == 3
+    assert ran.code == 2
     assert not (tmp_path / "missing").exists()

@@ -8,7 +8,7 @@ import pytest
 
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.devices.description import FOLDER_VARIABLE, devices_folder, own_devices, presets
-from tvm_fusionx.errors import DeviceError, OutputFileError, TargetError
+from tvm_fusionx.errors import DeviceError, OutputFileError, TargetError, UnknownDeviceError
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_overrides_replace_fields_and_none_leaves_them() -> None:
 
 
 def test_a_name_that_nobody_knows_lists_those_that_are() -> None:
-    with pytest.raises(DeviceError, match=r"one of local, android-arm64.*devices add phone"):
+    with pytest.raises(UnknownDeviceError, match=r"one of local, android-arm64.*devices add phone"):
         find_device("phone")
 
 
@@ -78,7 +78,7 @@ def test_a_name_that_nobody_knows_lists_those_that_are() -> None:
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], found: str) -> None:
-    with pytest.raises(DeviceError, match=found):
+    with pytest.raises(UnknownDeviceError, match=found):
         Device(**{"name": "d", "target": "llvm", **change})
 
 
@@ -86,7 +86,7 @@ def test_a_wrong_field_is_named(change: dict[str, Any], found: str) -> None:
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "broken.json"
     path.write_text(text)
-    with pytest.raises(DeviceError, match=r"broken\.json"):
+    with pytest.raises(UnknownDeviceError, match=r"broken\.json"):
         find_device(path)
 
 
@@ -96,7 +96,7 @@ def test_a_file_may_leave_out_what_has_a_default(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_an_unwritable_one_are_typed_errors(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match="FileNotFoundError"):
+    with pytest.raises(UnknownDeviceError, match="FileNotFoundError"):
         find_device(tmp_path / "none.json")
     with pytest.raises(OutputFileError):
         find_device("local").save(tmp_path / "none" / "d.json")

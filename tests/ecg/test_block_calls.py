@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order
+from tvm_fusionx.ecg.block_calls import count_blocks, is_block_call, operands_of, post_order
+from tvm_fusionx.ecg.to_relay import BLOCK_NAME
 
 
 def test_operands_come_before_users_and_each_expression_once() -> None:
@@ -36,6 +38,14 @@ def test_only_a_call_of_a_primitive_function_is_a_block() -> None:
     assert not is_block_call(relay.Call(function, [argument]))
     assert not is_block_call(relay.exp(argument))
     assert is_block_call(relay.Call(function.with_attr("Primitive", 1), [argument]))
+
+
+def test_only_blocks_of_a_plan_are_counted() -> None:
+    x, y, argument = (relay.var(name, shape=(2,)) for name in "xyz")
+    theirs = relay.Function([x], relay.exp(x)).with_attr("Primitive", 1)
+    ours = relay.Function([y], relay.log(y)).with_attr("Primitive", 1).with_attr(BLOCK_NAME, "log")
+    call = relay.Call(theirs, [relay.Call(ours, [argument])])
+    assert count_blocks(tvm.IRModule.from_expr(call)) == 1
 
 
 def test_a_projection_has_its_tuple_as_operand() -> None:

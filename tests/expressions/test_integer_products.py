@@ -11,7 +11,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tests.late_passes.test_emit_dots import PROCESSORS
+from tests.processors.test_integers import PROCESSORS
 from tests.relay_modules import var
 from tests.sampled import few_fast_rows
 from tvm_fusionx.schedules import describe_cpu, resolve_target

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from tvm import relay
 
+from tests.fusion.planned import planned
 from tests.relay_modules import const, graph, var
-from tvm_fusionx.fusion.block_key import block_key, signature
+from tvm_fusionx.fusion.block_key import block_key, block_keys, signature
 from tvm_fusionx.fusion.border import border_of
 
 x = var("x", 4, 8)
@@ -60,3 +61,25 @@ def test_a_signature_tells_operators_and_results() -> None:
     found = graph(relay.tanh(relay.exp(x)))
     border = border_of(found, found.calls(), frozenset(found.outputs))
     assert signature(found.calls(), border) == "exp+tanh -> float32[4, 8]"
+
+
+def test_blocks_of_a_plan_have_the_keys_of_their_borders() -> None:
+    hidden = relay.nn.relu(relay.nn.dense(var("x", 128, 384), const(384, 384)))
+    plan = planned(relay.nn.dense(hidden, const(384, 384, seed=1)), hidden)
+    found = graph(relay.nn.dense(hidden, const(384, 384, seed=1)), hidden)
+    expected = {block.ops: None for block in plan.blocks}
+    assert len(expected) == len(plan.blocks) == 2
+    for block, key in zip(plan.blocks, block_keys(plan), strict=True):
+        nodes = [node for node in found.calls() if node.op in block.ops]
+        if len(nodes) == len(block.nodes):
+            border = border_of(found, nodes, frozenset(found.outputs))
+            assert key == block_key(nodes, border)
+
+
+def test_equal_blocks_of_a_plan_have_one_key() -> None:
+    value = var("x", 128, 384)
+    for seed in range(3):
+        value = relay.nn.dense(value, const(384, 384, seed=seed))
+    keys = block_keys(planned(relay.nn.relu(value)))
+    assert len(keys) == 3
+    assert keys[0] == keys[1] != keys[2]

@@ -12,11 +12,17 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
-from tvm_fusionx.late_passes.steal_work import IS_TAKEN, PIECES, TAKE, can_be_shared, steal_work
+from tvm_fusionx.late_passes.steal_work import (
+    IS_TAKEN,
+    PIECES_A_CORE,
+    TAKE,
+    can_be_shared,
+    steal_work,
+)
 
 CORES = 2
 AFTER_LOWERING = 3
-MOST = PIECES * CORES
+MOST = PIECES_A_CORE * CORES
 # Around the number of cores, of pieces, and where the last piece is shorter.
 EXTENTS = (1, 2, 3, MOST - 1, MOST, MOST + 1, 2 * MOST, 3 * MOST + 5, 1000)
 
@@ -114,7 +120,7 @@ import json
 import numpy as np
 import tvm
 from tvm import tir
-from tests.schedules.test_work_stealing import _built, _sleeping
+from tests.late_passes.test_steal_work import _built, _sleeping
 import tvm_fusionx as fx
 
 fx.threads(2)

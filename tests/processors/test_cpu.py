@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import fields, replace
 
 import pytest
 import tvm
-from tvm.target import codegen
 
-from tvm_fusionx.processors import host_cpu
-from tvm_fusionx.processors.cpu import describe_cpu
-from tvm_fusionx.processors.host_cpu import cache_kibibytes
+from tvm_fusionx.processors import cpu as descriptions
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.processors.rates import Rates
 
 CPUS = {
     "llvm -mcpu=core-avx2 -num-cores=4": (8, 16, 4),
@@ -38,9 +37,9 @@ def test_vectors_and_registers(target: str) -> None:
 )
 def test_caches(target: str, kibibytes: tuple[int, int]) -> None:
     cpu = describe_cpu(tvm.target.Target(target))
-    # Of the second level, a kernel may fill half.
     l1, l2 = kibibytes
-    assert (cpu.l1_bytes, cpu.l2_bytes) == (1024 * l1, 512 * l2)
+    assert (cpu.l1_bytes, cpu.l2_bytes) == (1024 * l1, 1024 * l2)
+    assert cpu.l2_for_kernel_bytes == 512 * l2
 
 
 @pytest.mark.parametrize(
@@ -67,16 +66,65 @@ def test_cores_of_a_mesh_exchange_slowly(name: str, is_slow: bool) -> None:
     assert describe_cpu(tvm.target.Target(f"llvm -mcpu={name}")).exchanges_slowly == is_slow
 
 
-def test_every_fact_is_of_a_known_cpu() -> None:
-    facts = json.loads(host_cpu.CORES.read_text(encoding="utf-8"))
-    assert {*facts["one_multiply_add"], *facts["slow_exchange"]} <= facts["caches"].keys()
+def test_the_sums_that_hide_the_latency_follow_from_it() -> None:
+    cpu = Cpu(lanes=8, registers=16, cores=2, multiply_add_units=2, multiply_add_latency=4)
+    assert cpu.sums_to_hide_latency == 8
+    assert replace(cpu, multiply_add_latency=5).sums_to_hide_latency == 10
+    assert replace(cpu, multiply_add_units=1).sums_to_hide_latency == 4
 
 
-def test_llvm_knows_every_cpu_of_the_table() -> None:
-    triples = ("x86_64-linux-gnu", "aarch64-linux-gnu")
-    known = {
-        str(name)
-        for triple in triples
-        for name in codegen.llvm_get_cpu_archlist(tvm.target.Target(f"llvm -mtriple={triple}"))
-    }
-    assert cache_kibibytes().keys() <= known
+@pytest.mark.parametrize(
+    ("lanes", "units", "bits", "count"),
+    [
+        (4, 2, 128, 2),
+        (8, 2, 128, 1),
+        (16, 2, 256, 1),
+        (16, 2, 512, 2),
+        (4, 2, 64, 1),
+        (16, 4, 256, 2),
+    ],
+)
+def test_wider_vectors_than_units_begin_less_often(
+    lanes: int, units: int, bits: int, count: int
+) -> None:
+    cpu = Cpu(lanes, 32, 1, multiply_add_units=units, multiply_add_bits=bits)
+    assert cpu.multiply_adds == count
+
+
+def test_the_last_level_and_the_rates_are_those_of_the_row() -> None:
+    cpu = describe_cpu(tvm.target.Target("llvm -mcpu=znver4"))
+    assert cpu.llc_slice_bytes == 32 << 20
+    assert (cpu.l2_bytes_a_cycle, cpu.llc_bytes_a_cycle, cpu.memory_bytes_a_cycle) == (32, 12, 4)
+    assert (cpu.loads_a_cycle, cpu.addition_latency) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("target", "bits"),
+    [
+        ("-mcpu=cortex-a76", 0),
+        # The least that the architecture allows, where the core is not known.
+        ("-mattr=+neon,+sve", 128),
+        ("-mcpu=neoverse-v2", 128),
+        ("-mcpu=neoverse-v2 -mattr=-sve", 0),
+    ],
+)
+def test_scalable_vectors_are_those_of_the_features(target: str, bits: int) -> None:
+    cpu = describe_cpu(tvm.target.Target(f"llvm -mtriple=aarch64-linux-gnu {target}"))
+    assert cpu.scalable_bits == bits
+    # Templates use vectors of a fixed width.
+    assert cpu.lanes == 4
+
+
+def test_schedules_see_every_number_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {each.name: 1024 + place for place, each in enumerate(fields(Rates))}
+    row = Rates(**{**told, "exchanges_slowly": True})
+    monkeypatch.setattr(descriptions, "rates_of", lambda core: row)
+    # No other test asks for so many cores: the description is made anew.
+    target = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+sve -num-cores=1021"
+    cpu = describe_cpu(tvm.target.Target(target))
+    descriptions._describe_cpu.cache_clear()
+    for name, value in vars(row).items():
+        if name.endswith("_kib"):
+            assert getattr(cpu, name.replace("_kib", "_bytes")) == 1024 * value, name
+        else:
+            assert getattr(cpu, name) == value, name

@@ -21,6 +21,41 @@ def test_unknown_target() -> None:
         resolve_target("abacus -beads=10")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("llvm -mcpu=pentium9", "Near it are pentium, pentium4"),
+        ("llvm -mcpu=znver44", "znver4"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a760", "for aarch64-linux-gnu.* cortex-a76"),
+        ("llvm -mtriple=toaster-linux-gnu", "found 'toaster'"),
+        ("cuda", "kinds with templates: llvm, opencl; found 'cuda'"),
+        ("c", "kinds with templates"),
+    ],
+)
+def test_what_no_code_can_be_made_for_is_said_at_once(
+    text: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for target in (text, tvm.target.Target(text)):
+        capfd.readouterr()
+        with pytest.raises(TargetError, match=said):
+            resolve_target(target)
+        assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "llvm",
+        "llvm -mtriple=i686-linux-gnu -mcpu=pentium4",
+        "llvm -mtriple=armv7a-linux-gnueabihf -mcpu=cortex-a9",
+        "llvm -mtriple=arm64-linux-android -mcpu=cortex-a55",
+        "opencl -device=adreno",
+    ],
+)
+def test_what_code_can_be_made_for_is_taken(text: str) -> None:
+    assert resolve_target(text).kind.name == text.split()[0]
+
+
 def test_records_belong_to_a_cpu_not_to_a_core_count() -> None:
     one, two = (tvm.target.Target(f"llvm -mcpu=znver3 -num-cores={n}") for n in (1, 2))
     assert target_key(one) == target_key(two) == "llvm znver3"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import tvm
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import module, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import unscheduled
+from tests.schedules.blocked_blocks import assert_computes, unscheduled
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
 from tvm_fusionx.schedules import schedule
 
@@ -26,10 +25,4 @@ def test_block(case: str) -> None:
     target = tvm.target.Target("llvm -num-cores=2")
     scheduled = schedule(unscheduled(BLOCKS[case]), target, template="default")
     assert scheduled.template == "default"
-    mod = module(BLOCKS[case])
-    inputs = inputs_of(mod)
-    expected = run_plain(mod, inputs)
-    out = tvm.nd.array(np.zeros_like(expected[0]))
-    library = tvm.build(scheduled.func, target)
-    library(*(tvm.nd.array(value) for value in inputs.values()), out)
-    assert_close([out.numpy()], expected, REASSOCIATING)
+    assert_computes(scheduled.func, target, module(BLOCKS[case]))

@@ -39,7 +39,6 @@ from tests.schedules.matrix_blocks import (
     attention_scores,
     gelu,
     layer_norm,
-    norm_attention,
     packed_dense,
 )
 from tests.schedules.plane_blocks import along, frames
@@ -218,10 +217,6 @@ CASES: dict[str, dict[str, Case]] = {
         "tails": Case(relay.nn.relu(attention(2, 13, 37, 5, 21)) + var("r", 13, 42)),
         "heads": Case(attention(3, 16, 16, 8, 8)),
         "chunks": Case(attention(1, 9, 601, 4, 8)),
-    },
-    "attention": {
-        "tails": Case(relay.nn.relu(norm_attention(2, 12, 37, 5, 21)) + var("r", 12, 42)),
-        "heads": Case(norm_attention(3, 16, 16, 8, 8)),
     },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),

@@ -23,16 +23,21 @@ from tvm_fusionx.schedules import (
 )
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.default import GPU_DEFAULT
-from tvm_fusionx.schedules.template import Knob
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Refusal
+from tvm_fusionx.tir.block import BlockInfo
 
 TARGET = tvm.target.Target("llvm -num-cores=2")
 
 
-def _failing(sch: Any, info: Any, values: Any) -> None:
-    raise UnschedulableError("it always does")
+class _Failing(Match):
+    def knobs(self) -> Knobs:
+        return {}
+
+    def emit(self, values: KnobValues) -> Any:
+        raise UnschedulableError("it always does")
 
 
-def _undecided(info: Any) -> None:
+def _undecided(info: BlockInfo) -> Match | str:
     raise TypeError("it always does")
 
 
@@ -40,8 +45,9 @@ def _serve_cpus_with(monkeypatch: pytest.MonkeyPatch, *templates: Template) -> N
     monkeypatch.setitem(schedules.FAMILIES, "llvm", Family(describe_cpu, templates))
 
 
-FAILING = Template("failing", lambda info: None, lambda info, cpu: {}, _failing)
-UNDECIDED = Template("failing", _undecided, lambda info, cpu: {}, _failing)
+FAILING = Template("failing", _Failing)
+UNDECIDED = Template("failing", _undecided)
+REFUSING = Template("refusing", lambda info: f"it has {len(info.stages)} stages")
 
 
 def test_names_are_unique_and_the_default_is_last() -> None:
@@ -54,12 +60,16 @@ def test_names_are_unique_and_the_default_is_last() -> None:
 
 def test_a_value_that_is_no_choice_leaves_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[dict[str, int]] = []
-    template = Template(
-        "recording",
-        lambda info: None,
-        lambda info, cpu: {"rows": Knob(2, (1, 2)), "columns": Knob(4, (4, 8))},
-        lambda sch, info, values: used.append(dict(values)),
-    )
+
+    class Recording(Match):
+        def knobs(self) -> Knobs:
+            return {"rows": Knob(2, (1, 2)), "columns": Knob(4, (4, 8))}
+
+        def emit(self, values: KnobValues) -> Any:
+            used.append(dict(values))
+            return self.info.func
+
+    template = Template("recording", Recording)
     _serve_cpus_with(monkeypatch, template)
     block = unscheduled(relay.exp(var("x", 8)))
     scheduled = schedule(block, TARGET, {"rows": 3, "columns": 8})
@@ -80,6 +90,19 @@ def test_a_failing_template_hands_over_with_its_reason(
     _serve_cpus_with(monkeypatch, failing, DEFAULT)
     scheduled = schedule(unscheduled(relay.exp(var("x", 8))), TARGET)
     assert scheduled.template == "default"
+    assert scheduled.fallback_reason == "failing: it always does"
+    assert scheduled.refusals == (Refusal("failing", "it always does"),)
+
+
+def test_every_template_passed_over_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    _serve_cpus_with(monkeypatch, REFUSING, FAILING, DEFAULT)
+    scheduled = schedule(unscheduled(relay.exp(var("x", 8))), TARGET)
+    assert scheduled.template == "default"
+    assert scheduled.refusals == (
+        Refusal("refusing", "it has 1 stages"),
+        Refusal("failing", "it always does"),
+    )
+    # A template that does not serve a block is no reason to worry.
     assert scheduled.fallback_reason == "failing: it always does"
 
 

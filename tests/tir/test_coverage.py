@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
-import tvm
 from tvm import relay, te
 
-from tests.relay_modules import REASSOCIATING, TARGET, assert_close, inputs_of, module, run_plain
+from tests.relay_modules import TARGET, module
 from tests.relay_modules import var as variable
-from tests.schedules.blocked_blocks import AVX2, dense, describe, unscheduled
+from tests.schedules.blocked_blocks import AVX2, assert_computes, dense, describe, unscheduled
 from tests.schedules.matrix_blocks import layer_norm
-from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.tir.block import describe_block
 from tvm_fusionx.tir.coverage import is_read_whole
 
 ROWS, COLUMNS = 16, 32
-UNWRITTEN = np.float32(-7e6)
 
 Reader = Callable[[relay.Expr], relay.Expr]
 
@@ -68,16 +64,7 @@ POOLS = [((1, 1), (2, 2)), ((2, 2), (3, 3)), ((3, 3), (2, 2)), ((3, 1), (2, 1)),
 def _assert_written(results: relay.Tuple) -> None:
     func = unscheduled(results)
     target = resolve_target(TARGET)
-    kernel = compile_kernel(schedule(func, target).func, target, "block")
-    inputs = inputs_of(module(results))
-    shapes = [[int(extent) for extent in func.buffer_map[each].shape] for each in func.params]
-    names = [each.name_hint for each in relay.analysis.free_vars(results)]
-    outputs = [np.full(shape, UNWRITTEN, "float32") for shape in shapes[len(names) :]]
-    arguments = [tvm.nd.array(each) for each in [*(inputs[name] for name in names), *outputs]]
-    kernel["block"](*arguments)
-    got = [each.numpy() for each in arguments[len(names) :]]
-    assert not any((each == UNWRITTEN).any() for each in got)
-    assert_close(got, run_plain(module(results), inputs), REASSOCIATING)
+    assert_computes(schedule(func, target).func, target, module(results))
 
 
 @pytest.mark.parametrize("then", THEN)

@@ -11,8 +11,10 @@ from tvm_fusionx.zoo.packages import find_packaged_file, import_zoo_package
 
 
 def test_missing_package_names_the_extra():
-    with pytest.raises(MissingDependencyError, match=r"pip install tvm-fusionx\[zoo\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install no_such_package_for_the_zoo"):
         import_zoo_package("no_such_package_for_the_zoo")
+    with pytest.raises(MissingDependencyError, match=r"\.\[zoo\]"):
+        import_zoo_package("PIL.NoSuchModule")
 
 
 def test_missing_distribution_names_it():

@@ -13,22 +13,42 @@ import sys
 
 from tvm_fusionx.errors import MissingDependencyError
 
-INSTALL_ADVICE = (
-    'Install it with: pip install "tvm-fusionx[tvm]", or put a TVM up to 0.19 of your own on the '
-    "path."
-)
-
-# Package -> the extra of this distribution that brings it.
+# Package, by the name it is imported by -> the extra of this distribution that brings it.
 EXTRAS = {
     "tvm": "tvm",
     "onnx": "onnx",
     "onnxslim": "onnx",
     "onnxruntime": "peers",
+    "openvino": "peers",
+    "MNN": "peers",
+    "ncnn": "peers",
     "xgboost": "tune",
     "scipy": "optimal",
+    "egglog": "saturate",
     "torch": "zoo",
     "transformers": "zoo",
+    "tokenizers": "zoo",
+    "safetensors": "zoo",
+    "onnxscript": "zoo",
+    "PIL": "zoo",
 }
+
+
+def install_command(package: str) -> str:
+    """Return the command that installs `package`: by its extra where one brings it.
+
+    This distribution is on no index: its extras come from the sources, or from the wheel that
+    ``make wheel`` builds of them.
+    """
+    extra = EXTRAS.get(package)
+    if extra is None:
+        return f"pip install {package}"
+    return f'pip install ".[{extra}]" in the sources of tvm_fusionx, or "FILE.whl[{extra}]"'
+
+
+INSTALL_ADVICE = (
+    f"Install it with: {install_command('tvm')}; or put a TVM up to 0.19 of your own on the path."
+)
 
 COMMAND_NAME = "fusionx"
 
@@ -77,13 +97,11 @@ def require_relay() -> None:
 def missing_package(error: ModuleNotFoundError) -> MissingDependencyError:
     """Return the typed error for a package that could not be imported, with what installs it."""
     package = (error.name or "").split(".")[0]
-    extra = EXTRAS.get(package)
-    what = f'"tvm-fusionx[{extra}]"' if extra else package
     return MissingDependencyError(
         f"package {package}",
         expected="an installed package",
         found=str(error),
-        next_step=f"Install it with: pip install {what}",
+        next_step=f"Install it with: {install_command(package)}.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
-from tvm_fusionx.build.pipeline import BUILT_FROM, bind_parameters, pipeline
+from tvm_fusionx.build.pipeline import BUILT_FROM, bind_parameters, check_static, pipeline
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg.flops import flops as node_flops
@@ -40,12 +41,14 @@ class FusedBuild:
     log: Any
 
 
+@interruptible()
 def build_fused(
     mod: tvm.IRModule,
     target: str | tvm.target.Target,
     params: Mapping[str, Any] | None = None,
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
+    on_stage: Callable[[str], None] = lambda stage: None,
     **choices: Any,
 ) -> FusedBuild:
     """Fuse and build `mod` as ``fx.build`` does.
@@ -54,13 +57,23 @@ def build_fused(
     ----------
     device
         The device whose records go before those of others; see ``fx.build``.
+    on_stage
+        Told what is being done, in words; what is counted as ``N of M``.
     **choices
         Of :func:`tvm_fusionx.build.pipeline.pipeline`; ``fuse=False`` puts every operator in a
         block of its own: same lowering, same templates, no fusion.
     """
     resolved = resolve_target(target)
-    fused = pipeline(resolved, **choices)(bind_parameters(mod, params))
+    bound = bind_parameters(mod, params)
+    check_static(bound)
+    on_stage("planning")
+    fused = pipeline(resolved, **choices)(bound)
+    blocks = sum(map(is_block_call, post_order(fused["main"].body)))
     with lowering(resolved, records, device) as log:
+        log.on_entry = lambda: on_stage(
+            f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
+        )
+        log.on_code = lambda: on_stage(f"making code of {len(log.entries)} kernels")
         library = relay.build(fused, target=resolved)
     return FusedBuild(relay.transform.InferType()(fused), library, log)
 

@@ -25,11 +25,12 @@ import tvm
 from tvm import relay
 from tvm.contrib import cc, graph_executor
 
+from tvm_fusionx._tvm.object_files import export_library
 from tvm_fusionx.build.kernels import KernelGraph, KernelNote
 from tvm_fusionx.devices import Device, export_kernel
 from tvm_fusionx.errors import DeviceError, LibraryFileError, LinkError, MissingDependencyError
 from tvm_fusionx.inputs import InputSpec
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import check_space, new_file, reported_space
 from tvm_fusionx.version import VERSION
 
 FORMAT_VERSION = 1
@@ -164,12 +165,14 @@ def save_library(
     ------
     OutputFileError
         The path cannot be written.
+    DiskFullError
+        There is no space for it, or in the temporary folder.
     MissingDependencyError
         There is no such compiler.
     LinkError
         It fails, as the host's does on code for another processor.
     """
-    with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
+    with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
         code = Path(folder) / CODE
         if device is None:
             _link(library, code, compiler)
@@ -198,10 +201,11 @@ def _link(library: Library, code: Path, compiler: str | None) -> None:
             next_step="Install one (Debian: apt-get install g++), or name another.",
         )
     try:
-        library.module.export_library(str(code), fcompile=cc.cross_compiler(command))
+        export_library(library.module, code, fcompile=cc.cross_compiler(command))
     except RuntimeError as error:
         # Between TVM's headline and its command line stands what the compiler printed.
         said = [line for line in str(error).splitlines()[1:-1] if line.strip()]
+        check_space("\n".join(said))
         raise LinkError(
             f"linking by {command}",
             expected=f"a shared library for {library.target}",
@@ -243,7 +247,7 @@ def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> 
     path = Path(path)
     members = _read_members(path)
     metadata = _checked_metadata(path, members)
-    with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
+    with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
         code = Path(folder) / CODE
         code.write_bytes(members[CODE])
         try:

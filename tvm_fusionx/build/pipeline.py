@@ -9,8 +9,11 @@ from typing import Any
 
 import tvm
 from tvm import relay
+from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
-from tvm_fusionx.errors import ModelError, TargetError
+from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.ecg.block_calls import post_order
+from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
@@ -25,8 +28,8 @@ from tvm_fusionx.passes import (
     RewriteQuantized,
 )
 from tvm_fusionx.processors.gpu import is_gpu
-from tvm_fusionx.processors.targets import is_cpu
-from tvm_fusionx.rewrite import ALL_RULES, Rule
+from tvm_fusionx.processors.targets import TargetLike, is_cpu
+from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
 
 # Attribute of what `build` returns: its blocks, whose constants are the library's own, and the log
@@ -35,7 +38,7 @@ BUILT_FROM = "fusionx_built_from"
 
 
 def planner_options(
-    target: Any,
+    target: TargetLike,
     *,
     fuse: bool = True,
     planner: str = GREEDY,
@@ -73,6 +76,16 @@ def planner_options(
     if measure is False:
         return options
     resolved = resolve_target(target)
+    check_runs_here(resolved)
+    database = ProfileDatabase(database_path() if measure is True else measure)
+    return replace(
+        options, costs=calibrated_costs(resolved), measure=BlockTimer(resolved, database)
+    )
+
+
+def check_runs_here(target: TargetLike) -> None:
+    """Raise TargetError where what is built for `target` cannot be measured on this machine."""
+    resolved = resolve_target(target)
     if not is_cpu(resolved) or "mtriple" in resolved.attrs:
         raise TargetError(
             "measuring",
@@ -80,18 +93,18 @@ def planner_options(
             found=str(resolved),
             next_step="Plan without measuring, or on a machine of that kind.",
         )
-    database = ProfileDatabase(database_path() if measure is True else measure)
-    return replace(
-        options, costs=calibrated_costs(resolved), measure=BlockTimer(resolved, database)
-    )
 
 
 def pipeline(
-    target: Any,
+    target: TargetLike,
     *,
-    rules: Sequence[Rule] = ALL_RULES,
+    rules: Sequence[Rule] | None = None,
     float16: bool = False,
-    **choices: Any,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
 ) -> tvm.transform.Sequential:
     """Return all passes, in order, from an imported module to one of blocks.
 
@@ -100,12 +113,13 @@ def pipeline(
     target
         Target string or object; ``-mcpu=native`` is this machine's.
     rules
-        Rewriting rules to apply; without any, TVM's own simplifications are made all the same.
+        Rewriting rules to apply, all when None; without any, TVM's own simplifications are made all
+        the same.
     float16
         Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
         targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
-    **choices
-        ``fuse``, ``planner``, ``measure``, ``allow`` and ``deny`` of :func:`planner_options`.
+    fuse, planner, measure, allow, deny
+        What the planner may do, as :func:`planner_options` tells.
 
     Returns
     -------
@@ -118,13 +132,15 @@ def pipeline(
         The target is unknown, or float16 is asked for and the target is not OpenCL.
     """
     resolved = resolve_target(target)
-    options = planner_options(resolved, **choices)
+    options = planner_options(
+        resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
+    )
     return tvm.transform.Sequential(
         [
             # Quantized products before laws move their scales.
             RewriteQuantized(resolved),
             # Laws first: they see the model's own operators.
-            RewriteGraph(rules=tuple(rules)),
+            RewriteGraph(rules=rules),
             # Layouts and packed constants, while every operator still stands alone.
             PackLayouts(resolved),
             # Then blocks.
@@ -137,15 +153,23 @@ def pipeline(
     )
 
 
+@interruptible()
 def build(
-    mod: Any,
-    target: Any,
+    mod: tvm.IRModule,
+    target: TargetLike,
     params: Mapping[str, Any] | None = None,
     records: str | Path | None = None,
     activation_images: bool = False,
     device: str | None = None,
-    **choices: Any,
-) -> Any:
+    *,
+    rules: Sequence[Rule] | None = None,
+    float16: bool = False,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+) -> GraphExecutorFactoryModule:
     """Compile a module to a graph-executor library.
 
     Parameters
@@ -164,9 +188,17 @@ def build(
     device
         What `records` name the device that will run the model by: its records count before those of
         others. This machine by default, where it is of the target's kind.
-    **choices
-        ``rules`` and ``float16`` of :func:`pipeline`; ``fuse``, ``planner``, ``measure``, ``allow``
-        and ``deny`` of :func:`planner_options`.
+    rules, float16
+        Rewriting rules to apply, all when None; whether to keep what passes between blocks as
+        float16, for OpenCL. See :func:`pipeline`.
+    fuse
+        Whether to fuse; without, every operator is its own block, as a control.
+    planner
+        ``"greedy"``, or ``"optimal"``: the fastest cover by legal blocks that a solver finds.
+    measure
+        Whether ties are measured on this machine; or the file that keeps the answers.
+    allow, deny
+        Names of operators, nodes or blocks: all that is fused, where there are any; what is not.
 
     Returns
     -------
@@ -175,15 +207,61 @@ def build(
 
     Raises
     ------
-    ModelError, TargetError, RecordError
-        `mod` is no Relay module; the target is unknown; the records are not for it.
+    ModelError, ShapeError, TargetError, RecordError
+        `mod` is no Relay module; a shape in it is not known; the target is unknown; the records are
+        not for it.
     """
     bound = bind_parameters(mod, params)
-    blocks = pipeline(target, **choices)(bound)
+    check_static(bound)
+    passes = pipeline(
+        target,
+        rules=rules,
+        float16=float16,
+        fuse=fuse,
+        planner=planner,
+        measure=measure,
+        allow=allow,
+        deny=deny,
+    )
+    blocks = passes(bound)
     with lowering(target, records, device, activation_images) as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     return library
+
+
+def check_static(mod: Any) -> None:
+    """Raise ShapeError where an input, or what an operator returns, has an unknown extent.
+
+    Passes leave such a function as it is; the graph executor cannot run it, and TVM tells so in
+    the middle of a build, of storage.
+    """
+    main = relay.transform.InferType()(mod)["main"]
+    for param in main.params:
+        if _is_dynamic(param.checked_type):
+            raise ShapeError(
+                f"input {param.name_hint!r}",
+                expected="an extent that is known for every axis",
+                found=str(param.checked_type),
+                next_step="Give its shape: fx.from_onnx(model, shape={...}), or a Relay type"
+                " without Any.",
+            )
+    for expr in post_order(main.body):
+        if isinstance(expr, relay.Call) and _is_dynamic(expr.checked_type):
+            raise ShapeError(
+                f"operator {getattr(expr.op, 'name', 'of a function')}",
+                expected="a result whose shape does not depend on the data",
+                found=str(expr.checked_type),
+                next_step="Cut the model before it, or compile it for TVM's own relay.vm.",
+            )
+
+
+def _is_dynamic(kind: Any) -> bool:
+    if isinstance(kind, tvm.ir.TupleType):
+        return any(map(_is_dynamic, kind.fields))
+    return isinstance(kind, tvm.ir.TensorType) and any(
+        isinstance(extent, tvm.tir.Any) for extent in kind.shape
+    )
 
 
 def check_module(mod: Any) -> None:

@@ -111,6 +111,7 @@ def command(
             params=params,
             records=records_for(chosen, records) if chosen is not None else records,
             float16=float16,
+            on_stage=stage,
             **choices,
         )
         stage("writing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import logging
 import sys
@@ -9,9 +10,11 @@ from collections.abc import Sequence
 
 import click
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx._tvm.presence import missing_package
-from tvm_fusionx.cli.options import Settings, debug_option
+from tvm_fusionx.cli.options import LOGGER, Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
+from tvm_fusionx.output_file import NO_SPACE, disk_full
 from tvm_fusionx.version import VERSION
 
 # Command -> module of this package; the command object bears the module's name with `_command`.
@@ -50,6 +53,16 @@ class _Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` begin with; of another word, say which ones are near."""
+        name = args[0]
+        near = difflib.get_close_matches(name, COMMANDS)
+        if name not in COMMANDS and not name.startswith("-") and near:
+            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(map(repr, near))}?")
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="fusionx")
@@ -57,7 +70,10 @@ class _Commands(click.Group):
 def fusionx() -> None:
     """Compile ONNX models with operator fusion for TVM; run, verify, compare and explain them.
 
-    Exit codes: 0 ok, 1 wrong result, 2 usage or bad input, 3 environment.
+    Exit codes: 0 ok, 1 wrong result, 2 usage or bad input, 3 environment, 130 interrupted.
+
+    Completion by the Tab key, in ~/.bashrc: eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"; for
+    other shells zsh_source or fish_source.
     """
 
 
@@ -78,7 +94,23 @@ def main(args: Sequence[str] | None = None) -> None:
     # TVM's own schedules, the reference here, advise to tune them.
     logging.getLogger("autotvm").setLevel(logging.ERROR)
     settings = Settings()
-    sys.exit(_run(args, settings))
+    try:
+        with interruptible():
+            code = _run(args, settings)
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    finally:
+        logging.getLogger(LOGGER).setLevel(logging.NOTSET)
+    if code == EXIT_INTERRUPTED:
+        _say_interrupted()
+    sys.exit(code)
+
+
+def _say_interrupted() -> None:
+    click.echo("fusionx: interrupted", err=True)
+    # Python remembers a KeyboardInterrupt that passed through an `exec` of a string, such as that
+    # of a dataclass, as unhandled, and would end by the signal instead; a new `exec` forgets it.
+    exec("")
 
 
 def _run(args: Sequence[str] | None, settings: Settings) -> int:
@@ -94,7 +126,6 @@ def _run(args: Sequence[str] | None, settings: Settings) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        click.echo("fusionx: interrupted", err=True)
         return EXIT_INTERRUPTED
     except (FusionXError, ModuleNotFoundError) as error:
         if settings.debug:
@@ -102,14 +133,24 @@ def _run(args: Sequence[str] | None, settings: Settings) -> int:
         typed = error if isinstance(error, FusionXError) else missing_package(error)
         click.echo(f"fusionx: {typed}", err=True)
         return typed.exit_code
+    except OSError as error:
+        if settings.debug or error.errno not in NO_SPACE:
+            return _say_unexpected(error, settings)
+        typed = disk_full(error)
+        click.echo(f"fusionx: {typed}", err=True)
+        return typed.exit_code
     except Exception as error:  # the last place where a person can be given a sentence
-        if settings.debug:
-            raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        message = lines[-1] if lines else "no message"
-        click.echo(
-            f"fusionx: unexpected {type(error).__name__}: {message}. Run the command again with "
-            "--debug for the traceback, and report it.",
-            err=True,
-        )
-        return EXIT_ENVIRONMENT
+        return _say_unexpected(error, settings)
+
+
+def _say_unexpected(error: Exception, settings: Settings) -> int:
+    if settings.debug:
+        raise error
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = lines[-1] if lines else "no message"
+    click.echo(
+        f"fusionx: unexpected {type(error).__name__}: {message}. Run the command again with "
+        "--debug for the traceback, and report it.",
+        err=True,
+    )
+    return EXIT_ENVIRONMENT

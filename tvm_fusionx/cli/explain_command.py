@@ -37,6 +37,12 @@ from tvm_fusionx.cli.progress import Stages
     help="Also build: the report then tells each kernel's template and generated TIR.",
 )
 @click.option(
+    "--profile",
+    "with_profile",
+    is_flag=True,
+    help="Also build, and run on random inputs: the report then tells each block's share of time.",
+)
+@click.option(
     "--between",
     type=(str, str),
     metavar="NODE NODE",
@@ -63,6 +69,7 @@ def command(
     choices: dict[str, Any],
     html_path: Path | None,
     with_build: bool,
+    with_profile: bool,
     between: tuple[str, str] | None,
     netron_path: Path | None,
     explorer_path: Path | None,
@@ -73,28 +80,36 @@ def command(
 
     require_relay()
     from tvm_fusionx.build.fused_build import build_fused
-    from tvm_fusionx.build.pipeline import bind_parameters
+    from tvm_fusionx.build.pipeline import bind_parameters, check_runs_here
     from tvm_fusionx.frontend import from_onnx
+    from tvm_fusionx.inputs import inputs_of, random_inputs
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.report.explain.explain import explain, with_schedules
     from tvm_fusionx.report.explain.model_explorer import save_model_explorer
     from tvm_fusionx.report.explain.netron import save_netron
+    from tvm_fusionx.report.profile.profile import profile
     from tvm_fusionx.threads import threads as use_threads
 
     for path in (html_path, netron_path, explorer_path, json_path):
         if path is not None:
             check_writable(path)
-    if choices["measure"]:
+    if with_profile:
+        check_runs_here(target)
+    if choices["measure"] or with_profile:
         use_threads()
     with Stages(f"explaining {model.name}") as stage:
         stage("importing")
         mod, params = from_onnx(model, shape=shape)
         stage("planning")
         report = explain(bind_parameters(mod, params), target, **choices).with_title(model.stem)
-        if with_build:
+        if with_build or with_profile:
             stage("building")
-            build = build_fused(mod, target, params=params, **choices)
+            build = build_fused(mod, target, params=params, on_stage=stage, **choices)
             report = with_schedules(report, build.library, build.log)
+        if with_profile:
+            stage("timing each kernel")
+            arrays = random_inputs(inputs_of(mod, params))
+            report = report.with_profile(profile(build.library, arrays, peak=None))
     if html_path is not None:
         with new_file(html_path) as scratch:
             report.save_html(scratch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,9 +48,19 @@ class Settings:
     ----------
     debug
         Show tracebacks.
+    verbosity
+        How often ``-v`` was given.
     """
 
     debug: bool = False
+    verbosity: int = 0
+
+
+# The loggers of this package are below it.
+LOGGER = "tvm_fusionx"
+
+# What is logged without ``-v``, with it, and with two.
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -57,16 +68,34 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.ensure_object(Settings).debug = True
 
 
+def _set_verbosity(ctx: click.Context, _: click.Parameter, value: int) -> None:
+    if value:
+        settings = ctx.ensure_object(Settings)
+        settings.verbosity += value
+        level = LEVELS[min(settings.verbosity, len(LEVELS) - 1)]
+        logging.getLogger(LOGGER).setLevel(level)
+
+
 def debug_option(command: Command) -> Command:
-    """Add ``--debug``, before or after the command's name."""
-    return click.option(
+    """Add ``--debug`` and ``--verbose``, before or after the command's name."""
+    verbose = click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_verbosity,
+        help="Say more of what is done; -vv says most.",
+    )
+    debug = click.option(
         "--debug",
         is_flag=True,
         expose_value=False,
         is_eager=True,
         callback=_set_debug,
         help="Show the traceback of an error.",
-    )(command)
+    )
+    return verbose(debug(command))
 
 
 class InputShapes(click.ParamType):  # type: ignore[type-arg]

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Column, Table
 
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import debug_option, inputs_option, threads_option
+from tvm_fusionx.cli.profile_table import print_profile
 from tvm_fusionx.cli.progress import Stages
 
 if TYPE_CHECKING:
     from tvm_fusionx.devices import Device
     from tvm_fusionx.measuring.machine_peak import MachinePeak
-    from tvm_fusionx.report.profile.profile import ProfileReport
 
 # Runs before the timed ones of --print-time, after the first.
 WARM_UP_RUNS = 3
 
 DEFAULT_REPEAT = 50
 
-# Rows of the profile that are shown; the rest is summed up in one.
-PROFILE_ROWS = 20
-
-# `KernelTime.is_tuned` in words.
-_TUNED = {True: "yes", False: "no", None: "-"}
+# As tvmc names them; what `tvm_fusionx.inputs.fill_inputs` knows.
+FILL_MODES = ("zeros", "ones", "random")
 
 
 @click.command("run")
@@ -58,6 +54,24 @@ _TUNED = {True: "yes", False: "no", None: "-"}
     show_default=True,
     help="Runs in each measurement, which gives their mean.",
 )
+@click.option(
+    "--warmup",
+    type=click.IntRange(min=0),
+    default=WARM_UP_RUNS,
+    show_default=True,
+    help="Runs before those that --print-time measures, after the first.",
+)
+@click.option(
+    "--fill-mode",
+    type=click.Choice(FILL_MODES),
+    help="What inputs that --inputs does not name are filled with; without --inputs random.",
+)
+@click.option(
+    "--print-top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print the N largest values of each output, and where they stand.",
+)
 @threads_option
 @device_options
 @debug_option
@@ -70,6 +84,9 @@ def command(
     trace: Path | None,
     repeat: int,
     number: int,
+    warmup: int,
+    fill_mode: str | None,
+    print_top: int | None,
     threads: int | None,
     device: DeviceChoice,
 ) -> None:
@@ -77,9 +94,10 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.build.kernels import KernelGraph
     from tvm_fusionx.build.library import load_library
     from tvm_fusionx.devices import open_session
-    from tvm_fusionx.inputs import check_inputs, random_inputs, read_inputs
+    from tvm_fusionx.inputs import check_inputs, fill_inputs, read_inputs
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.report.bench.plain_tvm import set_inputs
     from tvm_fusionx.report.bench.timing import threads_apart
@@ -103,11 +121,12 @@ def command(
             loaded, context = load_library(library, session.load), session.context
         executor = loaded.executor(context)
         init_seconds = time.perf_counter() - started
-        if inputs is None:
-            arrays = random_inputs(loaded.inputs)
+        given = {} if inputs is None else read_inputs(inputs)
+        if inputs is None and fill_mode is None:
             click.echo("No --inputs: using random ones.", err=True)
-        else:
-            arrays = check_inputs(read_inputs(inputs), loaded.inputs)
+        if inputs is None or fill_mode is not None:
+            given = fill_inputs(given, loaded.inputs, fill_mode or "random")
+        arrays = check_inputs(given, loaded.inputs)
         set_inputs(executor, arrays)
         started = time.perf_counter()
         executor.run()
@@ -116,6 +135,8 @@ def command(
             executor.get_output(index).numpy() for index in range(executor.get_num_outputs())
         ]
         _write_outputs(loaded, results, outputs)
+        if print_top is not None:
+            _print_top(loaded, results, print_top)
         with Stages(f"running {library.name}") as stage:
             if print_time:
                 stage("timing")
@@ -123,16 +144,22 @@ def command(
                 apart = threads_apart(count) if chosen is None else contextlib.nullcontext()
                 with apart:
                     line = _time_line(
-                        executor, context, init_seconds, first_seconds, repeat, number
+                        executor, context, init_seconds, first_seconds, repeat, number, warmup
                     )
                 click.echo(f"{line} ({repeat} x {number} runs, {where})")
             if show_profile or trace is not None:
-                stage("profiling")
+                stage("profiling: what the machine does at most")
+                kernels = len(KernelGraph.from_json(loaded.graph_json).kernels)
+                done = itertools.count(1)
                 report = profile(
-                    loaded, arrays, device=context, peak="measure" if chosen is None else peak
+                    loaded,
+                    arrays,
+                    on_kernel=lambda: stage(f"profiling: kernel {next(done)} of {kernels}"),
+                    device=context,
+                    peak="measure" if chosen is None else peak,
                 )
     if show_profile:
-        _print_profile(report)
+        print_profile(report)
     if trace is not None:
         with new_file(trace) as scratch:
             scratch.write_text(json.dumps(chrome_trace(report)), encoding="utf-8")
@@ -153,6 +180,18 @@ def _write_outputs(loaded: Any, results: list[Any], outputs: Path | None) -> Non
         click.echo(f"{spec}: {_describe(result)}")
 
 
+def _print_top(loaded: Any, results: list[Any], count: int) -> None:
+    """Print the largest values of each output with their places, the largest first."""
+    import numpy as np
+
+    for spec, result in zip(loaded.outputs, results, strict=True):
+        order = np.argsort(result, axis=None, kind="stable")[::-1][:count]
+        click.echo(f"{spec.name}: the {len(order)} largest of {result.size}")
+        for place in order:
+            where = ",".join(map(str, np.unravel_index(place, result.shape)))
+            click.echo(f"  [{where}] {result.flat[place]:.6g}")
+
+
 def _describe(value: Any) -> str:
     """Return what distinguishes an array at a glance: its range."""
     if not value.size:
@@ -161,7 +200,13 @@ def _describe(value: Any) -> str:
 
 
 def _time_line(
-    executor: Any, context: Any, init: float, first: float, repeat: int, number: int
+    executor: Any,
+    context: Any,
+    init: float,
+    first: float,
+    repeat: int,
+    number: int,
+    warmup: int,
 ) -> str:
     """Return the line that TensorFlow's benchmark_model prints, with percentiles."""
     import numpy as np
@@ -176,14 +221,14 @@ def _time_line(
         return (time.perf_counter() - started) / runs
 
     if context is None:
-        warm_up = timed(WARM_UP_RUNS)
+        warm_up = timed(warmup) if warmup else None
         taken = [timed(number) for _ in range(repeat)]
     else:
         # Timed on the device itself: the way there and back is no part of a run.
         evaluate = executor.module.time_evaluator
-        warm_up = evaluate("run", context, number=WARM_UP_RUNS)().mean
+        warm_up = evaluate("run", context, number=warmup)().mean if warmup else None
         taken = list(evaluate("run", context, number=number, repeat=repeat)().results)
-    parts = {
+    parts: dict[str, float | None] = {
         "Init": init,
         "First": first,
         "Warm-up": warm_up,
@@ -192,8 +237,11 @@ def _time_line(
         f"p{LOW_PERCENTILE}": float(np.percentile(taken, LOW_PERCENTILE)),
         f"p{HIGH_PERCENTILE}": float(np.percentile(taken, HIGH_PERCENTILE)),
     }
-    times = ", ".join(f"{name}: {format_seconds(seconds)}" for name, seconds in parts.items())
-    return times
+    return ", ".join(
+        f"{name}: {format_seconds(seconds)}"
+        for name, seconds in parts.items()
+        if seconds is not None
+    )
 
 
 def _peak_of(device: Device) -> MachinePeak | None:
@@ -211,51 +259,3 @@ def _peak_of(device: Device) -> MachinePeak | None:
         return None
     cores = describe_cpu(device.tvm_target()).cores
     return MachinePeak(found.flops_per_second / GIGA, found.bytes_per_second / GIGA, cores)
-
-
-def _print_profile(report: ProfileReport) -> None:
-    from tvm_fusionx.report.profile.profile import format_seconds
-
-    table = Table(
-        Column("block", overflow="fold"), "template", "tuned", "time", "share", "GFLOP/s", "peak",
-        "GB/s", box=None,
-    )  # fmt: skip
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    for column in table.columns[3:]:
-        column.justify = "right"
-    slowest = sorted(report.kernels, key=lambda kernel: -kernel.seconds)
-    for kernel in slowest[:PROFILE_ROWS]:
-        speed = kernel.gflops_per_second
-        table.add_row(
-            kernel.name,
-            kernel.template or "-",
-            _TUNED[kernel.is_tuned],
-            format_seconds(kernel.seconds),
-            f"{kernel.share:.1%}",
-            f"{speed:.3g}" if speed is not None else "-",
-            f"{kernel.part_of_peak:.0%}" if kernel.part_of_peak is not None else "-",
-            f"{kernel.gbytes_per_second:.3g}",
-        )
-    rest = slowest[PROFILE_ROWS:]
-    if rest:
-        seconds = sum(kernel.seconds for kernel in rest)
-        share = sum(kernel.share for kernel in rest)
-        told = (format_seconds(seconds), f"{share:.1%}")
-        table.add_row(f"{len(rest)} more", "", "", *told, "", "", "")
-    templates = Table("template", "kernels", "time", "share", box=None)
-    for column in templates.columns[1:]:
-        column.justify = "right"
-    for row in report.by_template():
-        templates.add_row(
-            row.template or "-", str(row.kernels), format_seconds(row.seconds), f"{row.share:.1%}"
-        )
-    console = Console()
-    console.print(table)
-    console.print(templates)
-    if report.peak is not None:
-        click.echo(f"Peak: {report.peak.gflops_per_second:.0f} GFLOP/s, measured.")
-    click.echo(
-        f"Sum of {len(report.kernels)} kernels: {format_seconds(report.sum_seconds)}; end to end: "
-        f"{format_seconds(report.end_to_end_seconds)}, {report.gap_text()}."
-    )

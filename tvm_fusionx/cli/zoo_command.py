@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -64,6 +65,10 @@ def export_model(name: str, output: Path | None, inputs_path: Path | None) -> No
     click.echo(f"{path}: {what}")
     for key, shape in exported.shapes.items():
         click.echo(f"  {key}: {exported.dtypes[key]} {list(shape)}")
+    shapes = " ".join(
+        f"{key}:[{','.join(map(str, shape))}]" for key, shape in exported.shapes.items()
+    )
+    click.echo(f"fusionx compile {shlex.quote(str(path))} --input-shapes {shlex.quote(shapes)}")
     if inputs_path is not None:
         with new_file(inputs_path) as scratch, scratch.open("wb") as file:
             np.savez(file, **zoo.sample_inputs(name))  # type: ignore[arg-type]

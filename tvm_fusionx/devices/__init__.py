@@ -4,8 +4,27 @@
 :func:`open_session` runs code there, always in a process that is not the caller's.
 """
 
-from tvm_fusionx.devices.description import Device, find_device
-from tvm_fusionx.devices.linking import export_kernel
-from tvm_fusionx.devices.session import DeviceSession, open_session
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tvm_fusionx.devices.description import Device, find_device
+    from tvm_fusionx.devices.linking import export_kernel
+    from tvm_fusionx.devices.session import DeviceSession, open_session
 
 __all__ = ["Device", "DeviceSession", "export_kernel", "find_device", "open_session"]
+
+# Loaded when asked for: they need TVM, and the doctor of this room must start without it.
+_MODULES = {
+    "Device": "description",
+    "find_device": "description",
+    "export_kernel": "linking",
+    "DeviceSession": "session",
+    "open_session": "session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

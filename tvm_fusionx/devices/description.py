@@ -16,7 +16,7 @@ from typing import Any
 import platformdirs
 import tvm
 
-from tvm_fusionx.errors import DeviceError
+from tvm_fusionx.errors import DeviceError, UnknownDeviceError
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.schedules import resolve_target
 
@@ -73,7 +73,7 @@ class Device:
         problem = self._why_not_valid()
         if problem is not None:
             field, expected, found = problem
-            raise DeviceError(
+            raise UnknownDeviceError(
                 f"device {self.name!r}, {field}",
                 expected=expected,
                 found=found,
@@ -227,7 +227,7 @@ def find_device(name_or_file: str | Path, **overrides: Any) -> Device:
 
     Raises
     ------
-    DeviceError
+    UnknownDeviceError
         There is no such device, or its description is damaged.
     """
     text = str(name_or_file)
@@ -241,7 +241,7 @@ def find_device(name_or_file: str | Path, **overrides: Any) -> Device:
         elif text in known:
             device = known[text]
         else:
-            raise DeviceError(
+            raise UnknownDeviceError(
                 f"device {text!r}",
                 expected=f"a file, or one of {', '.join([*known, *own])}",
                 found="no such device",
@@ -255,7 +255,7 @@ def find_device(name_or_file: str | Path, **overrides: Any) -> Device:
 
 
 def read_device(path: Path) -> Device:
-    """Return what the file at `path` describes; `DeviceError` when it cannot be read."""
+    """Return what the file at `path` describes; `UnknownDeviceError` when it cannot be read."""
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(row, dict):
@@ -267,7 +267,7 @@ def read_device(path: Path) -> Device:
         if isinstance(error, DeviceError):
             raise
         known = ", ".join(field.name for field in fields(Device))
-        raise DeviceError(
+        raise UnknownDeviceError(
             f"device file {path}",
             expected=f"a JSON object with some of {known}",
             found=f"{type(error).__name__}: {error}",

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvm_fusionx._tvm.presence import INSTALL_ADVICE, why_no_relay
+from tvm_fusionx._tvm.presence import INSTALL_ADVICE, install_command, why_no_relay
 
 if TYPE_CHECKING:
     from tvm_fusionx.devices import Device
@@ -57,17 +57,17 @@ class Finding:
 OLDEST_PYTHON = (3, 10)
 NEWEST_PYTHON = (3, 13)
 
-# Distribution -> (versions as a pattern that are known to work, what it is needed for, extra).
+# Distribution -> versions, as a pattern, that are known to work; what it is needed for.
 # onnx 1.19 has no `onnx.mapping`, which TVM's importer reads.
 KNOWN_VERSIONS = {
-    "numpy": (r"[12]\.", "everything", ""),
-    "onnx": (r"1\.1[0-8]\.", "reading models", "onnx"),
-    "onnxslim": (r"0\.", "simplifying models", "onnx"),
-    "onnxruntime": (r"1\.", "verifying and comparing", "peers"),
-    "openvino": (r"20", "comparing", "peers"),
-    "MNN": (r"3\.", "comparing", "peers"),
-    "ncnn": (r"1\.", "comparing", "peers"),
-    "xgboost": (r"[123]\.", "tuning", "tune"),
+    "numpy": (r"[12]\.", "everything"),
+    "onnx": (r"1\.1[0-8]\.", "reading models"),
+    "onnxslim": (r"0\.", "simplifying models"),
+    "onnxruntime": (r"1\.", "verifying and comparing"),
+    "openvino": (r"20", "comparing"),
+    "MNN": (r"3\.", "comparing"),
+    "ncnn": (r"1\.", "comparing"),
+    "xgboost": (r"[123]\.", "tuning"),
 }
 NEEDED = ("numpy",)
 
@@ -202,15 +202,15 @@ def check_packages() -> list[Finding]:
 
 
 def _check_package(name: str) -> Finding:
-    pattern, purpose, extra = KNOWN_VERSIONS[name]
-    install = f'pip install "tvm-fusionx[{extra}]"' if extra else f"pip install {name}"
+    pattern, purpose = KNOWN_VERSIONS[name]
+    install = install_command(name)
     trouble = Verdict.FAIL if name in NEEDED else Verdict.WARN
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Finding(name, trouble, f"not installed; needed for {purpose}", f"{install}.")
     if re.match(pattern, version) is None:
-        advice = f"Not known to work; {install} brings a version that is."
+        advice = f"Not known to work; a version that is comes by: {install}."
         return Finding(name, trouble, version, advice)
     return Finding(name, Verdict.OK, version)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tvm.contrib import cc
 
+from tvm_fusionx._tvm.object_files import export_library
 from tvm_fusionx.devices.android_link import PAGE_BYTES, check_for_android, link_with_lld
 from tvm_fusionx.devices.description import Device
 from tvm_fusionx.devices.run_linker import run_linker
@@ -60,7 +61,7 @@ def export_kernel(module: Any, path: str | Path, device: Device) -> Path:
     link = linker_of(device)
     with new_file(path) as scratch:
         try:
-            module.export_library(str(scratch), fcompile=_as_tvm_calls(link, device))
+            export_library(module, scratch, fcompile=_as_tvm_calls(link, device))
         except RuntimeError as error:
             if isinstance(error, LinkError):
                 raise

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvm_fusionx.errors import LinkError
+from tvm_fusionx.output_file import check_space
 
 
 def run_linker(words: Sequence[str], subject: str) -> None:
-    """Run a linker; `LinkError` with the first line that it said when it fails."""
+    """Run a linker; `LinkError` with the first line that it said when it fails.
+
+    `DiskFullError` where it said that.
+    """
     ended = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     if ended.returncode != 0:
+        check_space(ended.stderr)
         said = [line for line in ended.stderr.splitlines() if line.strip()]
         raise LinkError(
             f"linking for {subject} by {Path(words[0]).name}",

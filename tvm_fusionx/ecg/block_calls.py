@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
+import tvm
 from tvm import relay
+
+from tvm_fusionx.ecg.to_relay import BLOCK_NAME
 
 
 def is_block_call(expr: Any) -> bool:
@@ -14,6 +17,16 @@ def is_block_call(expr: Any) -> bool:
         isinstance(expr, relay.Call)
         and isinstance(expr.op, relay.Function)
         and "Primitive" in (expr.op.attrs or {})
+    )
+
+
+def count_blocks(mod: tvm.IRModule) -> int:
+    """Return how many calls in the functions of `mod` are of blocks that a plan of ours made."""
+    return sum(
+        is_block_call(expr) and BLOCK_NAME in expr.op.attrs
+        for func in mod.functions.values()
+        if isinstance(func, relay.Function)
+        for expr in post_order(func.body)
     )
 
 

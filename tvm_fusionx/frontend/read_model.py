@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tvm_fusionx._tvm.presence import install_command
 from tvm_fusionx.errors import MissingDependencyError, ModelError
 
 try:
@@ -16,7 +17,7 @@ except ImportError as error:
         "reading an ONNX model",
         expected="the onnx package, 1.17",
         found=str(error),
-        next_step="Run: pip install 'tvm-fusionx[onnx]'",
+        next_step=f"Install it with: {install_command('onnx')}.",
     ) from error
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto"

@@ -25,11 +25,8 @@ SOFTMAX = "nn.softmax"
 class AttentionLimits:
     """What a target offers to attention; targets without a kernel for it have none."""
 
-    tile_heights: tuple[int, ...]
-    """Rows of the register tiles that it has; without a softmax one must divide the queries."""
-
-    columns: int
-    """Scores of a row that a core's cache holds for one tile; bounds rows without a softmax."""
+    rows: int
+    """Fewest queries that its kernel takes."""
 
 
 def are_attention(contractions: Sequence[Node]) -> bool:
@@ -73,16 +70,10 @@ def _why_not_products(scores: Node, values: Node) -> str | None:
 def _why_not_tiled(
     candidate: Candidate, scores: Node, values: Node, limits: AttentionLimits
 ) -> str | None:
-    _, rows, columns = scores.outputs[0].shape
-    if rows < min(limits.tile_heights):
-        return f"{rows} rows are less than a tile, of {limits.tile_heights}"
-    if _is_softmax(candidate, scores, values):
-        return None
-    if not any(rows % height == 0 for height in limits.tile_heights):
-        return f"{rows} rows are no whole number of tiles of {limits.tile_heights}"
-    if columns > limits.columns:
-        return f"a row has {columns} scores, at most {limits.columns} stay in the cache"
-    return None
+    rows = scores.outputs[0].shape[1]
+    if rows < limits.rows:
+        return f"{rows} rows are less than a tile, of {limits.rows}"
+    return None if _is_softmax(candidate, scores, values) else "no softmax alone weighs the values"
 
 
 def _is_softmax(candidate: Candidate, scores: Node, values: Node) -> bool:

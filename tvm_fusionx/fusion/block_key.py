@@ -10,6 +10,7 @@ from typing import Any
 from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.ecg.to_relay import is_inline_constant
 from tvm_fusionx.fusion.border import Border
+from tvm_fusionx.fusion.plan import Plan
 
 # Of SHA-256's 64 digits: a birthday among a billion blocks has a chance of 1e-20.
 DIGITS = 32
@@ -44,6 +45,25 @@ def block_key(nodes: Sequence[Node], border: Border) -> str:
     outputs = sorted([place[value.node], value.index] for value in border.outputs)
     text = json.dumps([calls, outputs], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def block_keys(plan: Plan) -> list[str]:
+    """Return the structural hash of each block of a plan, in order."""
+    home = {node: block for block in plan.blocks for node in block.nodes}
+    left = set(plan.outputs)
+    for consumer, block in home.items():
+        left.update(value for value in consumer.operands if home.get(value.node) is not block)
+    keys = []
+    for block in plan.blocks:
+        members = set(block.nodes)
+        read = (value for node in block.nodes for value in node.operands)
+        outside = {value for value in read if value.node not in members}
+        made = tuple(value for node in block.nodes for value in node if value in left)
+        border = Border(
+            frozenset(value for value in outside if not is_inline_constant(value)), made
+        )
+        keys.append(block_key(block.nodes, border))
+    return keys
 
 
 def signature(nodes: Sequence[Node], border: Border) -> str:

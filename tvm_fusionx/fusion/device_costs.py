@@ -8,39 +8,42 @@ from pathlib import Path
 
 from tvm_fusionx.errors import RecordError
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.processors.rates import DEFAULT_RATES, calibrated
+
+_CALIBRATED = calibrated()
 
 
 @dataclass(frozen=True)
 class DeviceCosts:
     """Rates of one device with one number of threads; all threads together.
 
-    The defaults are what calibration measured on two cores of a Zen 4 server with AVX-512. Plans
+    The defaults are what calibration measured on one machine; ``processors.json`` says which. Plans
     depend on their proportions, so they serve other processors too; they never change between two
     plans of one version, so that planning without a device is deterministic.
     """
 
-    launch_us: float = 2.0
+    launch_us: float = DEFAULT_RATES.wake_up_us
     """Starting one kernel and joining its threads, microseconds."""
 
-    memory_bytes_per_us: float = 40_000.0
+    memory_bytes_per_us: float = _CALIBRATED["memory_bytes_per_us"]
     """Traffic of tensors that do not fit in the cache."""
 
-    cache_bytes_per_us: float = 190_000.0
+    cache_bytes_per_us: float = _CALIBRATED["cache_bytes_per_us"]
     """Traffic of tensors that do."""
 
-    cache_bytes: int = 2 << 20
+    cache_bytes: int = _CALIBRATED["cache_bytes"]
     """Largest tensor that is still in the cache when the next kernel reads it."""
 
-    products_per_us: float = 115_000.0
+    products_per_us: float = _CALIBRATED["products_per_us"]
     """Multiply-and-add pairs in matrix products and convolutions."""
 
-    elements_per_us: float = 150_000.0
+    elements_per_us: float = _CALIBRATED["elements_per_us"]
     """Results of cheap elementwise operators, in registers."""
 
-    transcendentals_per_us: float = 2_650.0
+    transcendentals_per_us: float = _CALIBRATED["transcendentals_per_us"]
     """Results of exponentials, logarithms, error functions and the like."""
 
-    moved_per_us: float = 3_000.0
+    moved_per_us: float = _CALIBRATED["moved_per_us"]
     """Elements read or written out of order."""
 
     @classmethod

@@ -20,7 +20,7 @@ from tvm import tir
 
 # Pieces for each core: what a core waits for at the end is at most one piece, a sixteenth of its
 # part. A mark costs some 8 ns to take; the smallest loops that are parallel last 5 us.
-PIECES = 16
+PIECES_A_CORE = 16
 
 TAKE = "fusionx_take"
 IS_TAKEN = "fusionx_is_taken"
@@ -77,7 +77,7 @@ def steal_work(cores: int) -> Any:
             if not can_be_shared(loop) or int(loop.extent) <= cores:
                 return None
             has_changed = True
-            return _in_pieces(loop, PIECES * cores)
+            return _in_pieces(loop, PIECES_A_CORE * cores)
 
         body = tir.stmt_functor.ir_transform(func.body, None, change, ["tir.For"])
         if not has_changed:

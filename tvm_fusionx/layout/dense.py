@@ -16,7 +16,8 @@ from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM, DotInstruction
-from tvm_fusionx.schedules.parts.register_tile import FLOAT_BYTES, panel_width
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.register_tile import panel_width
 
 DENSE = "nn.dense"
 MATMUL = "nn.matmul"

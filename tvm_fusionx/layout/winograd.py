@@ -25,7 +25,7 @@ from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 from tvm_fusionx.schedules.winograd.tiling import (
     Problem,
     best_cut,
-    cycles,
+    cut_cycles,
     direct_cycles,
     panel_channels,
 )
@@ -111,7 +111,7 @@ def best_problem(node: Node, cpu: Cpu) -> Problem:
 
 def estimated_gain(problem: Problem, cpu: Cpu) -> float:
     """Return how many times faster than the direct sum a convolution should be."""
-    return direct_cycles(problem, cpu) / cycles(problem, best_cut(problem, cpu), cpu)
+    return direct_cycles(problem, cpu) / cut_cycles(problem, best_cut(problem, cpu), cpu)
 
 
 def _problem(node: Node, tile: int, transforms_weights: bool, cpu: Cpu) -> Problem:

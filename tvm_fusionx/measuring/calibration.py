@@ -42,7 +42,7 @@ TimeModule = Callable[[Any, tvm.IRModule], float]
 
 
 def calibrated_costs(
-    target: str | tvm.target.Target, time_module: TimeModule = time_library
+    target: str | tvm.target.Target, time_module: TimeModule | None = None
 ) -> DeviceCosts:
     """Return the costs of this machine: those that were measured before, else measured now.
 
@@ -51,7 +51,7 @@ def calibrated_costs(
     target
         What kernels are built for.
     time_module
-        How a built module is timed; for tests.
+        How a built module is timed, for tests; by :func:`time_library` when None.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def calibrated_costs(
 
 
 def calibrate(
-    target: str | tvm.target.Target, time_module: TimeModule = time_library
+    target: str | tvm.target.Target, time_module: TimeModule | None = None
 ) -> DeviceCosts:
     """Measure the rates of this machine through the real build.
 
@@ -80,12 +80,13 @@ def calibrate(
     target
         What kernels are built for.
     time_module
-        How a built module is timed; for tests.
+        How a built module is timed, for tests; by :func:`time_library` when None.
     """
+    timed = time_module or time_library
     built = {name: _built(expr, target, fuse) for name, (expr, fuse) in _programs().items()}
     taken = {
         # The least: what disturbs a measurement makes it longer.
-        name: max(LEAST_MICROSECONDS, min(time_module(*program) for _ in range(ROUNDS)))
+        name: max(LEAST_MICROSECONDS, min(timed(*program) for _ in range(ROUNDS)))
         for name, program in built.items()
     }
     # Kernels one after the other, as in a model; a line through two sizes of them meets a kernel

@@ -7,7 +7,9 @@ from typing import Any
 
 import tvm
 
+from tvm_fusionx._tvm.guarded_builds import guard_builds
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.block_calls import count_blocks
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.relay_attributes import FUNCTION
 from tvm_fusionx.ecg.to_relay import RelayBlock
@@ -19,7 +21,7 @@ from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.gpu import describe_gpu, is_gpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
-from tvm_fusionx.schedules.attention.whole_rows import most_columns, tile_heights
+from tvm_fusionx.schedules.attention.streamed import LEAST_ROWS
 from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import buffer_bytes
 
 
@@ -78,8 +80,7 @@ def pair_limits(target: Any) -> PairLimits | None:
 
 def attention_limits(target: Any) -> AttentionLimits | None:
     """Return what a target offers to attention; None without a target, or where none serves it."""
-    cpu = _cpu_of(target)
-    return AttentionLimits(tile_heights(cpu), most_columns(cpu)) if cpu else None
+    return AttentionLimits(LEAST_ROWS) if _cpu_of(target) else None
 
 
 def gpu_limits(target: Any, limits: Limits) -> Limits:
@@ -127,6 +128,7 @@ def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]
     plans
         Name of each function that was planned, and its plan.
     """
+    guard_builds(count_blocks)
     plans = {}
 
     def cut(name: str, graph: Graph) -> Any:

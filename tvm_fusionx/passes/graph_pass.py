@@ -9,11 +9,13 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.ecg import Graph, NotAGraphError, from_relay
 
 logger = logging.getLogger(__name__)
 
 
+@interruptible()
 def transform_graphs(mod: Any, transform: Callable[[str, Graph], Any]) -> Any:
     """Return a module with ``transform(name, graph)`` in the place of each static function.
 

@@ -12,7 +12,7 @@ from tvm_fusionx._tvm.cures import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.fusion import plan
 from tvm_fusionx.passes.graph_pass import transform_graphs
-from tvm_fusionx.rewrite import ALL_RULES, Application, Rule, Strategy, rewrite
+from tvm_fusionx.rewrite import Application, Rule, Strategy, rewrite
 
 # TVM's own simplifications are registered at this level or below.
 TVM_OPT_LEVEL = 3
@@ -35,8 +35,9 @@ class RewriteGraph:
     exact: bool = False
     """Whether to leave out the rules that change rounding."""
 
-    rules: tuple[Rule, ...] = ALL_RULES
-    """Rules in order of preference at equal gain; add your own behind ``ALL_RULES``."""
+    rules: Sequence[Rule] | None = None
+    """Rules in order of preference at equal gain; all of ``tvm_fusionx.rewrite.ALL_RULES`` when
+    None. Add your own behind those."""
 
     strategy: Strategy = "greedy"
     """``saturate`` keeps all equal forms of an elementwise region, takes the cheapest (egglog)."""
@@ -59,7 +60,7 @@ def rewrite_module(
     mod: Any,
     *,
     exact: bool = False,
-    rules: Sequence[Rule] = ALL_RULES,
+    rules: Sequence[Rule] | None = None,
     strategy: Strategy = "greedy",
     budget_seconds: float = 5.0,
 ) -> tuple[Any, list[Application]]:

@@ -1,7 +1,7 @@
 """What a CPU target offers to a schedule: vector lanes, registers, caches, cores.
 
-The facts come from the target string, through LLVM's own feature table and a table of caches by
-LLVM's names of CPUs, so that a cross-compiled target (aarch64 on an x86 host) is described by what
+The facts come from the target string, through LLVM's own feature table and a table of rates by
+LLVM's names of cores, so that a cross-compiled target (aarch64 on an x86 host) is described by what
 it is and not by the machine that compiles.
 """
 
@@ -14,28 +14,13 @@ from dataclasses import dataclass
 import tvm
 from tvm.target import codegen
 
-from tvm_fusionx.processors.host_cpu import (
-    begins_one_multiply_add,
-    cache_kibibytes,
-    exchanges_slowly,
-)
 from tvm_fusionx.processors.integers import DotInstruction, instruction_of
+from tvm_fusionx.processors.rates import DEFAULT_RATES, rates_of, scalable_vectors, vector_sets
 from tvm_fusionx.processors.targets import is_cpu
 
 FLOAT32_BITS = 32
-VECTOR_BITS_AVX512 = 512
-VECTOR_BITS_AVX = 256
-VECTOR_BITS_BASE = 128
-
-# Architectural vector registers (Intel SDM vol. 1 table 10-1 and 15.1; Arm ARM, section B1.2.1).
-REGISTERS_AVX512 = 32
-REGISTERS_X86 = 16
-REGISTERS_AARCH64 = 32
 
 KIBI = 1024
-
-# Caches of CPUs that the table does not name: those of Zen 4, on which templates are measured.
-L1_KIBI, L2_KIBI = 32, 1024
 
 # Part of the second-level cache that templates fill; what streams past needs the rest. Tiles made
 # for all of it were 2 to 5 % slower on Zen 4 (MiniLM, ResNet-50, Whisper's encoder).
@@ -55,20 +40,72 @@ class Cpu:
     cores: int
     """Threads that run a parallel loop."""
 
-    l1_bytes: int = L1_KIBI * KIBI
+    l1_bytes: int = DEFAULT_RATES.l1_kib * KIBI
     """Data cache of one core."""
 
-    l2_bytes: int = L2_KIBI * KIBI // L2_SHARE
-    """What a kernel may fill of the second-level cache of one core."""
+    l2_bytes: int = DEFAULT_RATES.l2_kib * KIBI
+    """Second-level cache of one core."""
 
-    multiply_adds: int = 2
-    """Multiply-adds of a native vector that begin in a cycle."""
+    llc_slice_bytes: int = DEFAULT_RATES.llc_slice_kib * KIBI
+    """Last-level cache that the cores of a slice share."""
 
-    exchanges_slowly: bool = False
+    multiply_add_units: int = DEFAULT_RATES.multiply_add_units
+    """Multiply-adds that begin in a cycle, of vectors no wider than a unit."""
+
+    multiply_add_bits: int = DEFAULT_RATES.multiply_add_bits
+    """Width of a unit."""
+
+    multiply_add_latency: int = DEFAULT_RATES.multiply_add_latency
+    """Cycles until the next multiply-add can add to the same sum."""
+
+    addition_latency: int = DEFAULT_RATES.addition_latency
+    """Cycles until the next addition can add to the same sum."""
+
+    loads_a_cycle: float = DEFAULT_RATES.loads_a_cycle
+    """Loads of a vector, or broadcasts of an element, that begin in a cycle."""
+
+    l2_bytes_a_cycle: float = DEFAULT_RATES.l2_bytes_a_cycle
+    """What a core streams from its second-level cache."""
+
+    llc_bytes_a_cycle: float = DEFAULT_RATES.llc_bytes_a_cycle
+    """What a core streams from the last-level cache."""
+
+    memory_bytes_a_cycle: float = DEFAULT_RATES.memory_bytes_a_cycle
+    """What a core streams from memory, while `memory_readers` cores do."""
+
+    memory_readers: int = DEFAULT_RATES.memory_readers
+    """Cores that read from memory at once as fast as one of them."""
+
+    exchanges_slowly: bool = DEFAULT_RATES.exchanges_slowly
     """Whether what one core wrote reaches another no faster than memory does."""
+
+    wake_up_us: float = DEFAULT_RATES.wake_up_us
+    """Starting a parallel loop and joining its threads."""
+
+    scalable_bits: int = DEFAULT_RATES.scalable_bits
+    """Width of a scalable vector, where there are any; templates use the others."""
 
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
+
+    @property
+    def l2_for_kernel_bytes(self) -> int:
+        """What a kernel may fill of the second-level cache."""
+        return self.l2_bytes // L2_SHARE
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of a native vector that begin in a cycle."""
+        parts = max(1, self.lanes * FLOAT32_BITS // self.multiply_add_bits)
+        return max(1, self.multiply_add_units // parts)
+
+    @property
+    def sums_to_hide_latency(self) -> int:
+        """Independent sums that hide the latency of multiply-adds.
+
+        Of vectors no wider than a unit: of wider ones, which keep it longer, fewer are enough.
+        """
+        return self.multiply_add_latency * self.multiply_add_units
 
 
 def describe_cpu(target: tvm.target.Target) -> Cpu:
@@ -89,25 +126,31 @@ def _cores(target: tvm.target.Target) -> int:
 def _describe_cpu(target_text: str, cores: int) -> Cpu:
     target = tvm.target.Target(target_text)
     if not is_cpu(target):
-        return Cpu(VECTOR_BITS_BASE // FLOAT32_BITS, REGISTERS_X86, cores)
+        narrowest = vector_sets()[-1]
+        return Cpu(narrowest.bits // FLOAT32_BITS, narrowest.registers, cores)
     features = {str(feature) for feature in codegen.llvm_get_cpu_features(target)}
-    if "avx512f" in features:
-        bits, registers = VECTOR_BITS_AVX512, REGISTERS_AVX512
-    elif "avx" in features:
-        bits, registers = VECTOR_BITS_AVX, REGISTERS_X86
-    elif "neon" in features:
-        bits, registers = VECTOR_BITS_BASE, REGISTERS_AARCH64
-    else:
-        bits, registers = VECTOR_BITS_BASE, REGISTERS_X86
-    name = str(target.attrs.get("mcpu", ""))
-    l1, l2 = cache_kibibytes().get(name, (L1_KIBI, L2_KIBI))
+    vectors = next(each for each in vector_sets() if not each.feature or each.feature in features)
+    rates = rates_of(str(target.attrs.get("mcpu", "")))
+    scalable = scalable_vectors()
+    has_scalable = scalable.feature in features
     return Cpu(
-        bits // FLOAT32_BITS,
-        registers,
-        cores,
-        l1 * KIBI,
-        l2 * KIBI // L2_SHARE,
-        1 if bits == VECTOR_BITS_AVX512 and begins_one_multiply_add(name) else 2,
-        exchanges_slowly(name),
-        instruction_of(features),
+        lanes=vectors.bits // FLOAT32_BITS,
+        registers=vectors.registers,
+        cores=cores,
+        l1_bytes=rates.l1_kib * KIBI,
+        l2_bytes=rates.l2_kib * KIBI,
+        llc_slice_bytes=rates.llc_slice_kib * KIBI,
+        multiply_add_units=rates.multiply_add_units,
+        multiply_add_bits=rates.multiply_add_bits,
+        multiply_add_latency=rates.multiply_add_latency,
+        addition_latency=rates.addition_latency,
+        loads_a_cycle=rates.loads_a_cycle,
+        l2_bytes_a_cycle=rates.l2_bytes_a_cycle,
+        llc_bytes_a_cycle=rates.llc_bytes_a_cycle,
+        memory_bytes_a_cycle=rates.memory_bytes_a_cycle,
+        memory_readers=rates.memory_readers,
+        exchanges_slowly=rates.exchanges_slowly,
+        wake_up_us=rates.wake_up_us,
+        scalable_bits=max(rates.scalable_bits, scalable.bits) if has_scalable else 0,
+        dot=instruction_of(features),
     )

@@ -12,12 +12,12 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import tvm
 from tvm.target import codegen
 
-CORES = Path(__file__).resolve().parent / "cpu_cores.json"
+from tvm_fusionx.processors.rates import core_names
+
 FLAGS = Path(__file__).resolve().parent / "cpu_flags.json"
 CPU_INFO = Path("/proc/cpuinfo")
 # How Linux begins the line of a processor's flags, on x86 and on Arm.
@@ -29,7 +29,7 @@ def host_attributes() -> tuple[str, tuple[str, ...]]:
 
     A feature that goes with another which is hidden is not named again. Where the system does not
     tell flags, as on macOS, none are hidden. A CPU that lacks features which the flags tell is not
-    this one, whatever its name: the first of the table of caches that has just those takes its
+    this one, whatever its name: the first of the table of cores that has just those takes its
     place, where there is one.
     """
     return _attributes(str(codegen.llvm_get_system_cpu()), platform.machine(), host_flags())
@@ -52,28 +52,6 @@ def flag_names() -> Mapping[str, Mapping[str, str]]:
     return names
 
 
-@functools.cache
-def cache_kibibytes() -> dict[str, tuple[int, int]]:
-    """Return the first-level data cache and second-level cache of a core, by LLVM's CPU name."""
-    return {name: (l1, l2) for name, (l1, l2) in _cores()["caches"].items()}
-
-
-def begins_one_multiply_add(cpu: str) -> bool:
-    """Tell whether the CPU begins one multiply-add of 512 bits a cycle, where others begin two."""
-    return cpu in _cores()["one_multiply_add"]
-
-
-def exchanges_slowly(cpu: str) -> bool:
-    """Tell whether what one core wrote reaches another no faster than memory does."""
-    return cpu in _cores()["slow_exchange"]
-
-
-@functools.cache
-def _cores() -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(CORES.read_text(encoding="utf-8"))
-    return facts
-
-
 @functools.lru_cache(maxsize=16)
 def _attributes(cpu: str, machine: str, flags: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     if not flags:
@@ -92,9 +70,9 @@ def _attributes(cpu: str, machine: str, flags: frozenset[str]) -> tuple[str, tup
 
 
 def _known_cpus() -> list[str]:
-    """Return the CPUs of this architecture whose caches are known."""
+    """Return the CPUs of this architecture whose rates are known."""
     made = set(map(str, codegen.llvm_get_cpu_archlist(tvm.target.Target("llvm"))))
-    return [name for name in cache_kibibytes() if name in made]
+    return [name for name in core_names() if name in made]
 
 
 def _features(cpu: str, hidden: Sequence[str] = ()) -> set[str]:

@@ -1,81 +1,129 @@
-"""How fast processors multiply, load, gather and start work."""
+"""How fast cores multiply, load, exchange and start work, and how large their caches are.
+
+``processors.json`` has a row for each core by LLVM's name, and the source of each number. What a
+row does not tell it inherits: from the row that it names as ``like``, and at last from the default.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("processors.json")
+
+DEFAULT = "default"
+LIKE = "like"
+
 FLOAT_BYTES = 4
-
-
-# Fused multiply-adds of one vector that a core starts in a cycle.
-FMAS_A_CYCLE = 2
-
-
-# Lanes of the multiply-adds that cycles are counted in; a chunk of 16 channels counts as two.
-MAX_LANES = 8
-
-
-# Measured on Zen 4: moving one vector into a gather buffer, with the test for the border.
-GATHER_CYCLES = 2.5
-
-
-# Bytes a cycle that a core streams from the last-level cache.
-STREAM_BYTES_A_CYCLE = 12
-
-
-# Starting a task: pointers, loop set-up, the first misses.
-TASK_CYCLES = 500
-
-
-# Independent sums that hide a fused multiply-add's latency: 4 cycles on 2 ports (Zen, Skylake).
-SUMS_TO_HIDE_LATENCY = 8
-
-
-# Registers that a tile leaves free: one for the broadcast input, one for what LLVM adds.
-SPARE_REGISTERS = 2
-
-
-# Where channels are apart, a task may gather few of them. C3D's last pool, 512 channels of 7 x 7,
-# takes 4.5 us with all of them in a task, 3.7, 3.0 and 2.7 in two, four and eight parts (Zen 4).
-FAR_GATHER_PENALTY = 2
-
-
-# Part of the first-level cache that what is gathered may fill.
-NEAR_SHARE = 1 / 2
-
-
-# A gather buffer or a slab of input larger than the second-level cache slows the loads down.
-SPILL_PENALTY = 1.3
-
-
-# Tasks that are no whole number of slabs a core read rows that another core wrote.
-FOREIGN_ROWS_PENALTY = 1.1
-
-
-# Columns that weights from the second-level cache are multiplied by, to come in time: a vector of
-# 32 bytes for each at 28 a cycle. On Zen 3, tiles of 4 chunks by 2 columns take 1.11 to 1.17 times
-# as long a product as ones of 2 by 4; where the weights stay in the first level, 0.98.
-COLUMNS_TO_STREAM = 2.25
-
-
-# Bytes a cycle that a core streams from its second-level cache.
-NEAR_BYTES_A_CYCLE = 32
-
-
-# Waking TVM's thread pool takes 1 to 3 us on the machines measured (two cores, pool spinning). The
-# zoo's blocks with less work are faster on one core, with AVX2 and with AVX-512 (Zen 4): masks of
-# 128 x 128 0.7 and 2.3 us, gates of squeeze-and-excitation 1.3 and 2.9; from 60,000 on on two.
-MIN_PARALLEL_WORK = 49152
-
-
-# A transcendental function as a vectorised polynomial costs about this many multiplications.
-TRANSCENDENTAL_WORK = 8
-
 
 # A line of the caches, on every processor that is known here.
 LINE_BYTES = 64
 
 
-# An addition's result is there after 2 to 4 cycles, and two vectors are loaded in each.
-ADDITION_CYCLES = 3
+@dataclass(frozen=True)
+class Rates:
+    """The numbers of one core; ``processors.json`` says what each means."""
+
+    l1_kib: int
+    l2_kib: int
+    llc_slice_kib: int
+    multiply_add_units: int
+    multiply_add_bits: int
+    multiply_add_latency: int
+    addition_latency: int
+    loads_a_cycle: float
+    l2_bytes_a_cycle: float
+    llc_bytes_a_cycle: float
+    memory_bytes_a_cycle: float
+    memory_readers: int
+    exchanges_slowly: bool
+    wake_up_us: float
+    scalable_bits: int
 
 
-LOAD_CYCLES = 0.5
+@dataclass(frozen=True)
+class Fact:
+    """One number of a core, and where it comes from."""
+
+    value: Any
+    source: str
+    """The document, or the machine that it was measured on."""
+    row: str
+    """The row that tells it: the core's own, or the one that it is inherited from."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of an instruction set."""
+
+    feature: str
+    """LLVM's name of the feature that has them; empty where no feature is needed."""
+    bits: int
+    registers: int
+    """Architectural vector registers."""
+    source: str
+
+
+@functools.cache
+def read_file() -> dict[str, Any]:
+    """Return what ``processors.json`` holds."""
+    loaded: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return loaded
+
+
+def core_names() -> tuple[str, ...]:
+    """Return LLVM's names of the cores that have rows, in the order of the file."""
+    return tuple(read_file()["cores"])
+
+
+def meanings() -> dict[str, str]:
+    """Return what each number of a row means, and its unit."""
+    told: dict[str, str] = read_file()["numbers"]
+    return told
+
+
+@functools.cache
+def facts_of(core: str) -> dict[str, Fact]:
+    """Return each number of a core by its name; those of the default where the core has no row."""
+    rows, sources = read_file()["cores"], read_file()["sources"]
+    name = core if core in rows else DEFAULT
+    found: dict[str, Fact] = {}
+    while True:
+        row = rows[name] if name != DEFAULT else read_file()[DEFAULT]
+        for number, told in row.items():
+            if number != LIKE and number not in found:
+                value, source = told
+                found[number] = Fact(value, sources[source], name)
+        if name == DEFAULT:
+            return {each: found[each] for each in meanings()}
+        name = row.get(LIKE, DEFAULT)
+
+
+@functools.cache
+def rates_of(core: str) -> Rates:
+    """Return the numbers of a core by LLVM's name; the default ones where it has no row."""
+    facts = facts_of(core)
+    return Rates(**{each.name: facts[each.name].value for each in fields(Rates)})
+
+
+@functools.cache
+def vector_sets() -> tuple[Vectors, ...]:
+    """Return the vectors of each instruction set, the widest first: the first that one has."""
+    return tuple(Vectors(**row) for row in read_file()["vectors"])
+
+
+@functools.cache
+def scalable_vectors() -> Vectors:
+    """Return the vectors of which a program does not know the width; they are at least so wide."""
+    return Vectors(**read_file()["scalable"])
+
+
+def calibrated() -> dict[str, Any]:
+    """Return what calibration measured on one machine, by the names of the cost model's rates."""
+    return {name: value for name, value in read_file()["calibrated"].items() if name != "source"}
+
+
+DEFAULT_RATES = rates_of(DEFAULT)

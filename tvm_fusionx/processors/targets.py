@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import re
+from typing import TypeAlias
+
 import tvm
+from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.processors.host_cpu import (
     host_attributes,
 )
+
+TargetLike: TypeAlias = "str | tvm.target.Target"
+"""A target, or what names one."""
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
 NATIVE_CPU = "native"
@@ -25,7 +34,17 @@ CPU_KEY = "cpu"
 ARM_KEY = "arm_cpu"
 
 
-def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
+# Kinds of targets that there are templates for.
+CPU_KIND = "llvm"
+KINDS = (CPU_KIND, "opencl")
+
+# How Intel's 32-bit processors begin a triple, whose architecture LLVM calls i386.
+I386 = re.compile(r"i[3-6]86$")
+
+NEAR_NAMES = 3
+
+
+def resolve_target(target: TargetLike) -> tvm.target.Target:
     """Return `target` as TVM understands it, for our templates.
 
     ``-mcpu=native`` becomes the host CPU's LLVM name without the features that this machine hides,
@@ -34,14 +53,18 @@ def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
     Raises
     ------
     TargetError
-        When TVM does not know the target.
+        When TVM does not know the target, LLVM not its CPU, or no template is for its kind.
     """
     if isinstance(target, tvm.target.Target):
         if str(target.attrs.get("mcpu", "")) != NATIVE_CPU:
-            return _with_plain_definitions(target)
+            return _with_plain_definitions(_checked(target))
         target = str(target)
     try:
-        return _with_plain_definitions(tvm.target.Target(_with_host_cpu(target)))
+        text = _with_host_cpu(target)
+        _check_text(text)
+        return _with_plain_definitions(_checked(tvm.target.Target(text)))
+    except TargetError:
+        raise
     except (ValueError, tvm.TVMError) as error:
         raise TargetError(
             "target",
@@ -49,6 +72,62 @@ def resolve_target(target: str | tvm.target.Target) -> tvm.target.Target:
             found=repr(target),
             next_step="Correct it; `tvm.target.Target.list_kinds()` lists the kinds.",
         ) from error
+
+
+def _checked(target: tvm.target.Target) -> tvm.target.Target:
+    """Return `target` if it is of a kind and for a CPU that code can be made for."""
+    _check_kind(str(target.kind.name))
+    if is_cpu(target):
+        _check_cpu(str(target.attrs.get("mtriple", "")), str(target.attrs.get("mcpu", "")))
+    return target
+
+
+def _check_text(text: str) -> None:
+    """Check a target before TVM makes it, which writes to standard error what it thinks of it."""
+    kind, *options = text.split() or [""]
+    if kind in tvm.target.Target.list_kinds():
+        _check_kind(kind)
+    if kind == CPU_KIND:
+        values = dict(option.partition("=")[::2] for option in options)
+        _check_cpu(values.get("-mtriple", ""), values.get("-mcpu", ""))
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise TargetError(
+            "target",
+            expected=f"one of the kinds with templates: {', '.join(KINDS)}",
+            found=repr(kind),
+            next_step='Give "llvm -mcpu=native" for this machine, or "opencl" for a GPU.',
+        )
+
+
+def _check_cpu(triple: str, cpu: str) -> None:
+    """Raise TargetError where LLVM does not know the CPU: it goes on with the oldest, and warns."""
+    architecture = I386.sub("i386", triple.partition("-")[0])
+    made = tuple(map(str, codegen.llvm_get_targets()))
+    if triple and not architecture.startswith(made):
+        raise TargetError(
+            f"target -mtriple={triple}",
+            expected=f"an architecture that this LLVM makes code for: {', '.join(made)}",
+            found=repr(architecture),
+            next_step="Correct it, or give a TVM whose LLVM has that architecture.",
+        )
+    known = _cpus(triple)
+    if cpu and cpu not in known:
+        near = difflib.get_close_matches(cpu, known, NEAR_NAMES) or list(known[:NEAR_NAMES])
+        raise TargetError(
+            f"target -mcpu={cpu}",
+            expected="a CPU that LLVM knows" + (f" for {triple}" if triple else ""),
+            found="another name",
+            next_step=f"Near it are {', '.join(near)}; {NATIVE_CPU} is this machine's.",
+        )
+
+
+@functools.cache
+def _cpus(triple: str) -> tuple[str, ...]:
+    words = f"{CPU_KIND} -mtriple={triple}" if triple else CPU_KIND
+    return tuple(sorted(map(str, codegen.llvm_get_cpu_archlist(tvm.target.Target(words)))))
 
 
 def _with_host_cpu(target: str) -> str:
@@ -87,7 +166,7 @@ def with_own_definitions(target: tvm.target.Target) -> tvm.target.Target:
 
 def is_cpu(target: tvm.target.Target) -> bool:
     """Tell whether `target` is compiled by LLVM for a CPU."""
-    return str(target.kind.name) == "llvm"
+    return str(target.kind.name) == CPU_KIND
 
 
 def target_key(target: tvm.target.Target) -> str:

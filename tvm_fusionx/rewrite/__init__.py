@@ -32,7 +32,7 @@ Strategy = Literal["greedy", "saturate"]
 
 def rewrite(
     graph: Graph,
-    rules: Sequence[Rule] = ALL_RULES,
+    rules: Sequence[Rule] | None = None,
     *,
     exact: bool = False,
     strategy: Strategy = "greedy",
@@ -46,7 +46,7 @@ def rewrite(
     graph
         Changed in place.
     rules
-        In order of preference at equal gain.
+        In order of preference at equal gain; ``ALL_RULES`` when None.
     exact
         Whether to leave out rules that change rounding.
     strategy
@@ -69,6 +69,7 @@ def rewrite(
     """
     if strategy not in ("greedy", "saturate"):
         raise ValueError(f"strategy is {strategy!r}; expected 'greedy' or 'saturate'")
+    rules = ALL_RULES if rules is None else rules
     done: list[Application] = []
     if strategy == "saturate":
         if exact:

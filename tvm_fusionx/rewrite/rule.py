@@ -169,6 +169,10 @@ class Rule:
     conditions: tuple[Why, ...] = ()
     reads: tuple[frozenset[str], ...] = ()
 
+    def __repr__(self) -> str:
+        # Terms, examples and samples take pages; the name finds the declaration.
+        return f"<Rule {self.name}>"
+
 
 def rule(
     *,

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvm_fusionx._tvm.presence import install_command
 from tvm_fusionx.ecg.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Value
+from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.operators import MappingType, mapping_type_of
 from tvm_fusionx.rewrite.conditions import (
     why_not_constant,
@@ -70,14 +72,17 @@ def saturate(
 
     Raises
     ------
-    ImportError
+    MissingDependencyError
         ``egglog`` is not installed.
     """
     try:
         from egglog.bindings import EGraph
     except ImportError as error:
-        raise ImportError(
-            "RewriteGraph(strategy='saturate') needs egglog: pip install 'tvm-fusionx[saturate]'"
+        raise MissingDependencyError(
+            "RewriteGraph(strategy='saturate')",
+            expected="the package egglog",
+            found=str(error),
+            next_step=f"Install it with: {install_command('egglog')}.",
         ) from error
     deadline = time.monotonic() + budget_seconds
     done: list[Application] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import tvm
 from tvm import tir
@@ -17,14 +18,20 @@ from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.processors.targets import resolve_target, target_key
 from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
-from tvm_fusionx.schedules.attention.whole_rows import ATTENTION
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
-from tvm_fusionx.schedules.template import Knob, Scheduled, Template, UnschedulableError
+from tvm_fusionx.schedules.template import (
+    Knob,
+    Match,
+    Refusal,
+    Scheduled,
+    Template,
+    UnschedulableError,
+)
 from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 from tvm_fusionx.schedules.windows.channelwise import DEPTHWISE, POOL
 from tvm_fusionx.schedules.windows.dense import CONV2D
@@ -45,6 +52,8 @@ __all__ = [
     "BlockInfo",
     "Family",
     "Knob",
+    "Match",
+    "Refusal",
     "Scheduled",
     "Template",
     "UnschedulableError",
@@ -73,7 +82,6 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     POOL,
     CHANNEL_POOL,
     STREAMED_ATTENTION,
-    ATTENTION,
     DOT,
     MOVES,
     ROWS,
@@ -157,39 +165,40 @@ def schedule(
         first = [each for each in candidates if each is template_named(template)]
         candidates = (*first, *candidates)
     failures: list[str] = []
+    refusals: list[Refusal] = []
     for candidate in candidates:
         try:
-            if candidate.why_not(info) is not None:
+            match = candidate.match(info)
+            if isinstance(match, str):
+                refusals.append(Refusal(candidate.name, match))
                 continue
-            return _apply(candidate, func, info, dict(knobs or {}), failures)
+            kernel, values = _emit(candidate.name, match, dict(knobs or {}), failures)
         except Exception as error:  # A template's fault must not stop a build: the next one serves.
-            reason = f"{candidate.name}: {_first_line(error)}"
-            logger.info("template failed: %s", reason, exc_info=True)
-            failures.append(reason)
-    return Scheduled(keep_nested_remainders(func), UNSCHEDULED, {}, "; ".join(failures))
+            reason = _first_line(error)
+            logger.info("template failed: %s: %s", candidate.name, reason, exc_info=True)
+            failures.append(f"{candidate.name}: {reason}")
+            refusals.append(Refusal(candidate.name, reason))
+            continue
+        why = "; ".join(failures) or None
+        return Scheduled(kernel, candidate.name, values, why, tuple(refusals))
+    kept = keep_nested_remainders(func)
+    return Scheduled(kept, UNSCHEDULED, {}, "; ".join(failures), tuple(refusals))
 
 
-def _apply(
-    template: Template,
-    func: tir.PrimFunc,
-    info: BlockInfo,
-    wanted: dict[str, int],
-    failures: list[str],
-) -> Scheduled:
-    sch = fresh_schedule(func)
+def _emit(
+    template: str, match: Match, wanted: dict[str, int], failures: list[str]
+) -> tuple[Any, dict[str, int]]:
     values = {}
-    for name, knob in template.knobs(info, info.processor).items():
+    for name, knob in match.knobs().items():
         values[name] = value = wanted.get(name, knob.default)
         # A value of an edited or older record may make a kernel that writes anywhere.
         if value not in (knob.default, *knob.choices):
             values[name] = knob.default
-            failures.append(f"{template.name}: {name} is {knob.default}, as {value} is no choice")
-    result = template.apply(sch, info, values)
-    scheduled = sch.mod["main"] if result is None else result
+            failures.append(f"{template}: {name} is {knob.default}, as {value} is no choice")
+    scheduled = match.emit(values)
     # TVM makes a schedule of the kernel once more, which fails on bounds it cannot tell.
     fresh_schedule(scheduled)
-    scheduled = keep_nested_remainders(scheduled)
-    return Scheduled(scheduled, template.name, values, "; ".join(failures) or None)
+    return keep_nested_remainders(scheduled), values
 
 
 def _first_line(error: Exception) -> str:

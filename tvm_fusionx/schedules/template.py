@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,24 +30,45 @@ KnobValues = Mapping[str, int]
 
 
 @dataclass(frozen=True)
+class Match(ABC):
+    """A block that a template serves, as the template understands it.
+
+    It is made once; what it leaves open and the kernel both follow from it.
+    """
+
+    info: BlockInfo
+    """The block."""
+
+    @abstractmethod
+    def knobs(self) -> Knobs:
+        """Return what is left open: each knob with the value used without tuning."""
+
+    @abstractmethod
+    def emit(self, values: KnobValues) -> Any:
+        """Return the scheduled ``tir.PrimFunc`` for a value of each knob.
+
+        Raises ``tir.ScheduleError`` or :class:`UnschedulableError` to hand over to the next
+        template.
+        """
+
+
+@dataclass(frozen=True)
 class Template:
     """A way to schedule one kind of block."""
 
     name: str
     """Name in reports and records."""
 
-    why_not: Callable[[BlockInfo], str | None]
-    """Return why the template does not serve a block, or None when it does."""
+    match: Callable[[BlockInfo], Match | str]
+    """Return the block as the template understands it, or why the template does not serve it."""
 
-    knobs: Callable[[BlockInfo, Any], Knobs]
-    """Return the knobs of the template for a block, on its ``Cpu`` or ``Gpu``."""
 
-    apply: Callable[[Any, BlockInfo, KnobValues], Any]
-    """Schedule a block: takes a ``tir.Schedule`` of it, the block, and a value for each knob.
+@dataclass(frozen=True)
+class Refusal:
+    """Why one template did not schedule a block."""
 
-    Returns None when the schedule holds the result, or a ``tir.PrimFunc`` that replaces it.
-    Raises ``tir.ScheduleError`` or :class:`UnschedulableError` to hand over to the next template.
-    """
+    template: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -63,4 +85,8 @@ class Scheduled:
     """The value of each knob."""
 
     fallback_reason: str | None = None
-    """Why a more specialised template, or a value of a knob, was not used; None when all were."""
+    """Why a template that serves the block, or a value of a knob, was not used; None when all were.
+    """
+
+    refusals: tuple[Refusal, ...] = ()
+    """Why each template that was tried before did not serve the block, in the order of trying."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.presence import install_command
 from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.tuning.task import Choice, Task
 
@@ -183,6 +184,7 @@ def import_xgboost() -> Any:
             "xgboost",
             expected="the package, which learns what is worth measuring",
             found="none",
-            next_step="pip install 'tvm-fusionx[tune]', or tune with --tuner autotvm --search ga.",
+            next_step=f"Install it with: {install_command('xgboost')}; or tune with --tuner autotvm"
+            " --search ga.",
         ) from error
     return xgboost

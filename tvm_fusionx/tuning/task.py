@@ -15,7 +15,7 @@ from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.schedules import Knob, describe_block, describe_processor, template_named
 from tvm_fusionx.schedules.block_work import Work, work_of
-from tvm_fusionx.schedules.template import Knobs
+from tvm_fusionx.schedules.template import Knobs, UnschedulableError
 
 # Templates that are none: TVM's own schedule, or no schedule at all.
 WITHOUT_KNOBS = ("topi", "unscheduled")
@@ -158,11 +158,19 @@ def make_task(
 
 
 def knobs_of(func: Any, template: str, target: tvm.target.Target) -> Knobs:
-    """Return the knobs of a template for an unscheduled block; none for TVM's own schedules."""
+    """Return the knobs of a template for an unscheduled block; none for TVM's own schedules.
+
+    Raises
+    ------
+    UnschedulableError
+        The template does not serve the block.
+    """
     if template in WITHOUT_KNOBS:
         return {}
-    processor = describe_processor(target)
-    return dict(template_named(template).knobs(describe_block(func, processor), processor))
+    match = template_named(template).match(describe_block(func, describe_processor(target)))
+    if isinstance(match, str):
+        raise UnschedulableError(f"{template} does not serve the block: {match}")
+    return dict(match.knobs())
 
 
 def written_parameters(func: Any) -> tuple[int, ...]:

@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
+from tvm import IRModule
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.devices.own_records import device_fingerprint
 from tvm_fusionx.errors import DeviceError, RecordError, TuningError
-from tvm_fusionx.inputs import check_inputs, inputs_of, random_inputs
+from tvm_fusionx.inputs import Arrays, Params, check_inputs, inputs_of, random_inputs
 from tvm_fusionx.measuring.places import data_folder, versions
-from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.output_file import AnyPath
+from tvm_fusionx.processors.targets import TargetLike, is_cpu
 from tvm_fusionx.records import Record, add_records, own_file
 from tvm_fusionx.schedules import resolve_target, target_key
 from tvm_fusionx.threads import threads_in_use
@@ -45,25 +48,37 @@ RECORDS = "records"
 DIGITS = 16
 LOCAL = "local"
 
-Watch = Callable[[str, Session | None], None]
-"""Told the stage's name, or after a trial the session."""
+AnyDevice: TypeAlias = "TargetLike | Device"
+Tell = Callable[[str, Session | None], None]
+Watch = Tell | None
+"""Told the stage's name, or after a trial the session; nothing is told where it is None."""
 
 
+@interruptible()
 def tune(
-    mod: Any,
-    target_or_device: str | tvm.target.Target | Device = LOCAL,
-    params: Mapping[str, Any] | None = None,
+    mod: IRModule,
+    target_or_device: AnyDevice = LOCAL,
+    params: Params | None = None,
     *,
-    records: str | Path | None = None,
+    records: AnyPath | None = None,
     resume: bool = False,
     only: Iterable[str] = (),
     dry_run: bool = False,
     parallel: int = 1,
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Arrays | None = None,
     model: str = "",
     workers: int | None = None,
-    watch: Watch = lambda stage, session: None,
-    **settings: Any,
+    watch: Watch = None,
+    tuner: str = Settings.tuner,
+    algorithm: str = Settings.algorithm,
+    space: str = Settings.space,
+    trials: int | None = Settings.trials,
+    budget_seconds: float | None = Settings.budget_seconds,
+    seed: int = Settings.seed,
+    batch: int = Settings.batch,
+    finalists: int = Settings.finalists,
+    rounds: int = Settings.rounds,
+    transfer: bool = Settings.transfer,
 ) -> TuningReport:
     """Search the knobs of a model's blocks on a device, and keep what makes the model faster.
 
@@ -93,10 +108,8 @@ def tune(
         Processes that compile; one for each core by default.
     watch
         Told about the progress.
-    **settings
-        ``tuner``, ``algorithm``, ``space``, ``trials``, ``budget_seconds``, ``seed``, ``batch``,
-        ``finalists``, ``rounds`` and ``transfer`` of
-        :class:`tvm_fusionx.tuning.settings.Settings`.
+    tuner, algorithm, space, trials, budget_seconds, seed, batch, finalists, rounds, transfer
+        How to search and how much, as :class:`tvm_fusionx.tuning.settings.Settings` tells.
 
     Returns
     -------
@@ -113,7 +126,19 @@ def tune(
     RecordError, OutputFileError
         Journal or records are damaged or cannot be written.
     """
-    chosen = Settings(**settings)
+    watch = _tell_nobody if watch is None else watch
+    chosen = Settings(
+        tuner=tuner,
+        algorithm=algorithm,
+        space=space,
+        trials=trials,
+        budget_seconds=budget_seconds,
+        seed=seed,
+        batch=batch,
+        finalists=finalists,
+        rounds=rounds,
+        transfer=transfer,
+    )
     device = _device(target_or_device)
     target = device.tvm_target()
     _check_space(chosen, target)
@@ -129,7 +154,7 @@ def tune(
             next_step=f"Give the folder {root.parent}.",
         )
     watch("building", None)
-    build = build_fused(mod, target, params)
+    build = build_fused(mod, target, params, on_stage=lambda stage: watch(stage, None))
     tasks = select_tasks(collect_tasks(build, target), only)
     if chosen.space != FUSIONX:
         tasks = [replace(task, takes_traces=True) for task in tasks]
@@ -170,6 +195,10 @@ def tune(
         )
 
 
+def _tell_nobody(stage: str, session: Session | None) -> None:
+    pass
+
+
 def _check_space(settings: Settings, target: tvm.target.Target) -> None:
     if settings.space != FUSIONX and not is_cpu(target):
         raise TuningError(
@@ -201,7 +230,7 @@ def _finish(
     fingerprint: str,
     earlier: Earlier,
     dry_run: bool,
-    watch: Watch,
+    watch: Tell,
 ) -> TuningReport:
     target = session.builder.device.tvm_target()
     watch("comparing the best candidates with the defaults", session)
@@ -318,7 +347,7 @@ def _record(result: TaskResult, session: Session, fingerprint: str, at: float) -
     )
 
 
-def _device(target_or_device: str | tvm.target.Target | Device) -> Device:
+def _device(target_or_device: AnyDevice) -> Device:
     if isinstance(target_or_device, Device):
         return target_or_device
     text = str(target_or_device)

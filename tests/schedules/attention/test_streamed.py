@@ -18,6 +18,7 @@ from tests.schedules.attention_numbers import (
     softmax,
 )
 from tests.schedules.blocked_blocks import AVX2, AVX512, assert_scheduled, describe
+from tests.schedules.matching import why_not
 from tests.schedules.matrix_blocks import attention, attention_scores, norm_attention
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION, best_rows, default_tiling
@@ -150,7 +151,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_refusal_has_a_reason(reason: str) -> None:
-    assert reason in (STREAMED_ATTENTION.why_not(describe(REFUSED[reason])) or "")
+    assert reason in (why_not(STREAMED_ATTENTION, describe(REFUSED[reason])) or "")
 
 
 def _sizes(heads: int, rows: int, columns: int) -> Softmax:
@@ -177,9 +178,3 @@ def test_tiles_waste_few_rows() -> None:
 def test_every_core_has_work() -> None:
     assert default_tiling(_sizes(6, 1500, 1500), AVX512).shares == 1
     assert default_tiling(_sizes(1, 1500, 1500), AVX512).shares == AVX512.cores
-
-
-def test_knobs_offer_their_defaults() -> None:
-    info = describe(attention(2, 13, 700, 4, 8), AVX512)
-    for knob in STREAMED_ATTENTION.knobs(info, info.cpu).values():
-        assert knob.default in knob.choices

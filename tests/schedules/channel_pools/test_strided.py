@@ -8,6 +8,7 @@ from tvm import relay, tir
 from tests.relay_modules import EXACT, TARGET, var
 from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.blocked_blocks import assert_scheduled, describe, eight_lanes, unscheduled
+from tests.schedules.matching import why_not
 from tvm_fusionx._tvm.cures import concatenation_as_expression
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
@@ -120,4 +121,4 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_it_says_why_it_does_not_serve(case: str) -> None:
     body, reason = REFUSED[case]
-    assert CHANNEL_POOL.why_not(describe(body)) == reason
+    assert why_not(CHANNEL_POOL, describe(body)) == reason

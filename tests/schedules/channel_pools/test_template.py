@@ -8,6 +8,7 @@ from tvm import relay
 from tests.relay_modules import EXACT, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import assert_scheduled, describe
+from tests.schedules.matching import why_not
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 
 
@@ -111,4 +112,4 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_it_says_why_it_does_not_serve(case: str) -> None:
     body, reason = REFUSED[case]
-    assert CHANNEL_POOL.why_not(describe(body)) == reason
+    assert why_not(CHANNEL_POOL, describe(body)) == reason

@@ -4,6 +4,7 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
+from tests.schedules.matching import why_not
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.default import GPU_DEFAULT, items_knob
 
@@ -15,7 +16,7 @@ def test_stages_that_share_no_rows_are_kernels_that_follow_each_other() -> None:
 
 
 def test_it_serves_every_block() -> None:
-    assert GPU_DEFAULT.why_not(describe(relay.argmax(var("x", 4, 5), axis=1))) is None
+    assert why_not(GPU_DEFAULT, describe(relay.argmax(var("x", 4, 5), axis=1))) is None
 
 
 def test_groups_are_as_large_as_the_device_allows() -> None:

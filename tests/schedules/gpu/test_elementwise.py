@@ -5,11 +5,12 @@ from tvm import relay
 
 from tests.relay_modules import EXACT, var
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
+from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.schedules.gpu.elementwise import GPU_ELEMENTWISE
 
 
 def test_a_reduction_is_refused() -> None:
-    assert GPU_ELEMENTWISE.why_not(describe(relay.sum(var("x", 4)))) == "it has a reduction"
+    assert why_not(GPU_ELEMENTWISE, describe(relay.sum(var("x", 4)))) == "it has a reduction"
 
 
 @pytest.mark.parametrize("vector", [1, 2, 4])
@@ -31,4 +32,4 @@ def test_every_knob_gives_the_same(vector: int, items: int) -> None:
 )
 def test_vectors_divide_the_last_axis(body: relay.Expr, lanes: int) -> None:
     info = describe(body)
-    assert GPU_ELEMENTWISE.knobs(info, info.gpu)["vector"].default == lanes
+    assert knobs_of(GPU_ELEMENTWISE, info)["vector"].default == lanes

@@ -6,6 +6,7 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.sampled import few_fast
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
+from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.rows import GPU_ROWS
 
@@ -28,13 +29,13 @@ def test_every_number_of_items_gives_the_same(items: int) -> None:
     ],
 )
 def test_what_is_no_row_is_refused(body: relay.Expr, reason: str) -> None:
-    assert reason in str(GPU_ROWS.why_not(describe(body)))
+    assert reason in str(why_not(GPU_ROWS, describe(body)))
 
 
 def test_items_follow_the_length_of_a_row() -> None:
     def items(*shape: int) -> int:
         info = describe(relay.nn.softmax(var("x", *shape)))
-        return GPU_ROWS.knobs(info, info.gpu)["row_items"].default
+        return knobs_of(GPU_ROWS, info)["row_items"].default
 
     assert items(1000, 10) == 1
     assert items(8, 40) == 16

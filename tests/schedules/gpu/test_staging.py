@@ -4,16 +4,16 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.gpu.gpu_blocks import describe
+from tests.schedules.matching import emitted
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.staging import fits
 from tvm_fusionx.schedules.gpu.tile import GPU_TILE
-from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 
 
 def test_both_operands_are_read_into_local_memory() -> None:
     info = describe(relay.nn.matmul(var("x", 64, 32), var("w", 32, 64)))
     values = {"tile_x": 4, "tile_y": 4, "items_x": 8, "items_y": 8, "staged": 1, "texture": 0}
-    func = GPU_TILE.apply(fresh_schedule(info.func), info, values)
+    func = emitted(GPU_TILE, info, values)
     shared = [buffer for buffer in func.body.block.alloc_buffers if buffer.scope() == "shared"]
     assert len(shared) == 2
 

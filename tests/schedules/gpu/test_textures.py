@@ -16,6 +16,7 @@ from tests.relay_modules import (
     var,
 )
 from tests.schedules.gpu.gpu_blocks import describe
+from tests.schedules.matching import knobs_of
 from tvm_fusionx.build.fused_build import build_fused
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.report.bench.plain_tvm import run_once
@@ -72,7 +73,7 @@ def test_only_constants_of_products_are_read_as_images() -> None:
 
 def test_images_are_the_default_where_a_device_has_textures_and_tiles_take_whole_pixels() -> None:
     def knob(gpu: Gpu, columns: int = 8) -> tuple[int, tuple[int, ...]]:
-        found = GPU_TILE.knobs(describe(_product("constant1", columns), gpu), gpu)["texture"]
+        found = knobs_of(GPU_TILE, describe(_product("constant1", columns)), gpu)["texture"]
         return found.default, found.choices
 
     assert knob(Gpu(has_textures=True, busy_items=1)) == (1, (0, 1))
@@ -93,7 +94,7 @@ def test_columns_that_are_no_whole_pixels_are_read_from_a_buffer() -> None:
     pixels = relay.reshape(var("constant1", 16, 2, 4), (16, 8))
     body = relay.nn.matmul(var("p0", 32, 16), relay.strided_slice(pixels, [0, 0], [16, 6]))
     info = describe(body, Gpu(has_textures=True, busy_items=1))
-    assert GPU_TILE.knobs(info, info.gpu)["texture"].choices == (0,)
+    assert knobs_of(GPU_TILE, info)["texture"].choices == (0,)
 
 
 def test_a_parameter_becomes_an_image_and_nothing_else_changes() -> None:

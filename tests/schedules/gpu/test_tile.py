@@ -6,6 +6,7 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.gpu.gpu_blocks import assert_runs, describe
+from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.tile import GPU_TILE, is_vector_of
 from tvm_fusionx.schedules.gpu.tile_plan import axes_of
@@ -34,7 +35,7 @@ def test_operands_through_local_memory(shape: tuple[int, int, int]) -> None:
         relay.nn.batch_matmul(var("x", 2, m, k), var("w", 2, k, n), transpose_b=False)
     )
     info = describe(body)
-    assert GPU_TILE.knobs(info, info.gpu)["staged"].choices == (0, 1)
+    assert knobs_of(GPU_TILE, info)["staged"].choices == (0, 1)
     knobs = {"tile_x": 4, "tile_y": 4, "items_x": 8, "items_y": 8, "staged": 1}
     entry = assert_runs(body, "gpu_tile", knobs=knobs)
     assert entry.knobs["staged"] == 1
@@ -42,7 +43,7 @@ def test_operands_through_local_memory(shape: tuple[int, int, int]) -> None:
 
 
 def test_several_reductions_are_refused() -> None:
-    assert GPU_TILE.why_not(describe(relay.nn.softmax(var("x", 4, 6)))) is not None
+    assert why_not(GPU_TILE, describe(relay.nn.softmax(var("x", 4, 6)))) is not None
 
 
 def test_a_row_of_a_product_is_a_vector_where_columns_are_neighbours() -> None:

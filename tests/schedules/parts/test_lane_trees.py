@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tvm
 from tvm import tir
 
-from tests.relay_modules import REASSOCIATING, assert_close
+from tests.relay_modules import REASSOCIATING
+from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.parts.lane_trees import LaneTree, places_put_together
 from tvm_fusionx.schedules.parts.vectors import ramp
 
@@ -31,13 +31,11 @@ def test_runs_of_lanes_become_sums(lanes: int, summed: int, backwards: bool) -> 
         wanted.reverse()
     result = tree.in_order(wanted)
     ib.emit(tir.BufferStore(found, tir.BufferLoad(result, [ramp(0, lanes)]), [ramp(0, lanes)]))
-    built = tvm.build(tir.PrimFunc([given, found], ib.get()), "llvm")
     data = np.random.default_rng(0).standard_normal((summed, lanes), dtype="float32")
-    added = tvm.nd.empty((lanes,))
-    built(tvm.nd.array(data), added)
     sums = data.reshape(summed, lanes // summed, summed).sum(-1)
     expected = np.array([sums[place] for place in wanted], "float32")
-    assert_close([added.numpy()], [expected], REASSOCIATING)
+    func = tir.PrimFunc([given, found], ib.get())
+    assert_kernel(func, "llvm", [data], [expected], REASSOCIATING)
 
 
 @pytest.mark.parametrize("lanes", LANES)

@@ -6,7 +6,7 @@ from tvm import relay
 
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import describe
-from tvm_fusionx.schedules.parts.parallelism import should_parallelise, work_of
+from tvm_fusionx.schedules.parts.parallelism import operations_of, should_parallelise
 
 
 def _stages(size: int) -> list:
@@ -16,7 +16,7 @@ def _stages(size: int) -> list:
 def test_a_transcendental_function_weighs_more_than_a_sum() -> None:
     (heavy,) = _stages(64)
     (light,) = describe(relay.nn.relu(var("x", 64))).stages.values()
-    assert work_of(heavy) > work_of(light) == 64
+    assert operations_of(heavy) > operations_of(light) == 64
 
 
 def test_large_work_is_shared() -> None:

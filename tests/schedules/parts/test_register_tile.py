@@ -74,14 +74,17 @@ def test_a_little_padding_is_less_than_waiting(columns: int, rows: int, width: i
 def test_three_vectors_where_two_multiply_adds_begin_in_a_cycle() -> None:
     assert tile_for(128, 768, AVX512) == RegisterTile(8, 3)
     assert tile_for(128, 768, NEON) == RegisterTile(8, 3)
-    assert tile_for(128, 768, replace(AVX512, multiply_adds=1)) == RegisterTile(8, 2)
+    assert tile_for(128, 768, replace(AVX512, multiply_add_bits=256)) == RegisterTile(8, 2)
+    # A little core begins one as well, and has no loads to spare beside it.
+    little = replace(NEON, multiply_add_bits=64, loads_a_cycle=0.5)
+    assert tile_for(128, 768, little) == RegisterTile(8, 3)
     # 128 columns would pad to 144.
     assert tile_for(128, 128, AVX512) == RegisterTile(8, 2)
 
 
 @pytest.mark.parametrize(("terms", "vectors"), [(2048, 3), (3072, 2), (4096, 2)])
 def test_two_panels_fit_a_cache_whose_next_is_far(terms: int, vectors: int) -> None:
-    far = replace(AVX512, exchanges_slowly=True, l2_bytes=1 << 20)
+    far = replace(AVX512, exchanges_slowly=True, l2_bytes=1 << 21)
     assert panel_width(2304, 128, far, terms) == vectors * far.lanes
     assert panel_width(2304, 128, AVX512, terms) == 3 * far.lanes
 
@@ -106,7 +109,7 @@ def test_two_panels_fit_a_cache_whose_next_is_far(terms: int, vectors: int) -> N
     ],
 )
 def test_long_sums_are_cut_where_the_next_cache_is_far(rows: int, terms: int, parts: int) -> None:
-    far = replace(AVX512, exchanges_slowly=True, l2_bytes=1 << 20)
+    far = replace(AVX512, exchanges_slowly=True, l2_bytes=1 << 21)
     assert sum_parts(rows, terms, far) == parts
     assert sum_parts(rows, terms, AVX512) == 1
     if parts > 1:

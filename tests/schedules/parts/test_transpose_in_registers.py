@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import tir
 
+from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.parts.transpose_in_registers import parted, prime_factors, turned
 from tvm_fusionx.schedules.parts.vectors import ramp
 
@@ -44,19 +45,15 @@ def _shuffles(func: Any) -> list[Any]:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_rows_come_to_lie_lane_after_lane(number: int, lanes: int) -> None:
     data = np.arange(number * lanes, dtype="float32").reshape(number, lanes)
-    found = tvm.nd.empty((number * lanes,))
-    tvm.build(_turn(number, lanes), "llvm")(tvm.nd.array(data), found)
-    np.testing.assert_array_equal(found.numpy(), data.T.reshape(-1))
+    assert_kernel(_turn(number, lanes), "llvm", [data], [data.T.reshape(-1)], 0)
 
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_what_lies_together_is_taken_apart(number: int, lanes: int) -> None:
     data = np.arange(number * lanes, dtype="float32").reshape(number, lanes)
-    found = tvm.nd.empty((number * lanes,))
-    tvm.build(_turn(number, lanes, turn=parted), "llvm")(tvm.nd.array(data), found)
-    expected = data.reshape(lanes, number).T
-    np.testing.assert_array_equal(found.numpy(), expected.reshape(-1))
+    expected = data.reshape(lanes, number).T.reshape(-1)
+    assert_kernel(_turn(number, lanes, turn=parted), "llvm", [data], [expected], 0)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])

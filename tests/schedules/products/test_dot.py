@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-import tvm
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import REASSOCIATING, module, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import assert_scheduled, describe, unscheduled
+from tests.schedules.blocked_blocks import assert_computes, assert_scheduled, describe, unscheduled
+from tests.schedules.matching import knobs_of, why_not
 from tests.schedules.matrix_blocks import (
     attention_scores,
     attention_values,
@@ -17,7 +16,6 @@ from tests.schedules.matrix_blocks import (
     layer_norm,
     packed_dense,
 )
-from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.products.dot import DOT
@@ -118,13 +116,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_refusal_has_a_reason(reason: str) -> None:
-    found = DOT.why_not(describe(REFUSED[reason]))
+    found = why_not(DOT, describe(REFUSED[reason]))
     assert found is not None
     assert reason in found
 
 
 def test_knobs_have_their_defaults_among_their_choices() -> None:
-    knobs = DOT.knobs(describe(packed_dense(16, 64, 24)), describe(packed_dense(16, 64, 24)).cpu)
+    knobs = knobs_of(DOT, describe(packed_dense(16, 64, 24)))
     assert set(knobs) == {"tile_rows", "tile_vectors", "tile_steps", "sum_parts", "row_block"}
     assert all(knob.default in knob.choices for knob in knobs.values())
 
@@ -146,18 +144,10 @@ LONG_SUMS = {
 @pytest.mark.parametrize(("knob", "least"), [("sum_parts", 2), ("tile_steps", 3)])
 def test_every_choice_of_a_knob_gives_the_same_numbers(case: str, knob: str, least: int) -> None:
     mod, target = module(LONG_SUMS[case]), resolve_target("llvm -mcpu=native -num-cores=2")
-    inputs = inputs_of(mod)
-    expected = run_plain(mod, inputs)
     func = unscheduled(LONG_SUMS[case], target)
-    choices = DOT.knobs(describe_block(func, describe_cpu(target)), describe_cpu(target))[
-        knob
-    ].choices
+    choices = knobs_of(DOT, describe_block(func, describe_cpu(target)))[knob].choices
     assert len(choices) >= least
     for choice in choices:
         made = schedule(func, target, template="dot", knobs={knob: choice})
         assert (made.template, made.fallback_reason) == ("dot", None)
-        found = [tvm.nd.array(np.full_like(array, np.nan)) for array in expected]
-        compile_kernel(made.func, target, "kernel")(
-            *(tvm.nd.array(value) for value in inputs.values()), *found
-        )
-        assert_close([array.numpy() for array in found], expected, REASSOCIATING)
+        assert_computes(made.func, target, mod)

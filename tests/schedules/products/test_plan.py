@@ -12,9 +12,9 @@ from tests.relay_modules import var
 from tests.schedules.blocked_blocks import AVX2, AVX512, describe
 from tests.schedules.matrix_blocks import packed_dense
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.products.plan import (
     COLUMNS_APART,
-    FLOAT_BYTES,
     DotPlan,
     chunks_of,
     chunks_of_parts,
@@ -74,7 +74,8 @@ def test_cores_that_exchange_slowly_compute_on_from_rows_of_their_own() -> None:
     # 1,500 rows of 1,536 floats are more than half of the second level.
     long = _plan(packed_dense(1500, 384, 1536), near)
     parts = chunks_of(long, far)
-    assert long.m // parts * long.k * FLOAT_BYTES <= far.l2_bytes < long.m * long.k * FLOAT_BYTES
+    rows = long.k * FLOAT_BYTES
+    assert long.m // parts * rows <= far.l2_for_kernel_bytes < long.m * rows
 
 
 def test_only_sums_of_packed_weights_are_cut() -> None:
@@ -93,7 +94,7 @@ def test_what_a_core_adds_to_stays_in_its_cache(rows: int) -> None:
     assert panels >= groups
     read = tiles * plan.rows * plan.k // plan.parts * FLOAT_BYTES
     sums = tiles * plan.rows * -(-panels // groups) * plan.width * FLOAT_BYTES
-    assert max(read, sums) <= AVX512.l2_bytes
+    assert max(read, sums) <= AVX512.l2_for_kernel_bytes
 
 
 def test_rows_leave_the_cache_early_when_the_weights_stay_in_it() -> None:

@@ -9,6 +9,7 @@ from tvm import relay, tir
 
 from tests.relay_modules import REASSOCIATING, assert_close, var
 from tests.schedules.blocked_blocks import describe
+from tests.schedules.matching import knobs_of
 from tests.schedules.matrix_blocks import attention_scores, gelu, layer_norm, packed_dense
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import schedule
@@ -54,7 +55,7 @@ def _norm(rows: int) -> relay.Expr:
 
 def test_a_norm_has_a_loop_of_its_own_where_cores_share_the_columns() -> None:
     info = describe(_norm(16))
-    for choice in DOT.knobs(info, info.cpu)[ROW_BLOCK_KNOB].choices:
+    for choice in knobs_of(DOT, info)[ROW_BLOCK_KNOB].choices:
         scheduled = schedule(info.func, TARGET, {ROW_BLOCK_KNOB: choice})
         assert _root_loops(scheduled.func) == (2 if choice == COLUMNS_APART else 1)
 
@@ -63,7 +64,7 @@ def test_a_norm_has_a_loop_of_its_own_where_cores_share_the_columns() -> None:
 def test_a_norm_gives_the_same_numbers_wherever_it_runs(rows: int) -> None:
     info = describe(_norm(rows))
     results = {}
-    for choice in DOT.knobs(info, info.cpu)[ROW_BLOCK_KNOB].choices:
+    for choice in knobs_of(DOT, info)[ROW_BLOCK_KNOB].choices:
         scheduled = schedule(info.func, TARGET, {ROW_BLOCK_KNOB: choice})
         assert (scheduled.template, scheduled.fallback_reason) == ("dot", None)
         results[choice] = _run(scheduled.func)

@@ -11,6 +11,7 @@ from tvm import relay, tir
 from tests.relay_modules import REASSOCIATING, var
 from tests.schedules.blocked_blocks import AVX2, assert_scheduled, describe, unscheduled
 from tests.schedules.blocked_blocks import eight_lanes as eight_lanes_target
+from tests.schedules.matching import knobs_of
 from tests.schedules.matrix_blocks import packed_dense
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.products.dot import DOT
@@ -54,7 +55,7 @@ def test_parts_of_sums_are_added_before_the_next_part_begins() -> None:
 def _isolated(body: relay.Expr) -> IsolatedDot:
     info = describe(body, AVX2)
     sch = fresh_schedule(info.func)
-    values = {name: knob.default for name, knob in DOT.knobs(info, AVX2).items()}
+    values = {name: knob.default for name, knob in knobs_of(DOT, info).items()}
     return isolate(inline_spatial(sch, info).func, info, values, 0)
 
 

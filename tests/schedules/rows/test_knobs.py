@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 import tvm
 from tvm import relay, tir
 
-from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import module, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import AVX512, describe, unscheduled
+from tests.schedules.blocked_blocks import AVX512, assert_computes, describe, unscheduled
+from tests.schedules.matching import emitted, knobs_of
 from tests.schedules.matrix_blocks import layer_norm
-from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import schedule
 from tvm_fusionx.schedules.default import DEFAULT
@@ -79,13 +78,7 @@ def _scheduled(block: str, template: str, knobs: dict[str, int]) -> tir.PrimFunc
 @pytest.mark.parametrize("case", few_fast({**CASES, **TOGETHER}, 6))
 def test_numbers_stay(case: str) -> None:
     template, block, knobs = {**CASES, **TOGETHER}[case]
-    mod = module(BLOCKS[block])
-    inputs = inputs_of(mod)
-    expected = run_plain(mod, inputs)
-    library = compile_kernel(_scheduled(block, template, knobs), TARGET, "kernel")
-    found = [tvm.nd.array(np.zeros_like(array)) for array in expected]
-    library(*(tvm.nd.array(value) for value in inputs.values()), *found)
-    assert_close([array.numpy() for array in found], expected, REASSOCIATING)
+    assert_computes(_scheduled(block, template, knobs), TARGET, module(BLOCKS[block]))
 
 
 @pytest.mark.parametrize(
@@ -122,23 +115,20 @@ def test_knobs_are_offered_where_they_can_make_a_difference() -> None:
     sums = {VECTORS_KNOB, CHAINS_KNOB}
     everything = {LANES_KNOB, RECOMPUTE_KNOB, PARALLEL_WORK_KNOB} | sums
     softmax = describe(BLOCKS["softmax"], AVX512)
-    assert set(ROWS.knobs(softmax, AVX512)) == everything
-    assert set(DEFAULT.knobs(softmax, AVX512)) == everything - sums
+    assert set(knobs_of(ROWS, softmax)) == everything
+    assert set(knobs_of(DEFAULT, softmax)) == everything - sums
     plain = describe(BLOCKS["elementwise"], AVX512)
-    one_core = Cpu(lanes=4, registers=32, cores=1)
-    assert set(ROWS.knobs(plain, AVX512)) == {LANES_KNOB, PARALLEL_WORK_KNOB}
-    assert set(ROWS.knobs(plain, one_core)) == {LANES_KNOB}
-    assert ROWS.knobs(plain, AVX512)[LANES_KNOB].choices == (8, 16, 32, 64)
-    assert ROWS.knobs(plain, one_core)[LANES_KNOB].choices == (4, 8, 16)
-    for knob in ROWS.knobs(softmax, AVX512).values():
-        assert knob.default in knob.choices
+    assert set(knobs_of(ROWS, plain)) == {LANES_KNOB, PARALLEL_WORK_KNOB}
+    assert knobs_of(ROWS, plain)[LANES_KNOB].choices == (8, 16, 32, 64)
+    alone = describe(BLOCKS["elementwise"], Cpu(lanes=4, registers=32, cores=1))
+    assert set(knobs_of(ROWS, alone)) == {LANES_KNOB}
+    assert knobs_of(ROWS, alone)[LANES_KNOB].choices == (4, 8, 16)
 
 
 @pytest.mark.parametrize("template", [ROWS, DEFAULT])
 @pytest.mark.parametrize("knob", [{LANES_KNOB: 3}, {LANES_KNOB: 0}, {PARALLEL_WORK_KNOB: -1}])
 def test_values_that_no_loop_can_have_are_refused(template: Template, knob: dict[str, int]) -> None:
     info = describe(BLOCKS["softmax"], AVX512)
-    values = {name: each.default for name, each in template.knobs(info, AVX512).items()} | knob
-    sch = tir.Schedule(tvm.IRModule({"main": info.func}))
+    values = {name: each.default for name, each in knobs_of(template, info).items()} | knob
     with pytest.raises(UnschedulableError, match=next(iter(knob))):
-        template.apply(sch, info, values)
+        emitted(template, info, values)

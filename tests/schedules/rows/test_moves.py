@@ -9,22 +9,20 @@ import tvm
 from hypothesis import given, settings
 from tvm import relay, tir
 
-from tests.relay_modules import EXACT, TARGET, assert_close, inputs_of, module, run_plain, var
+from tests.relay_modules import EXACT, TARGET, module, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import (
-    AVX2,
-    AVX512,
-    NEON,
     as_block,
+    assert_computes,
     assert_same_with_knobs,
     assert_scheduled,
     describe,
     unscheduled,
 )
-from tvm_fusionx.lowering import compile_kernel, lowering
-from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
+from tests.schedules.matching import why_not
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.rows.moves import MOST_PIECES, MOST_TURNED, MOVES, pieces_of
 from tvm_fusionx.schedules.rows.moves_kernel import Piece
 from tvm_fusionx.tir.inline import inline_spatial
@@ -176,15 +174,6 @@ def _pieces(body: relay.Expr) -> list[Piece]:
     return found
 
 
-@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])
-def test_every_knob_offers_its_default(cpu: Cpu) -> None:
-    for case in ("levels of four numbers", "large enough for two cores"):
-        info = describe(BLOCKS[case], cpu)
-        assert MOVES.why_not(info) is None
-        for name, knob in MOVES.knobs(info, cpu).items():
-            assert knob.default in knob.choices, name
-
-
 @pytest.mark.parametrize("knobs", [{"lanes": 4}, {"parallel_work": 1}, {"parallel_work": 1 << 30}])
 @pytest.mark.parametrize("case", few_fast(BLOCKS, 2))
 def test_knobs_change_no_number(case: str, knobs: dict[str, int]) -> None:
@@ -238,7 +227,7 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        assert MOVES.why_not(describe(body)) == reason
+        assert why_not(MOVES, describe(body)) == reason
 
 
 @st.composite
@@ -281,10 +270,4 @@ def test_what_is_moved_anyhow_arrives(body: relay.Expr) -> None:
 def _assert_moved(body: relay.Expr) -> None:
     func, target = unscheduled(body), resolve_target(TARGET)
     made = schedule(func, target)
-    mod = module(body)
-    inputs = inputs_of(mod)
-    (expected,) = run_plain(mod, inputs)
-    library = compile_kernel(made.func, target, "kernel")
-    found = tvm.nd.array(np.full_like(expected, np.nan))
-    library(*(tvm.nd.array(value) for value in inputs.values()), found)
-    assert_close([found.numpy()], [expected], EXACT)
+    assert_computes(made.func, target, module(body), EXACT)

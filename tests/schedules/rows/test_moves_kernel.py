@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm import tir
 
 from tests.schedules.stored_vectors import stored_widths
+from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_moves, indices_of
 from tvm_fusionx.tir.strided_accesses import Copy, Line
 
@@ -53,10 +53,9 @@ def test_every_place_is_written(names: tuple[str, ...], lanes: int, tasks: int) 
     made = [_piece(name, result, first) for name, first in zip(names, firsts, strict=True)]
     stmt = build_moves([piece for piece, _, _ in made], lanes, tasks)
     func = tir.PrimFunc([data for _, data, _ in made] + [result], stmt)
-    found = tvm.nd.array(np.full(sum(totals), np.nan, "float32"))
-    tvm.build(func, "llvm")(*(tvm.nd.array(v.reshape(-1)) for _, _, v in made), found)
+    given = [values.reshape(-1) for _, _, values in made]
     expected = [2 * values.transpose(0, 2, 1).reshape(-1) for _, _, values in made]
-    np.testing.assert_array_equal(found.numpy(), np.concatenate(expected))
+    assert_kernel(func, "llvm", given, [np.concatenate(expected)], 0)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +102,9 @@ def test_what_lies_together_is_taken_apart(length: int, lanes: int, tasks: int) 
     stmt = build_moves([Piece((rows,), length, each, parted=(0,))], lanes, tasks)
     values = np.arange(total, dtype="float32").reshape(rows, length, colours)
     scales = np.arange(1, 1 + colours, dtype="float32")
-    found = tvm.nd.array(np.full(total, np.nan, "float32"))
-    built = tvm.build(tir.PrimFunc([data, factors, result], stmt), "llvm")
-    built(tvm.nd.array(values.reshape(-1)), tvm.nd.array(scales), found)
-    expected = (values * scales).transpose(0, 2, 1)
-    np.testing.assert_array_equal(found.numpy(), expected.reshape(-1))
+    func = tir.PrimFunc([data, factors, result], stmt)
+    expected = (values * scales).transpose(0, 2, 1).reshape(-1)
+    assert_kernel(func, "llvm", [values.reshape(-1), scales], [expected], 0)
 
 
 @pytest.mark.parametrize(("name", "shared"), [("rows", 10), ("rows of planes", 2)])

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_fusionx.schedules.rows.side_by_side import rows_together
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.rows.side_by_side import rows_side_by_side
+
+CPU = Cpu(lanes=8, registers=16, cores=2)
 
 
 @pytest.mark.parametrize(
@@ -24,11 +27,11 @@ from tvm_fusionx.schedules.rows.side_by_side import rows_together
     ],
 )
 def test_groups(rows: int, cores: int, most: int, together: int) -> None:
-    assert rows_together(rows, cores, most) == together
+    assert rows_side_by_side(rows, cores, most, CPU) == together
 
 
 @given(st.integers(1, 500), st.integers(1, 16), st.integers(1, 16))
 def test_groups_divide_the_rows_and_never_hold_too_many(rows: int, cores: int, most: int) -> None:
-    together = rows_together(rows, cores, most)
+    together = rows_side_by_side(rows, cores, most, CPU)
     assert rows % together == 0
     assert 1 <= together <= most

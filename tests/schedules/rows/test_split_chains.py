@@ -12,7 +12,7 @@ from tvm import te
 
 from tests.relay_modules import REASSOCIATING, assert_close
 from tests.schedules.blocked_blocks import AVX2
-from tvm_fusionx.schedules.rows.split_chains import LEAST_TERMS, chains_of, split_chains
+from tvm_fusionx.schedules.rows.split_chains import LEAST_TERMS_OF_A_CHAIN, chains_of, split_chains
 from tvm_fusionx.tir.block import collect_blocks, describe_stage
 
 MOST = 8
@@ -65,7 +65,7 @@ def test_few_vectors_are_summed_in_several_chains(
 
 LEFT_ALONE = {
     "vectors enough side by side": _sums(12, (3, 96), 8),
-    "few terms": _sums(1, (1, LEAST_TERMS), 8),
+    "few terms": _sums(1, (1, LEAST_TERMS_OF_A_CHAIN), 8),
     "a prime number of terms": _sums(1, (1, 37), 8),
     "terms side by side": _sums(1, (12, 96), 8, turned=True),
     "chunks of few channels": _sums(1, (12, 96), 2),

@@ -11,16 +11,13 @@ from tvm import relay
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import (
-    AVX2,
-    AVX512,
-    NEON,
     assert_scheduled,
     dense,
     describe,
     eight_lanes,
 )
+from tests.schedules.matching import why_not
 from tests.schedules.plane_blocks import along, frames, planes
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.windows import along_frames
 from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 
@@ -57,16 +54,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", few_fast(CASES, 1))
 def test_it_is_the_convolution(case: str) -> None:
-    assert_scheduled(CASES[case], "planes", REASSOCIATING, target=eight_lanes())
-
-
-@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])
-@pytest.mark.parametrize("case", ["whole vectors", "every second row"])
-def test_every_knob_offers_its_default(cpu: Cpu, case: str) -> None:
-    info = describe(CASES[case], cpu)
-    assert ALONG_FRAMES.why_not(info) is None
-    for name, knob in ALONG_FRAMES.knobs(info, cpu).items():
-        assert knob.default in knob.choices, name
+    assert_scheduled(CASES[case], "along_frames", REASSOCIATING, target=eight_lanes())
 
 
 REFUSED = {
@@ -104,7 +92,7 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        assert ALONG_FRAMES.why_not(describe(body)) == reason
+        assert why_not(ALONG_FRAMES, describe(body)) == reason
 
 
 def test_what_cannot_be_inlined_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +101,4 @@ def test_what_cannot_be_inlined_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(along_frames, "isolate_window", refuse)
     reason = "what surrounds it cannot be inlined"
-    assert ALONG_FRAMES.why_not(describe(CASES["whole vectors"])) == reason
+    assert why_not(ALONG_FRAMES, describe(CASES["whole vectors"])) == reason

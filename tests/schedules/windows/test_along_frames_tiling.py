@@ -9,12 +9,12 @@ from tests.schedules.plane_blocks import along
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.windows.along_frames_tiling import (
     PlaneTile,
-    best_tasks,
+    best_plane_tasks,
     panels_of,
+    plane_row_choices,
+    plane_tile_cost,
     plane_tiles,
-    row_choices,
     slab_bytes,
-    tile_cost,
 )
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 
@@ -47,7 +47,7 @@ def test_sums_columns_and_a_weight_fit_the_registers(cpu: Cpu, size: tuple[int, 
     best = tiles[0]
     # Enough of them that multiply-adds wait neither for one another nor for what they read.
     assert best.sums >= 12
-    assert tile_cost(best, layer, cpu) < 1.25
+    assert plane_tile_cost(best, layer, cpu) < 1.25
 
 
 def test_channels_and_vectors_share_the_loads() -> None:
@@ -69,9 +69,9 @@ def test_cores_share_evenly_what_their_caches_hold(
 ) -> None:
     found = window(*layer)
     tile = plane_tiles(found, cpu)[0]
-    tasks = best_tasks(found, tile, cpu)
-    assert tasks.rows in row_choices(found, tile, cpu)
-    assert slab_bytes(found, tasks.rows, tile, cpu) <= cpu.l2_bytes
+    tasks = best_plane_tasks(found, tile, cpu)
+    assert tasks.rows in plane_row_choices(found, tile, cpu)
+    assert slab_bytes(found, tasks.rows, tile, cpu) <= cpu.l2_for_kernel_bytes
     panels = len(panels_of(found.columns, tile.vectors, cpu.lanes))
     number = panels * found.rows // tasks.rows * tasks.channel_tasks
     rounds = -(-number // cpu.cores)
@@ -79,6 +79,6 @@ def test_cores_share_evenly_what_their_caches_hold(
 
 
 def test_what_no_cache_holds_is_cut_into_rows() -> None:
-    small = Cpu(lanes=8, registers=16, cores=2, l2_bytes=1024)
+    small = Cpu(lanes=8, registers=16, cores=2, l2_bytes=2048)
     layer = window(64, (8, 96), 64)
-    assert row_choices(layer, plane_tiles(layer, small)[0], small) == [1]
+    assert plane_row_choices(layer, plane_tiles(layer, small)[0], small) == [1]

@@ -20,12 +20,12 @@ from tests.schedules.blocked_blocks import (
     describe,
     hard_swish,
 )
+from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.template import Knobs
 from tvm_fusionx.schedules.windows.channelwise import (
     DEPTHWISE,
     POOL,
-    channelwise_knobs,
     find_padded,
 )
 from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window, find_window
@@ -53,7 +53,7 @@ def test_a_block_around_a_depthwise_convolution_is_one_right_kernel(case: str) -
 
 def test_it_serves_no_dense_convolution() -> None:
     info = describe(dense(8, (4, 4), 8, (3, 3)))
-    assert DEPTHWISE.why_not(info) == "its channels are summed"
+    assert why_not(DEPTHWISE, info) == "its channels are summed"
 
 
 WINDOW = {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "layout": "NCHW8c"}
@@ -84,19 +84,13 @@ def test_a_block_around_a_pooling_is_one_right_kernel(case: str) -> None:
 
 def test_it_serves_no_convolution() -> None:
     info = describe(depthwise(8, (4, 4), (3, 3)))
-    assert POOL.why_not(info) == "its reduction is not one tensor's window"
+    assert why_not(POOL, info) == "its reduction is not one tensor's window"
 
 
 def _knobs(body: relay.Expr, cpu: Cpu) -> Knobs:
     info = describe(body, cpu)
-    window = find_window(info)
-    assert isinstance(window, Window)
-    return channelwise_knobs(info, window, cpu)
-
-
-def test_every_knob_offers_its_default() -> None:
-    for name, knob in _knobs(depthwise(48, (14, 14), (3, 3), padding=(1,) * 4), AVX2).items():
-        assert knob.default in knob.choices, name
+    template = DEPTHWISE if info.dots else POOL
+    return knobs_of(template, info)
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ from tvm import relay
 
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import AVX2, assert_scheduled, dense, describe, hard_swish
+from tests.schedules.blocked_blocks import assert_scheduled, dense, describe, hard_swish
+from tests.schedules.matching import why_not
 from tests.schedules.winograd_convolution import frames_beside
 from tvm_fusionx.schedules.windows.dense import CONV2D
 
@@ -124,14 +125,8 @@ def test_work_before_the_convolution_is_gathered() -> None:
     assert_scheduled(body, "conv2d", REASSOCIATING)
 
 
-def test_every_knob_offers_its_default() -> None:
-    info = describe(dense(32, (14, 14), 64, (3, 3), padding=(1, 1, 1, 1)))
-    for name, knob in CONV2D.knobs(info, AVX2).items():
-        assert knob.default in knob.choices, name
-
-
 def test_it_serves_no_depthwise_convolution_and_no_matrix_product() -> None:
     pool = relay.nn.max_pool2d(var("x", 1, 2, 6, 6, 8), (2, 2), (2, 2), layout="NCHW8c")
-    assert CONV2D.why_not(describe(pool)) == "its reduction is not a sum of products"
+    assert why_not(CONV2D, describe(pool)) == "its reduction is not a sum of products"
     product = relay.nn.dense(var("x", 4, 8), var("w", 4, 8))
-    assert "axes of a blocked convolution" in str(CONV2D.why_not(describe(product)))
+    assert "axes of a blocked convolution" in str(why_not(CONV2D, describe(product)))

@@ -11,6 +11,7 @@ from tests.depthwise_pairs import blocked_image, depthwise, hard_swish, pair, po
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX2, as_block, assert_scheduled, cut_to, describe
+from tests.schedules.matching import why_not
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
@@ -75,4 +76,4 @@ def test_other_cpus_get_a_kernel(target: str) -> None:
 
 def test_it_serves_nothing_else() -> None:
     alone = describe(depthwise(blocked_image(8, 5, 5), 8), AVX2)
-    assert DEPTHWISE_POINTWISE.why_not(alone) == "it has 1 reductions, not two"
+    assert why_not(DEPTHWISE_POINTWISE, alone) == "it has 1 reductions, not two"

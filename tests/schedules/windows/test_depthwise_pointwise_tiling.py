@@ -14,11 +14,11 @@ from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair, find_pair
 from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
-    best_rows,
-    best_tiling,
+    best_pair_rows,
+    best_pair_tiling,
     buffer_bytes,
-    pixel_tiles,
-    row_choices,
+    pair_pixel_tiles,
+    pair_row_choices,
     task_pixels,
 )
 from tvm_fusionx.schedules.windows.tiling import depthwise_columns
@@ -42,34 +42,34 @@ def test_the_depthwise_result_of_a_task_stays_in_cache(
     found = _pair(*layer)
     window = found.depthwise
     row = window.out_blocks * window.columns * window.block_out * FLOAT_BYTES
-    for rows in row_choices(found, cpu):
+    for rows in pair_row_choices(found, cpu):
         assert rows * row <= buffer_bytes(cpu)
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_cores_get_equal_shares(layer: tuple[int, int, int, int]) -> None:
     found = _pair(*layer)
-    assert math.ceil(found.depthwise.rows / best_rows(found, AVX512)) % AVX512.cores == 0
+    assert math.ceil(found.depthwise.rows / best_pair_rows(found, AVX512)) % AVX512.cores == 0
 
 
 def test_a_row_too_large_for_the_cache_is_a_task() -> None:
-    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=1024)
-    assert row_choices(_pair(128, 56, 128, 1), small) == [1]
+    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=2048)
+    assert pair_row_choices(_pair(128, 56, 128, 1), small) == [1]
 
 
 @pytest.mark.parametrize("layer", few_fast(LAYERS, 1))
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
 def test_tiles_fit_the_registers(layer: tuple[int, int, int, int], cpu: Cpu) -> None:
     found = _pair(*layer)
-    tiling = best_tiling(found, cpu)
+    tiling = best_pair_tiling(found, cpu)
     assert tiling.columns + found.depthwise.kernel[1] < cpu.registers
     assert tiling.tile.sums + tiling.tile.chunks < cpu.registers
     assert tiling.columns == depthwise_columns(found.depthwise, cpu)[0]
-    assert tiling.tile == pixel_tiles(found, tiling.rows, cpu)[0]
+    assert tiling.tile == pair_pixel_tiles(found, tiling.rows, cpu)[0]
 
 
 def test_pixels_are_counted_across_rows() -> None:
-    assert pixel_tiles(_pair(512, 14, 512, 1), 7, AVX512)[0].columns == 14
+    assert pair_pixel_tiles(_pair(512, 14, 512, 1), 7, AVX512)[0].columns == 14
 
 
 def test_odd_rows_are_shared_pixel_by_pixel() -> None:
@@ -77,17 +77,17 @@ def test_odd_rows_are_shared_pixel_by_pixel() -> None:
     assert task_pixels(found, 5, AVX512) == (91, 6)
     assert task_pixels(found, 10, AVX512) == (181, 10)
     # Fewer tasks read the weights of all channels less often.
-    assert best_rows(found, AVX512) == 10
+    assert best_pair_rows(found, AVX512) == 10
     # Rows that divide evenly stay whole, and so do those of which a few pixels would be saved.
     assert task_pixels(_pair(512, 14, 512, 1), 7, AVX512) == (98, 7)
     assert task_pixels(_pair(128, 75, 128, 1), 2, AVX512) == (150, 2)
     # Nor does a buffer grow out of the cache.
-    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=1 << 17)
+    small = Cpu(lanes=16, registers=32, cores=2, l2_bytes=1 << 18)
     assert task_pixels(found, 5, small) == (95, 5)
 
 
 def test_weights_from_the_second_level_cache_meet_several_pixels() -> None:
     found = _pair(128, 75, 256, 2)
-    tiling = best_tiling(found, AVX512)
+    tiling = best_pair_tiling(found, AVX512)
     assert tiling.tile.columns >= 4
     assert tiling.pixels * math.ceil(38 / tiling.rows) < 38 * 38 + tiling.rows * 38

@@ -21,8 +21,8 @@ from tests.schedules.blocked_blocks import (
     describe,
     hard_swish,
 )
+from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import COLUMNS_TO_STREAM, SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.windows.first_layer import (
     FIRST_LAYER,
     find_image_window,
@@ -30,6 +30,7 @@ from tvm_fusionx.schedules.windows.first_layer import (
 )
 from tvm_fusionx.schedules.windows.result import runs_of_pixels
 from tvm_fusionx.schedules.windows.structure import PaddedWindow
+from tvm_fusionx.schedules.windows.tiling import COLUMNS_TO_STREAM
 
 ONE = {"blocks": (1, 8)}
 PAD = (1, 1, 1, 1)
@@ -75,7 +76,7 @@ OTHERS = {
 @pytest.mark.parametrize("case", OTHERS)
 def test_it_serves_nothing_else(case: str) -> None:
     body, reason = OTHERS[case]
-    found = FIRST_LAYER.why_not(describe(body))
+    found = why_not(FIRST_LAYER, describe(body))
     assert found is not None
     assert reason in found
 
@@ -99,7 +100,7 @@ def test_few_registers_hold_enough_sums_and_read_inputs_again(kernel: int, strid
     found = find_image_window(describe(body, AVX2))
     assert isinstance(found, PaddedWindow)
     chunks, columns = image_tiles(found.window, AVX2)[0]
-    assert chunks * columns >= SUMS_TO_HIDE_LATENCY
+    assert chunks * columns >= AVX2.sums_to_hide_latency
     # Sums, weights, an input, and what LLVM needs: one more and sums are spilled.
     assert chunks * columns + chunks + 2 < AVX2.registers
 
@@ -123,7 +124,7 @@ def test_results_in_planes_are_stored_in_few_runs(cpu: Cpu) -> None:
     )
 
     def pixels_a_run(body: relay.Expr) -> float:
-        columns = FIRST_LAYER.knobs(describe(body, cpu), cpu)["tile_columns"].default
+        columns = knobs_of(FIRST_LAYER, describe(body, cpu))["tile_columns"].default
         return columns / len(runs_of_pixels(columns, lanes))
 
     assert pixels_a_run(planes) >= max(pixels_a_run(dense(*size, **settings)), 4)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
-import tvm
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, TARGET, assert_close
+from tests.relay_modules import TARGET, module
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import dense, unscheduled
+from tests.schedules.blocked_blocks import assert_computes, dense, unscheduled
 from tvm_fusionx.schedules import resolve_target, schedule
 
 BODY = dense(16, (6, 10), 32, (3, 3), padding=(1, 1, 1, 1))
@@ -46,39 +44,18 @@ ROW_KNOBS = [
 ]
 
 
-def _run(func: tvm.tir.PrimFunc, seed: int = 0) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    arrays = [
-        tvm.nd.array(
-            generator.standard_normal([int(extent) for extent in buffer.shape]).astype("float32")
-        )
-        for buffer in (func.buffer_map[param] for param in func.params)
-    ]
-    tvm.build(func, target=resolve_target(TARGET))(*arrays)
-    result: np.ndarray = arrays[-1].numpy()
-    return result
-
-
 @pytest.mark.parametrize("body", [ROW, FRAMES], ids=["row", "frames"])
 @pytest.mark.parametrize("knobs", few_fast(ROW_KNOBS, 0), ids=str)
 def test_columns_are_cut_into_tasks(knobs: dict[str, int], body: relay.Expr) -> None:
-    func = unscheduled(body)
-    scheduled = schedule(func, resolve_target(TARGET), knobs, "conv2d")
+    scheduled = schedule(unscheduled(body), resolve_target(TARGET), knobs, "conv2d")
     assert scheduled.fallback_reason is None
     assert scheduled.template == "conv2d"
-    assert_close([_run(scheduled.func)], [_run(func)], REASSOCIATING)
-
-
-@pytest.fixture(scope="module")
-def expected() -> np.ndarray:
-    return _run(unscheduled(BODY))
+    assert_computes(scheduled.func, resolve_target(TARGET), module(body))
 
 
 @pytest.mark.parametrize("knobs", few_fast(KNOBS), ids=str)
-def test_knobs_change_the_speed_and_not_the_numbers(
-    knobs: dict[str, int], expected: np.ndarray
-) -> None:
+def test_knobs_change_the_speed_and_not_the_numbers(knobs: dict[str, int]) -> None:
     scheduled = schedule(unscheduled(BODY), resolve_target(TARGET), knobs, "conv2d")
     assert scheduled.fallback_reason is None
     assert {name: scheduled.knobs[name] for name in knobs} == knobs
-    assert_close([_run(scheduled.func)], [expected], REASSOCIATING)
+    assert_computes(scheduled.func, resolve_target(TARGET), module(BODY))

@@ -10,7 +10,6 @@ from tvm import relay
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import (
-    AVX2,
     as_block,
     assert_scheduled,
     cut_to,
@@ -19,6 +18,7 @@ from tests.schedules.blocked_blocks import (
     eight_lanes,
     hard_swish,
 )
+from tests.schedules.matching import why_not
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.windows.pointwise import NO_PRODUCTS, POINTWISE
@@ -114,13 +114,6 @@ def test_other_cpus_get_a_kernel(target: str) -> None:
     assert [(each.template, each.fallback_reason) for each in log.entries] == [(NAME, None)]
 
 
-def test_every_knob_offers_its_default() -> None:
-    for size in ((7, 7), (14, 14), (28, 28)):
-        info = describe(dense(96, size, 160, ONE))
-        for name, knob in POINTWISE.knobs(info, AVX2).items():
-            assert knob.default in knob.choices, name
-
-
 HALVES_SUMMED_AS_FLOATS = relay.nn.contrib_conv2d_nchwc(
     relay.var("x", shape=(1, 2, 5, 7, 8), dtype="float16"),
     relay.var("w", shape=(2, 2, 1, 1, 8, 8), dtype="float16"),
@@ -156,5 +149,5 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        found = POINTWISE.why_not(describe(body))
+        found = why_not(POINTWISE, describe(body))
         assert found == reason

@@ -12,9 +12,7 @@ from tvm import relay
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import (
-    AVX2,
     AVX512,
-    NEON,
     as_block,
     assert_scheduled,
     dense,
@@ -22,13 +20,13 @@ from tests.schedules.blocked_blocks import (
     eight_lanes,
     hard_swish,
 )
+from tests.schedules.matching import knobs_of, why_not
 from tests.schedules.windows.test_pointwise_few_outputs_places import (
     chunks_to_planes,
     few,
     sub_pixels,
 )
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
 
@@ -116,25 +114,16 @@ def test_other_cpus_get_a_kernel(target: str, inner: int) -> None:
     assert [(each.template, each.fallback_reason) for each in log.entries] == [(NAME, None)]
 
 
-@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON])
-def test_every_knob_offers_its_default(cpu: Cpu) -> None:
-    for size in ((7, 7), (14, 14), (160, 160)):
-        info = describe(planes(64, size, 2), cpu)
-        assert POINTWISE_FEW_OUTPUTS.why_not(info) is None
-        for name, knob in POINTWISE_FEW_OUTPUTS.knobs(info, cpu).items():
-            assert knob.default in knob.choices, name
-
-
 def test_short_vectors_serve_where_two_begin_for_one_of_whole_width() -> None:
     body = planes(64, (14, 14), 8, 16)
-    one = dataclasses.replace(AVX512, multiply_adds=1)
-    assert POINTWISE_FEW_OUTPUTS.why_not(describe(body, AVX512)) is None
-    assert POINTWISE_FEW_OUTPUTS.why_not(describe(body, one)) == SLOWER
+    one = dataclasses.replace(AVX512, multiply_add_bits=256)
+    assert why_not(POINTWISE_FEW_OUTPUTS, describe(body, AVX512)) is None
+    assert why_not(POINTWISE_FEW_OUTPUTS, describe(body, one)) == SLOWER
 
 
 def test_small_ones_are_one_task() -> None:
     (small, large) = (
-        POINTWISE_FEW_OUTPUTS.knobs(describe(planes(32, size, 2)), AVX2)["tasks"].default
+        knobs_of(POINTWISE_FEW_OUTPUTS, describe(planes(32, size, 2)))["tasks"].default
         for size in ((5, 7), (160, 160))
     )
     assert small == 1 < large
@@ -189,4 +178,4 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_it_does_not_serve_has_a_reason(reason: str) -> None:
     for body in REFUSED[reason]:
-        assert POINTWISE_FEW_OUTPUTS.why_not(describe(body)) == reason
+        assert why_not(POINTWISE_FEW_OUTPUTS, describe(body)) == reason

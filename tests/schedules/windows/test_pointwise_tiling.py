@@ -7,7 +7,7 @@ import pytest
 from tests.schedules.blocked_blocks import AVX2, AVX512, dense, describe
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.windows.pointwise_tiling import (
-    WEIGHTS_SHARE,
+    L1_SHARE_OF_BLOCK,
     PointwiseTiling,
     best_tiling,
     block_of,
@@ -45,7 +45,7 @@ def test_weights_of_a_tile_stay_in_the_first_level_cache() -> None:
     layer = window(960, 7, 320)
     block = block_of(RegisterTile(5, 2), layer, AVX2)
     assert 960 // 8 % block == 0
-    assert block * 8 * 5 * 8 * 4 <= AVX2.l1_bytes * WEIGHTS_SHARE < 2 * block * 8 * 5 * 8 * 4
+    assert block * 8 * 5 * 8 * 4 <= AVX2.l1_bytes * L1_SHARE_OF_BLOCK < 2 * block * 8 * 5 * 8 * 4
     assert block_of(RegisterTile(1, 4), window(64, 7, 64), AVX2) == 8
 
 

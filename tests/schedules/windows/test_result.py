@@ -9,11 +9,12 @@ import pytest
 import tvm
 from tvm import relay, tir
 
-from tests.relay_modules import EXACT, REASSOCIATING, assert_close, var
+from tests.relay_modules import EXACT, REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX2, assert_scheduled, cut_to, dense, describe
 from tests.schedules.blocked_blocks import eight_lanes as eight_lanes_target
 from tests.schedules.plane_blocks import planes
+from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.parts.hand_written_kernel import stage_nests
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import ramp
@@ -103,11 +104,9 @@ def test_every_number_is_in_its_place(pixels: int, along_pixels: bool, joined: i
         for pixel in range(pixels):
             sums.put(pixel, tir.BufferLoad(given, [pixel, ramp(first, vectors.lanes)]))
         result.store(sums, range(pixels), 0, vectors.first_chunk(vector), lambda pixel: (0, pixel))
-    built = tvm.build(tir.PrimFunc([given, found], ib.get()), "llvm")
     data = np.random.default_rng(0).standard_normal((pixels, channels), dtype="float32")
-    written = tvm.nd.array(np.full((1, channels, 1, pixels), np.nan, "float32"))
-    built(tvm.nd.array(data), written)
-    assert_close([written.numpy()[0, :, 0]], [2 * data.T], EXACT)
+    expected = 2 * data.T.reshape(1, channels, 1, pixels)
+    assert_kernel(tir.PrimFunc([given, found], ib.get()), "llvm", [data], [expected], EXACT)
 
 
 BLOCKS = {

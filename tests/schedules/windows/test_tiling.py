@@ -8,9 +8,11 @@ from tvm import relay
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import FLOAT_BYTES, NEAR_SHARE, SPARE_REGISTERS
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.register_tile import SPARE_REGISTERS
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.tiling import (
+    L1_SHARE_OF_GATHERED,
     RegisterTile,
     Tasks,
     best_tasks,
@@ -122,7 +124,7 @@ def test_channels_that_are_apart_are_gathered_where_they_are_near() -> None:
     window = find_window(describe(body))
     assert isinstance(window, Window)
     gathered = best_tasks(window, AVX512, window.out_blocks, gathers=True)
-    near = AVX512.l1_bytes * NEAR_SHARE
+    near = AVX512.l1_bytes * L1_SHARE_OF_GATHERED
     channels = window.out_blocks // gathered.channel_tasks * window.block_out
     assert channels * window.rows_read(gathered.rows) * 8 * FLOAT_BYTES <= near
     in_place = best_tasks(window, AVX512, window.out_blocks, gathers=False)
@@ -163,7 +165,7 @@ def test_a_row_of_its_own_is_divided_so_that_what_a_task_reads_stays_in_cache() 
     window = _row(384, 3000, stride=2)
     tasks = best_tasks(window, AVX512, 6, 250, gathers=True)
     read = 384 * 4 * window.columns_read(1500 // tasks.column_tasks)
-    assert read <= AVX512.l2_bytes // 2
+    assert read <= AVX512.l2_for_kernel_bytes // 2
     assert tasks.column_tasks * tasks.channel_tasks >= AVX512.cores
     assert best_tasks(window, AVX512, 6, gathers=True).column_tasks == 1
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm import tir
 
 from tests.sampled import few_fast_rows
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE
+from tests.verified_kernels import assert_kernel
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS, panel_weights, transform_weights
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.winograd.kernel import WinogradKernel
@@ -29,7 +29,9 @@ def _direct(data: np.ndarray, weights: np.ndarray, top: int, left: int, out: Any
     return np.einsum("nihwkl,oikl->nohw", windows, weights.astype("float64"))
 
 
-def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _assert_right(
+    problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray, expected: np.ndarray
+) -> None:
     source = tir.decl_buffer(problem.in_shape, "float32", "source")
     wide = (
         panel_weights(weights, problem.panel)
@@ -45,13 +47,13 @@ def _run(problem: Problem, cut: Cut, data: np.ndarray, weights: np.ndarray) -> n
 
     result = WindowResult(write, problem.panel_vectors, along_pixels=False)
     body = WinogradKernel(problem, Source(source), factors, cut, result).build(parallel=False)
-    built = tvm.build(tir.PrimFunc([source, factors, target], body), target="llvm")
     batch, chunks, height, width, _ = problem.in_shape
     blocked = data.reshape(batch, chunks, INNER, height, width).transpose(0, 1, 3, 4, 2)
-    found = tvm.nd.array(np.full(problem.out_shape, np.nan, "float32"))
-    built(tvm.nd.array(np.ascontiguousarray(blocked)), tvm.nd.array(wide), found)
     n, c, h, w, v = problem.out_shape
-    return found.numpy().transpose(0, 1, 4, 2, 3).reshape(n, c * v, h, w)
+    wanted = expected.reshape(n, c, v, h, w).transpose(0, 1, 3, 4, 2).astype("float32")
+    func = tir.PrimFunc([source, factors, target], body)
+    given = [np.ascontiguousarray(blocked), wide]
+    assert_kernel(func, "llvm", given, [wanted], WINOGRAD_TOLERANCE)
 
 
 @pytest.mark.parametrize("tile", FILTERINGS)
@@ -96,5 +98,4 @@ def test_it_is_the_direct_sum(
     weights = generator.standard_normal((2 * chunks * OUTER, 2 * INNER, 3, 3)).astype("float32")
     columns = min(cut.columns, problem.tiles)
     cut = Cut(min(cut.tiles, problem.tiles), cut.panel_tasks, columns, cut.depth)
-    found, expected = _run(problem, cut, data, weights), _direct(data, weights, top, left, out)
-    assert np.abs(found - expected).max() <= WINOGRAD_TOLERANCE * np.abs(expected).max()
+    _assert_right(problem, cut, data, weights, _direct(data, weights, top, left, out))

@@ -10,7 +10,8 @@ from tvm import relay
 
 from tests.relay_modules import TARGET, assert_close, inputs_of, module, run_plain, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import AVX2, as_block, cut_to, describe, hard_swish
+from tests.schedules.blocked_blocks import as_block, cut_to, describe, hard_swish
+from tests.schedules.matching import why_not
 from tests.schedules.winograd_convolution import (
     WINOGRAD_TOLERANCE,
     Shape,
@@ -126,16 +127,10 @@ def test_frames_are_read_where_they_are(frames: int) -> None:
 
 def test_it_serves_nothing_else() -> None:
     pooled = relay.nn.max_pool2d(var("x", 1, 2, 6, 6, 8), (2, 2), (2, 2), layout="NCHW8c")
-    assert WINOGRAD.why_not(describe(pooled)) == "it is no minimal filtering"
+    assert why_not(WINOGRAD, describe(pooled)) == "it is no minimal filtering"
 
 
 def test_two_results_are_refused() -> None:
     made = filtered((1, 8, 6, 6), 8, (1, 1, 1, 1))
     both = relay.Tuple([relay.nn.relu(made), relay.negative(made)])
-    assert WINOGRAD.why_not(describe(both)) == "it writes 2 tensors, not one"
-
-
-def test_every_knob_offers_its_default() -> None:
-    info = describe(filtered((1, 8, 8, 8), 16, (1, 1, 1, 1), transforms_weights=True))
-    for name, knob in WINOGRAD.knobs(info, AVX2).items():
-        assert knob.default in knob.choices, name
+    assert why_not(WINOGRAD, describe(both)) == "it writes 2 tensors, not one"

@@ -8,13 +8,13 @@ from tests.schedules.blocked_blocks import AVX2, AVX512, NEON
 from tests.schedules.winograd_convolution import problem
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.winograd.tiling import (
-    CACHED_BYTES,
-    FLOAT_BYTES,
     Cut,
     best_cut,
+    cached_bytes,
     column_choices,
-    cycles,
+    cut_cycles,
     depth_choices,
     direct_cycles,
     panel_channels,
@@ -72,20 +72,22 @@ def test_few_tiles_share_the_weights_between_tasks() -> None:
 
 def test_weights_beyond_the_cache_prefer_small_tiles() -> None:
     wide, narrow = problem(512, 7, 4), problem(512, 7, 2)
-    assert cycles(wide, best_cut(wide, AVX512), AVX512) > cycles(
+    assert cut_cycles(wide, best_cut(wide, AVX512), AVX512) > cut_cycles(
         narrow, best_cut(narrow, AVX512), AVX512
     )
 
 
 def test_a_quarter_of_the_products_is_not_a_quarter_of_the_time() -> None:
     sized = problem(64, 56, 4)
-    estimated = cycles(sized, best_cut(sized, AVX512), AVX512)
+    estimated = cut_cycles(sized, best_cut(sized, AVX512), AVX512)
     assert direct_cycles(sized, AVX512) / 4 < estimated < direct_cycles(sized, AVX512) / 2
 
 
 def test_partial_tiles_of_registers_cost_a_whole_one() -> None:
     sized = problem(64, 56, 4)
-    assert product_cycles(sized, Cut(11, 1, 5)) == product_cycles(sized, Cut(15, 1, 5))
+    assert product_cycles(sized, Cut(11, 1, 5), AVX512) == product_cycles(
+        sized, Cut(15, 1, 5), AVX512
+    )
 
 
 @pytest.mark.parametrize(("channels", "size"), [(64, 280), (64, 224), (128, 138)])
@@ -93,7 +95,7 @@ def test_the_buffers_of_all_tasks_stay_in_the_last_level_cache(channels: int, si
     sized = problem(channels, size, 4)
     cut = best_cut(sized, AVX512)
     held = sized.filtering.points * cut.tiles * (sized.in_channels + sized.panel) * FLOAT_BYTES
-    assert AVX512.cores * held <= CACHED_BYTES
+    assert AVX512.cores * held <= cached_bytes(AVX512)
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])
@@ -104,7 +106,7 @@ def test_weights_that_the_kernel_transforms_stay_in_the_second_level_cache(
     sized = problem(channels, size, 4, transforms_weights=True)
     cut = best_cut(sized, cpu)
     assert cut.depth in depth_choices(sized)
-    assert ready_bytes(sized, cut.depth) <= cpu.l2_bytes
+    assert ready_bytes(sized, cut.depth) <= cpu.l2_for_kernel_bytes
 
 
 def test_weights_that_the_kernel_transforms_are_a_quarter_of_the_others() -> None:
@@ -117,7 +119,7 @@ def test_many_weights_and_few_tiles_are_transformed_by_the_kernel() -> None:
         stored, raw = (
             problem(channels, size, 4, transforms_weights=each) for each in (False, True)
         )
-        best = [cycles(each, best_cut(each, AVX512), AVX512) for each in (stored, raw)]
+        best = [cut_cycles(each, best_cut(each, AVX512), AVX512) for each in (stored, raw)]
         assert (best[1] < best[0]) is is_faster
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import os
 import time
@@ -12,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, kernel_notes
 from tvm_fusionx.build.library import build_versions, describe_library
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.errors import InputError
 from tvm_fusionx.frontend import from_onnx
-from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of, random_inputs
+from tvm_fusionx.frontend.model_inputs import ShapeArgument
+from tvm_fusionx.inputs import Arrays, InputSpec, check_inputs, inputs_of, random_inputs
+from tvm_fusionx.output_file import AnyPath
 from tvm_fusionx.processors.cpu import FLOAT32_BITS
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records.device import processor_name
 from tvm_fusionx.report.bench.accuracy import relative_errors
 from tvm_fusionx.report.bench.bench_result import OURS, BenchResult
@@ -42,6 +46,7 @@ from tvm_fusionx.report.bench.timing import (
     describe_failure,
     threads_apart,
     time_interleaved,
+    turns_of,
 )
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
@@ -56,30 +61,41 @@ DEFAULT_SIDES = (TVM, UNFUSED, *ONNX_PEERS)
 
 __all__ = ["DEFAULT_SIDES", "SIDES", "TunedBuild", "bench", "describe_device"]
 
+Clock = Callable[[], float]
+"""Tells a time in seconds."""
+
+Alone = Callable[[], AbstractContextManager[None]]
+"""Opens a scope in which other work on this machine stands still."""
+
+OnTurn = Callable[[], None]
+OnStage = Callable[[str], None]
+Tuned = Mapping[str, TunedBuild]
+
 DEFAULT_TARGET = "llvm -mcpu=native"
 DEFAULT_REPEAT = 50
 
 
+@interruptible()
 def bench(
     model: str | Path | Any,
-    target: str | tvm.target.Target = DEFAULT_TARGET,
+    target: TargetLike = DEFAULT_TARGET,
     vs: Sequence[str] | None = None,
     *,
     device: str | Device | None = None,
     threads: int | None = None,
     repeat: int = DEFAULT_REPEAT,
     least_seconds: float = 0.0,
-    inputs: Mapping[str, Any] | None = None,
-    shape: Mapping[str, Sequence[int]] | None = None,
-    records: str | Path | None = None,
+    inputs: Arrays | None = None,
+    shape: ShapeArgument = None,
+    records: AnyPath | None = None,
     thorough: bool = False,
     sustained: float | None = None,
-    tuned: Mapping[str, TunedBuild] | None = None,
-    conversions: str | Path | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-    alone: Callable[[], AbstractContextManager[None]] = nullcontext,
-    on_turn: Callable[[], None] = lambda: None,
-    on_stage: Callable[[str], None] = lambda stage: None,
+    tuned: Tuned | None = None,
+    conversions: AnyPath | None = None,
+    clock: Clock | None = None,
+    alone: Alone | None = None,
+    on_turn: OnTurn | None = None,
+    on_stage: OnStage | None = None,
 ) -> BenchResult:
     """Time `model` on every side, taking turns, with the same threads; here or on a device.
 
@@ -125,7 +141,7 @@ def bench(
     on_turn
         Called after each turn of all sides: here a caller may wait until the machine is quiet.
     on_stage
-        Told what is being done, in words.
+        Told what is being done, in words; what is counted as ``N of M``.
 
     Returns
     -------
@@ -144,6 +160,9 @@ def bench(
         vs = DEFAULT_SIDES if device is None else DEVICE_SIDES
     _check_sides(vs)
     check_repeat(repeat)
+    clock, alone = clock or time.perf_counter, alone or nullcontext
+    on_turn = _tell_nobody if on_turn is None else on_turn
+    on_stage = _tell_nobody if on_stage is None else on_stage
     if device is not None:
         _check_plain(bool(least_seconds or thorough or tuned) or sustained is not None)
         found = device if isinstance(device, Device) else find_device(device)
@@ -198,8 +217,14 @@ def bench(
         sides.update({side: peer.run for side, peer in peers.items()})
         on_stage("timing")
         with alone(), threads_apart(count):
+            done, turns = itertools.count(1), turns_of(repeat)
+
+            def turned() -> None:
+                on_stage(f"timing: turn {min(next(done), turns)} of {turns}")
+                on_turn()
+
             latency_ms, failures = time_interleaved(
-                sides, repeat, on_turn, least_seconds=least_seconds
+                sides, repeat, turned, least_seconds=least_seconds
             )
             kept: dict[str, Sustained] = {}
             if sustained is not None:
@@ -252,6 +277,10 @@ def bench(
     )
 
 
+def _tell_nobody(*what: str) -> None:
+    pass
+
+
 def describe_device() -> str:
     """Return the processor's name and kind, its logical cores and the width of their vectors.
 
@@ -294,7 +323,7 @@ def _prepare_peers(
     count: int,
     errors: dict[str, str],
     conversions: Conversions,
-    on_stage: Callable[[str], None],
+    on_stage: OnStage,
 ) -> Iterator[tuple[str, PreparedPeer, list[np.ndarray], float]]:
     """Yield the peers that load and run once, their outputs, and the seconds that this took.
 

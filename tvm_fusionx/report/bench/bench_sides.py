@@ -110,19 +110,28 @@ def build_sides(
     alone
         Entered while a build tunes, for it measures.
     on_stage
-        Told what is being done, in words.
+        Told what is being done, in words; what is counted as ``N of M``.
     """
+
+    def telling(side: str) -> Callable[[str], None]:
+        return lambda stage: on_stage(f"building {side}: {stage}")
+
     kept = conversions or Conversions()
     on_stage(f"building {OURS}")
     started = kept.clock()
-    ours = build_fused(mod, target, params, records)
+    ours = build_fused(mod, target, params, records, on_stage=telling(OURS))
     sides = BuiltSides(ours, {OURS: ours.library}, {OURS: kept.clock() - started})
     builds: dict[str, TunedBuild] = {
         TVM: lambda *_: (
             kept_plain(kept, mod, target, params, own_definitions=own_definitions),
             {},
         ),
-        UNFUSED: lambda *_: (build_fused(mod, target, params, records, fuse=False).library, {}),
+        UNFUSED: lambda *_: (
+            build_fused(
+                mod, target, params, records, on_stage=telling(UNFUSED), fuse=False
+            ).library,
+            {},
+        ),
     }
     asked = {side: build for side, build in builds.items() if side in vs}
     for side, build in {**asked, **(tuned or {})}.items():

@@ -16,6 +16,7 @@ from tvm.relay.backend import Executor
 from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
 from tvm_fusionx._tvm import cures
+from tvm_fusionx._tvm.object_files import export_library
 from tvm_fusionx.report.bench import plain_tvm
 from tvm_fusionx.report.peers.conversions import Conversions
 
@@ -57,7 +58,7 @@ def save_library(library: Any, folder: Path) -> None:
     if isinstance(library, KeptLibrary):
         shutil.copytree(library.folder, folder, dirs_exist_ok=True)
         return
-    library.get_lib().export_library(str(folder / CODE_FILE))
+    export_library(library.get_lib(), folder / CODE_FILE)
     (folder / GRAPH_FILE).write_text(library.get_graph_json(), encoding="utf-8")
     workspaces = kernel_workspaces(library)
     (folder / WORKSPACES_FILE).write_text(json.dumps(workspaces), encoding="utf-8")

@@ -105,6 +105,16 @@ def _seconds_of(run: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
+def runs_a_turn(repeat: int) -> int:
+    """Return how often each side runs before the next one's turn."""
+    return min(RUNS_A_TURN, -(-repeat // TURNS))
+
+
+def turns_of(repeat: int) -> int:
+    """Return how many turns `repeat` runs of each side take."""
+    return -(-repeat // runs_a_turn(repeat))
+
+
 def time_interleaved(
     sides: Mapping[str, Any],
     repeat: int,
@@ -133,7 +143,7 @@ def time_interleaved(
         The latencies, and the message of each side that failed while running; it has no latency.
     """
     turns: dict[str, list[list[float]]] = {name: [] for name in sides}
-    most = min(RUNS_A_TURN, -(-repeat // TURNS))
+    most = runs_a_turn(repeat)
     failures: dict[str, str] = {}
     order, chance = list(sides), random.Random(SEED)
     ends_at = time.perf_counter() + least_seconds

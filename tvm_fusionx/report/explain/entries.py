@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm_fusionx.schedules import Refusal
+
 
 @dataclass(frozen=True)
 class BlockEntry:
@@ -33,6 +35,12 @@ class BlockEntry:
         What each operator is called on the report's edges.
     tir
         Number of the block's generated code in the report's `tir`, where known.
+    structure
+        Equal for blocks that become the same kernel; empty where unknown.
+    seconds, share
+        Time of the block alone, and its part of the sum over all kernels; where measured.
+    refusals
+        Why each template that was tried before does not serve the block; where built.
     """
 
     name: str
@@ -48,6 +56,17 @@ class BlockEntry:
     fallback_reason: str | None = None
     labels: tuple[str, ...] = ()
     tir: int | None = None
+    structure: str = ""
+    seconds: float | None = None
+    share: float | None = None
+    refusals: tuple[Refusal, ...] = ()
+
+    def passed_over(self) -> list[str]:
+        """Return a line for each reason, with the templates that gave it, in order of trying."""
+        templates: dict[str, list[str]] = {}
+        for refusal in self.refusals:
+            templates.setdefault(refusal.reason, []).append(refusal.template)
+        return [f"{', '.join(names)}: {reason}" for reason, names in templates.items()]
 
 
 @dataclass(frozen=True)

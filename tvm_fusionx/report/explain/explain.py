@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -13,12 +15,17 @@ from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.pipeline import check_module, pipeline, planner_options
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
+from tvm_fusionx.fusion.block_key import block_keys
+from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
 from tvm_fusionx.report.explain.explanation import Report
+from tvm_fusionx.report.explain.legend import reason_code
 from tvm_fusionx.report.explain.linters import find_oddities, lint_plan
+from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
 
 MAIN = "main"
@@ -26,8 +33,14 @@ MAIN = "main"
 
 def explain(
     mod: tvm.IRModule,
-    target: str | tvm.target.Target,
-    **choices: Any,
+    target: TargetLike,
+    *,
+    rules: Sequence[Rule] | None = None,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
 ) -> Report:
     """Plan `mod` as ``fx.build`` does, and report every decision; nothing is compiled.
 
@@ -37,8 +50,8 @@ def explain(
         Module with static shapes; constants bound.
     target
         What it is planned for.
-    **choices
-        Of :func:`tvm_fusionx.build.pipeline.planner_options`.
+    rules, fuse, planner, measure, allow, deny
+        As for :func:`tvm_fusionx.build`.
 
     Returns
     -------
@@ -52,14 +65,16 @@ def explain(
     """
     check_module(mod)
     resolved = resolve_target(target)
-    chosen = planner_options(resolved, **choices)
+    chosen = planner_options(
+        resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
+    )
     options = FuseByMapping(resolved, options=chosen).planner_options()
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
     # Two passes are taken apart for what they know and do not leave in the module.
     for step in pipeline(resolved).passes:
         if step.info.name == "tvm_fusionx.RewriteGraph":
-            mod, applications = rewrite_module(mod)
+            mod, applications = rewrite_module(mod, rules=rules)
             applied.update(application.rule for application in applications)
         elif step.info.name == "tvm_fusionx.FuseByMapping":
             mod, plans = fuse_module(mod, options)
@@ -90,7 +105,7 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
             edge.producer_block,
             edge.consumer_block,
             edge.fused,
-            _code(edge.reason.name) if edge.reason else "",
+            reason_code(edge.reason) if edge.reason else "",
             "; ".join(part for part in (edge.reason.value, edge.detail) if part)
             if edge.reason
             else "",
@@ -101,7 +116,7 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
     report = Report(
         target=target,
         summary=_summarise(planned),
-        blocks=tuple(_entry(planned, block) for block in planned.blocks),
+        blocks=tuple(map(partial(_entry, planned), planned.blocks, block_keys(planned))),
         edges=edges,
         rewrites=tuple(Counter(applied or {}).most_common()),
         plan=str(planned.solution or ""),
@@ -134,7 +149,11 @@ def with_schedules(report: Report, library: Any, log: Any) -> Report:
         if entry is not None:
             tir = None if entry.func is None else numbers.setdefault(entry.func, len(numbers))
             block = replace(
-                block, template=entry.template, fallback_reason=entry.fallback_reason, tir=tir
+                block,
+                template=entry.template,
+                fallback_reason=entry.fallback_reason,
+                tir=tir,
+                refusals=entry.refusals,
             )
         blocks.append(block)
     texts = tuple(func.script(show_meta=False) for func in numbers)
@@ -146,11 +165,7 @@ def _linted(report: Report) -> Report:
     return replace(report, findings=find_oddities(report) + of_plan)
 
 
-def _code(name: str) -> str:
-    return name.lower().replace("_", "-")
-
-
-def _entry(planned: Plan, block: Block) -> BlockEntry:
+def _entry(planned: Plan, block: Block, structure: str) -> BlockEntry:
     return BlockEntry(
         name=block.name,
         operators=block.ops,
@@ -162,6 +177,7 @@ def _entry(planned: Plan, block: Block) -> BlockEntry:
         flops=block.flops,
         is_reshape_only=block.is_reshape_only,
         labels=tuple(planned.labels[node] for node in block.nodes),
+        structure=structure,
     )
 
 

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.fusion import Plan
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.explain.answers import Answer, between
+from tvm_fusionx.report.explain.drawing import drawing_of, grouped, kernels_of
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
 from tvm_fusionx.report.explain.html import Section, save_page
-from tvm_fusionx.report.explain.layered_drawing import folded, layered_positions
+from tvm_fusionx.report.explain.legend import FREE_RESHAPE
+from tvm_fusionx.report.profile.profile import ProfileReport
 
 SCHEMA = "tvm_fusionx.explain/1"
 
 # A table of this many reasons or findings still fits on a screen.
 ROWS_IN_TEXT = 12
 BLOCKS_IN_TEXT = 20
-
-# A block is drawn 214 pixels wide and 74 high, in a window about as wide as it is high.
-ROWS_PER_COLUMN = 214 / 74
 
 KIBI = 1024
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB")
@@ -45,9 +44,11 @@ class Report:
     tir: tuple[str, ...] = field(default=(), repr=False)
     source: Plan | None = field(default=None, repr=False, compare=False)
     """The plan itself, for exports; not part of the JSON."""
+    run_seconds: float | None = None
+    """Time of a whole run, where it was measured."""
 
     def reasons(self) -> list[dict[str, Any]]:
-        """Return every reason an edge was refused for, most bytes first.
+        """Return every reason an edge was refused for, most bytes first; free reshapes last.
 
         Returns
         -------
@@ -65,7 +66,9 @@ class Report:
             examples.setdefault(edge.reason, f"{edge.producer} -> {edge.consumer}: {edge.detail}")
         return [
             {"reason": reason, "edges": edges[reason], "bytes": size, "example": examples[reason]}
-            for reason, size in sizes.most_common()
+            for reason, size in sorted(
+                sizes.items(), key=lambda item: (item[0] == FREE_RESHAPE, -item[1])
+            )
         ]
 
     def between(self, first: str, second: str) -> Answer:
@@ -99,14 +102,47 @@ class Report:
             "rewrites": [{"rule": rule, "times": times} for rule, times in self.rewrites],
             "findings": [_plain(finding) for finding in self.findings],
             "tir": list(self.tir),
+            "run_seconds": self.run_seconds,
         }
 
     def with_title(self, title: str) -> Report:
         """Return the same report under another title, such as the model's name."""
         return replace(self, title=title)
 
+    def with_profile(self, profile: ProfileReport) -> Report:
+        """Return the report with the time of each block.
+
+        Parameters
+        ----------
+        profile
+            What :func:`tvm_fusionx.profile` returned for a build of the same module with the same
+            options.
+
+        Raises
+        ------
+        InputError
+            It has other kernels than this plan has blocks.
+        """
+        times = {kernel.name: kernel for kernel in profile.kernels}
+        wanted = [block.name for block in kernels_of(self.blocks)]
+        strange = sorted(set(times) ^ set(wanted))
+        if strange:
+            raise InputError(
+                "profile",
+                expected=f"a time for each of the plan's {len(wanted)} kernels",
+                found=f"{len(times)}, and {strange[0]} is in one of both only",
+                next_step="Profile a build of the same module, with the same options and target.",
+            )
+        blocks = tuple(
+            replace(block, seconds=times[block.name].seconds, share=times[block.name].share)
+            if block.name in times
+            else block
+            for block in self.blocks
+        )
+        return replace(self, blocks=blocks, run_seconds=profile.end_to_end_seconds)
+
     def text(self) -> str:
-        """Return the report as plain text: numbers, reasons, findings and the largest blocks."""
+        """Return the report as plain text: numbers, reasons, findings, the heaviest blocks."""
         summary = self.summary
         lines = [
             f"{self.title} for {self.target}",
@@ -121,7 +157,7 @@ class Report:
         if self.rewrites:
             lines += ["", "Rewritten"]
             lines += [f"  {times:5}  {rule}" for rule, times in self.rewrites]
-        reasons = self.reasons()
+        reasons = [row for row in self.reasons() if row["reason"] != FREE_RESHAPE]
         if reasons:
             lines += ["", "Edges not fused, by reason"]
             lines += [
@@ -131,14 +167,43 @@ class Report:
         if self.findings:
             lines += ["", "Findings"]
             lines += [f"  {finding.kind}: {finding.message}" for finding in self.findings]
-        largest = sorted(self.blocks, key=lambda block: -len(block.operators))[:BLOCKS_IN_TEXT]
-        lines += ["", f"Largest blocks ({len(largest)} of {len(self.blocks)})"]
-        lines += [
-            f"  {len(block.operators):4} ops  {block.mapping_type:13}"
-            f"  saves {readable_bytes(block.bytes_saved):>9}  {block.name}"
-            for block in largest
+        return "\n".join(lines + self._blocks_in_text())
+
+    def _blocks_in_text(self) -> list[str]:
+        """Return a line for each group of equal blocks: the slowest, or the largest, first."""
+        kernels = kernels_of(self.blocks)
+        groups = [[kernels[place] for place in places] for places in grouped(kernels)]
+        is_measured = self.run_seconds is not None
+
+        def share(group: list[BlockEntry]) -> float:
+            return sum(block.share or 0.0 for block in group)
+
+        groups.sort(key=lambda group: (-share(group), -len(group[0].operators)))
+        shown = groups[:BLOCKS_IN_TEXT]
+        what = "Slowest" if is_measured else "Largest"
+        lines = [
+            "",
+            f"{what} blocks ({sum(map(len, shown))} of {len(kernels)}; equal ones together)",
         ]
-        return "\n".join(lines)
+        for group in shown:
+            block = group[0]
+            times = f"x{len(group)}" if len(group) > 1 else ""
+            time = f"  {share(group):6.1%} of time" if is_measured else ""
+            lines.append(
+                f"  {times:>5}  {len(block.operators):4} ops  {block.mapping_type:13}{time}"
+                f"  saves {readable_bytes(block.bytes_saved):>9}  {block.name}"
+            )
+        return lines + self._templates_in_text([group[0] for group in shown])
+
+    @staticmethod
+    def _templates_in_text(blocks: list[BlockEntry]) -> list[str]:
+        """Return what schedules each block, and why each template before it does not."""
+        lines = []
+        for block in blocks:
+            if block.template is not None:
+                lines += ["", f"{block.name}: {block.template}"]
+                lines += [f"  not {line}" for line in block.passed_over()]
+        return lines
 
     def save_json(self, path: str | Path) -> None:
         """Write :meth:`to_json` to a file.
@@ -166,36 +231,7 @@ class Report:
         OutputFileError
             The file cannot be written.
         """
-        save_page(path, self.to_json(), self._drawing(), sections)
-
-    def _drawing(self) -> dict[str, Any]:
-        """Return where blocks and operators are drawn and what links them, by index."""
-        names = {block.name: number for number, block in enumerate(self.blocks)}
-        border = ((edge.producer_block, edge.consumer_block) for edge in self.edges)
-        calls: dict[str, int] = {}
-        owners: list[int] = []
-        for number, block in enumerate(self.blocks):
-            for label in block.labels:
-                calls[label] = len(owners)
-                owners.append(number)
-        inner = ((edge.producer, edge.consumer) for edge in self.edges)
-        return {
-            **_placed(len(self.blocks), names, border),
-            "operators": {**_placed(len(owners), calls, inner), "owners": owners},
-        }
-
-
-def _placed(
-    count: int, index: Mapping[str, int], pairs: Iterable[tuple[str, str]]
-) -> dict[str, Any]:
-    links = sorted(
-        {
-            (index[producer], index[consumer])
-            for producer, consumer in pairs
-            if producer != consumer and producer in index and consumer in index
-        }
-    )
-    return {"positions": folded(layered_positions(count, links), ROWS_PER_COLUMN), "links": links}
+        save_page(path, self.to_json(), drawing_of(self.blocks, self.edges), sections)
 
 
 def readable_bytes(size: int) -> str:

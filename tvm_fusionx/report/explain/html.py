@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.explain.legend import (
+    FREE_RESHAPE,
+    mapping_type_sentences,
+    reason_sentences,
+)
+
+# Names of nodes are paths without a space; lines may end behind these.
+MAY_BREAK_BEHIND = re.compile(r"(?<=[/_.#:])(?=[^/_.#:\s])")
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ def render_page(
     report
         ``Report.to_json()``.
     drawing
-        ``positions`` and ``links`` of the blocks, by index.
+        What is drawn of it: ``drawing_of(blocks, edges)``.
     sections
         More to show above the blocks.
     """
@@ -65,12 +75,21 @@ def render_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = breakable
+    sentences = {"types": mapping_type_sentences(), "reasons": reason_sentences()}
     template = environment.get_template("explain.html")
     return template.render(
         report=report,
         sections=sections,
-        data=_for_script({"report": report, "drawing": drawing}),
+        sentences=sentences,
+        free_reshape=FREE_RESHAPE,
+        data=_for_script({"report": report, "drawing": drawing, "sentences": sentences}),
     )
+
+
+def breakable(text: str) -> Markup:
+    """Return a text whose lines may end inside of long names, where a part of the name ends."""
+    return Markup("<wbr>").join(escape(part) for part in MAY_BREAK_BEHIND.split(text))
 
 
 def save_page(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.fusion import Plan
 from tvm_fusionx.operators import COMMUTATIVE, MappingType, mapping_type_of
+from tvm_fusionx.report.explain.drawing import kernels_of
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding
 from tvm_fusionx.report.explain.explanation import Report
 
@@ -19,6 +20,7 @@ SLOW_TYPES = frozenset(["float64"])
 def find_oddities(report: Report) -> tuple[Finding, ...]:
     """Return what stands out in a report: kernels that only move data, and default schedules."""
     neighbours = _neighbours(report.edges)
+    kernels = len(kernels_of(report.blocks))
     moving = [
         block.name
         for block in report.blocks
@@ -35,7 +37,7 @@ def find_oddities(report: Report) -> tuple[Finding, ...]:
         ("default-schedule", _fallen(report.blocks), "fell back to a default schedule"),
     )
     return tuple(
-        Finding(kind, f"{len(names)} of {len(report.blocks)} blocks {what}", tuple(names))
+        Finding(kind, f"{len(names)} of {kernels} blocks {what}", tuple(names))
         for kind, names, what in found
         if names
     )

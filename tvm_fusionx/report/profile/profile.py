@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import notes_of
 from tvm_fusionx.build.kernels import GraphNode, KernelNote
 from tvm_fusionx.build.library import Library, describe_library
@@ -184,11 +185,12 @@ class ProfileReport:
         }
 
 
+@interruptible()
 def profile(
     library: Any,
     inputs: Mapping[str, np.ndarray],
     repeat: int = DEFAULT_REPEAT,
-    on_kernel: Callable[[], None] = lambda: None,
+    on_kernel: Callable[[], None] | None = None,
     device: Any = None,
     peak: MachinePeak | Literal["measure"] | None = "measure",
 ) -> ProfileReport:
@@ -232,7 +234,11 @@ def profile(
     with threads_apart(threads_in_use()) if is_here else nullcontext():
         if peak == "measure":
             peak = measure_machine_peak() if is_here else None
-        return _measure(library, stepwise, arrays, repeat, on_kernel, peak)
+        return _measure(library, stepwise, arrays, repeat, on_kernel or _tell_nobody, peak)
+
+
+def _tell_nobody() -> None:
+    pass
 
 
 def _measure(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.presence import install_command
 from tvm_fusionx.errors import InputError, MissingDependencyError
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.report.verify.unoptimised import build_unoptimised
@@ -96,7 +97,7 @@ def run_onnxruntime(model: str | bytes, inputs: Mapping[str, np.ndarray]) -> lis
             "onnxruntime",
             expected="an installed package to compare with",
             found=str(error),
-            next_step='Install it with: pip install "tvm-fusionx[peers]", or verify against TVM.',
+            next_step=f"Install it with: {install_command('onnxruntime')}; or verify against TVM.",
         ) from error
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -18,9 +18,12 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.build.kernels import GraphNode
+from tvm_fusionx.build.pipeline import check_static
 from tvm_fusionx.inputs import check_inputs, inputs_of
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.report.profile.stepwise import StepwiseExecutor
 from tvm_fusionx.report.verify.conditioning import library_conditioning
@@ -37,7 +40,7 @@ from tvm_fusionx.report.verify.reference import Reference, reference_outputs
 from tvm_fusionx.report.verify.reproduction import write_reproduction
 from tvm_fusionx.report.verify.unoptimised import build_unoptimised
 from tvm_fusionx.report.verify.verdict import EXACT, PLAIN, BlockVerdict, VerifyReport
-from tvm_fusionx.rewrite import ALL_RULES, Rule
+from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules.winograd.template import WINOGRAD
 
 logger = logging.getLogger(__name__)
@@ -45,19 +48,20 @@ logger = logging.getLogger(__name__)
 DEFAULT_REPRODUCTION_FOLDER = "fusionx-reproduction"
 
 
+@interruptible()
 def verify(
     mod: tvm.IRModule,
     params: Mapping[str, Any] | None,
     inputs: Mapping[str, Any],
-    target: str | tvm.target.Target,
+    target: TargetLike,
     reference: Reference = None,
     bisect: bool = False,
     *,
     tolerance: float = DEFAULT_TOLERANCE,
     records: str | Path | None = None,
-    rules: Sequence[Rule] = ALL_RULES,
+    rules: Sequence[Rule] | None = None,
     reproduction: str | Path | None = None,
-    on_stage: Callable[[str], None] = lambda stage: None,
+    on_stage: Callable[[str], None] | None = None,
 ) -> VerifyReport:
     """Compile `mod`, run it, and compare every block and every output with a reference.
 
@@ -86,7 +90,7 @@ def verify(
     reproduction
         Folder for the reproduction; ``fusionx-reproduction`` in the working directory by default.
     on_stage
-        Told what is being done, in words.
+        Told what is being done, in words; what is counted as ``N of M``.
 
     Returns
     -------
@@ -94,18 +98,23 @@ def verify(
 
     Raises
     ------
-    InputError
-        An input's name, shape or dtype is wrong.
+    InputError, ShapeError
+        An input's name, shape or dtype is wrong; a shape in the module is not known.
     """
+    on_stage = _tell_nobody if on_stage is None else on_stage
     mod = relay.transform.InferType()(mod)
+    check_static(mod)
     arrays = check_inputs(inputs, inputs_of(mod, params))
     on_stage("building")
-    build = build_fused(mod, target, params=params, records=records, rules=rules)
+    build = build_fused(mod, target, params=params, records=records, rules=rules, on_stage=on_stage)
     exposed = expose_blocks(build.module)
     on_stage("computing each block's right outputs")
     true_values = _true_values(exposed, target, arrays)
     on_stage("running the blocks")
-    ran = list(_run_blocks(build, exposed, true_values, arrays))
+    ran = []
+    for run in _run_blocks(build, exposed, true_values, arrays):
+        ran.append(run)
+        on_stage(f"running block {len(ran)} of {len(exposed.blocks)}")
     functions = {block.name: block.function for block in exposed.blocks}
     verdicts = tuple(_verdict(run, functions[run.node.name], target, tolerance) for run in ran)
     outputs = run_once(build.library, arrays)
@@ -139,6 +148,10 @@ def verify(
         allowance=allowance,
         outputs=tuple(outputs),
     )
+
+
+def _tell_nobody(stage: str) -> None:
+    pass
 
 
 def _allowed_end_to_end(

@@ -7,9 +7,11 @@ to their registers, and what follows the values to the rows that are written.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.attention.streamed_kernel import AttentionTiling, StreamedAttentionKernel
 from tvm_fusionx.schedules.attention.structure import Softmax, find_softmax, inline_around_softmax
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
@@ -21,8 +23,15 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.parts.register_tile import max_rows, panel_vectors
-from tvm_fusionx.schedules.products.plan import FLOAT_BYTES, MIN_BALANCE
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.schedules.products.plan import MIN_BALANCE
+from tvm_fusionx.schedules.template import (
+    Knob,
+    Knobs,
+    KnobValues,
+    Match,
+    Template,
+    UnschedulableError,
+)
 from tvm_fusionx.tir.block import BlockInfo, describe_block
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
@@ -30,29 +39,15 @@ from tvm_fusionx.tir.indices import simplify_indices
 KERNEL = "streamed_attention"
 PRODUCTS = 2
 
+# Fewer rows than this in a tile use each loaded key and value too seldom.
+LEAST_ROWS = 4
+
 # What storing a register tile costs, in rows multiplied.
 TILE_COST = 0.5
 
 # Choices for tuning: chunks of 1 to 128 panels and blocks of 1 to 16 tiles, powers of two.
 CHUNK_CHOICES = 8
 BLOCK_CHOICES = 5
-
-
-def _why_not(info: BlockInfo) -> str | None:
-    if len(info.dots) != PRODUCTS:
-        return "it has not two dot products"
-    if len(info.outputs) != 1:
-        return "it has several results"
-    sch = fresh_schedule(info.func)
-    try:
-        find_softmax(inline_around_softmax(sch, info))
-    except UnschedulableError as error:
-        return str(error)
-    return None
-
-
-def _sizes(info: BlockInfo) -> Softmax:
-    return find_softmax(inline_around_softmax(fresh_schedule(info.func), info))
 
 
 def default_tiling(softmax: Softmax, cpu: Cpu) -> AttentionTiling:
@@ -96,54 +91,76 @@ def shares_of(softmax: Softmax, tiles: int, cpu: Cpu) -> int:
     return best
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    softmax = _sizes(info)
-    tiling = default_tiling(softmax, cpu)
-    most = max_rows(max(tiling.key_vectors, tiling.value_vectors), cpu)
-    panel = tiling.key_vectors * tiling.lanes
-    chunks = {
-        tiling.chunk,
-        *(panel << step for step in range(CHUNK_CHOICES) if panel << step < softmax.columns),
-    }
-    blocks = {
-        tiling.block_tiles,
-        *(
-            1 << step
-            for step in range(BLOCK_CHOICES)
-            if 1 << step <= -(-softmax.rows // tiling.rows)
-        ),
-    }
-    return {
-        "tile_rows": Knob(tiling.rows, tuple(range(1, most + 1))),
-        "block_tiles": Knob(tiling.block_tiles, tuple(sorted(blocks))),
-        "key_chunk": Knob(tiling.chunk, tuple(sorted(chunks))),
-    }
+@dataclass(frozen=True)
+class StreamedAttention(Match):
+    """A block of two products with a softmax between them."""
+
+    softmax: Softmax
+    """What is found once all around it is inlined: of sizes only, the buffers are that schedule's.
+    """
+
+    def knobs(self) -> Knobs:
+        """Return the rows of a tile, the tiles of a block, and the keys of a chunk."""
+        softmax, cpu = self.softmax, self.info.cpu
+        tiling = default_tiling(softmax, cpu)
+        most = max_rows(max(tiling.key_vectors, tiling.value_vectors), cpu)
+        panel = tiling.key_vectors * tiling.lanes
+        chunks = {
+            tiling.chunk,
+            *(panel << step for step in range(CHUNK_CHOICES) if panel << step < softmax.columns),
+        }
+        blocks = {
+            tiling.block_tiles,
+            *(
+                1 << step
+                for step in range(BLOCK_CHOICES)
+                if 1 << step <= -(-softmax.rows // tiling.rows)
+            ),
+        }
+        return {
+            "tile_rows": Knob(tiling.rows, tuple(range(1, most + 1))),
+            "block_tiles": Knob(tiling.block_tiles, tuple(sorted(blocks))),
+            "key_chunk": Knob(tiling.chunk, tuple(sorted(chunks))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        sch = fresh_schedule(self.info.func)
+        info = inline_around_softmax(sch, self.info)
+        softmax = find_softmax(info)
+        default = default_tiling(softmax, info.cpu)
+        tiling = AttentionTiling(
+            default.lanes,
+            values["tile_rows"],
+            default.key_vectors,
+            default.value_vectors,
+            values["block_tiles"],
+            values["key_chunk"],
+            default.shares,
+        )
+        write = gather_what_follows(sch, info, softmax.values, info.outputs[0])
+        func = simplify_indices(sch.mod["main"])
+        blocks = stage_nests(func)
+        softmax = find_softmax(describe_block(func, info.cpu))
+        internal = {region.buffer.data for region in blocks[softmax.values].writes}
+        kernel = StreamedAttentionKernel(softmax, tiling, storing(blocks[write], internal)).build(
+            parallel=should_parallelise(info.stages.values(), info.cpu.cores)
+        )
+        stages = [softmax.scores, *softmax.between, softmax.values]
+        func = replace_stages(func, stages, write, [], KERNEL, kernel)
+        return schedule_around(func, KERNEL, info.cpu)
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    info = inline_around_softmax(sch, info)
-    softmax = find_softmax(info)
-    default = default_tiling(softmax, info.cpu)
-    tiling = AttentionTiling(
-        default.lanes,
-        values["tile_rows"],
-        default.key_vectors,
-        default.value_vectors,
-        values["block_tiles"],
-        values["key_chunk"],
-        default.shares,
-    )
-    write = gather_what_follows(sch, info, softmax.values, info.outputs[0])
-    func = simplify_indices(sch.mod["main"])
-    blocks = stage_nests(func)
-    softmax = find_softmax(describe_block(func, info.cpu))
-    internal = {region.buffer.data for region in blocks[softmax.values].writes}
-    kernel = StreamedAttentionKernel(softmax, tiling, storing(blocks[write], internal)).build(
-        parallel=should_parallelise(info.stages.values(), info.cpu.cores)
-    )
-    stages = [softmax.scores, *softmax.between, softmax.values]
-    func = replace_stages(func, stages, write, [], KERNEL, kernel)
-    return schedule_around(func, KERNEL, info.cpu)
+def _match(info: BlockInfo) -> StreamedAttention | str:
+    if len(info.dots) != PRODUCTS:
+        return "it has not two dot products"
+    if len(info.outputs) != 1:
+        return "it has several results"
+    sch = fresh_schedule(info.func)
+    try:
+        return StreamedAttention(info, find_softmax(inline_around_softmax(sch, info)))
+    except UnschedulableError as error:
+        return str(error)
 
 
-STREAMED_ATTENTION = Template("streamed_attention", _why_not, _knobs, _apply)
+STREAMED_ATTENTION = Template("streamed_attention", _match)

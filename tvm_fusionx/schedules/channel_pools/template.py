@@ -11,12 +11,12 @@ a padded copy of the channel.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.channel_pools.axis_by_axis import ChannelPoolKernel
 from tvm_fusionx.schedules.channel_pools.strided import StridedPoolKernel
 from tvm_fusionx.schedules.channel_pools.window import (
@@ -27,8 +27,9 @@ from tvm_fusionx.schedules.channel_pools.window import (
     three,
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.schedules.template import Knobs, KnobValues, Match, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import coefficients, single_access
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.root_block import with_root
@@ -42,11 +43,6 @@ MAX_UNROLLED_WINDOW = 32
 
 # Elements that are further apart than this are found by loading many that are not needed.
 MAX_STEP = 2
-
-
-def _why_not(info: BlockInfo) -> str | None:
-    window = _find(info)
-    return window if isinstance(window, str) else None
 
 
 def _find(info: BlockInfo) -> ChannelWindow | str:
@@ -171,44 +167,56 @@ def _is_moved(index: Any, it: Any, is_outer: bool) -> bool:
     return moved is not None and moved[0] == 1
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    return {}
+@dataclass(frozen=True)
+class ChannelPool(Match):
+    """A maximum over windows of each channel, with what comes before it."""
+
+    window: ChannelWindow
+
+    def knobs(self) -> Knobs:
+        """Return nothing: channels are dealt out evenly, and vectors fill the rows."""
+        return {}
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info = self.info
+        parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+        stage = info.reductions[0]
+        pad = _pad_of(info, stage, self.window.lowest)
+        before = info.producers[stage.name if pad is None else pad]
+        kept = {stage.name, *before, *(() if pad is None else (pad,))}
+        sch = fresh_schedule(info.func)
+        info = inline_spatial(sch, info, keep=frozenset(kept))
+        if info.stages.keys() != kept:
+            raise UnschedulableError("a result is not on the way to the window")
+        # The buffers are others once stages were inlined.
+        window = _find(info)
+        if isinstance(window, str):
+            raise UnschedulableError(window)
+        source = info.stages[before[0]] if before else None
+        func = sch.mod["main"]
+        params = {buffer.data for buffer in func.buffer_map.values()}
+        members = [stage for stage in info.stages.values() if stage.name != pad]
+        kernel = StridedPoolKernel if window.stride[-1] > 1 else ChannelPoolKernel
+        computed = None if source is None else Before(source, source.name in info.outputs)
+        stmt = kernel(window, info.cpu.lanes, computed).build(info.cpu.cores if parallel else 1)
+        block = tir.Block(
+            [],
+            [_whole(each) for stage in members for each in stage.reads if each.data in params],
+            [_whole(each) for stage in members for each in stage.writes if each.data in params],
+            KERNEL,
+            stmt,
+        )
+        return with_root(func, tir.BlockRealize([], tir.const(True, "bool"), block), [])
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+def _match(info: BlockInfo) -> ChannelPool | str:
     window = _find(info)
-    assert isinstance(window, ChannelWindow)
-    stage = info.reductions[0]
-    pad = _pad_of(info, stage, window.lowest)
-    before = info.producers[stage.name if pad is None else pad]
-    kept = {stage.name, *before, *(() if pad is None else (pad,))}
-    info = inline_spatial(sch, info, keep=frozenset(kept))
-    if info.stages.keys() != kept:
-        raise UnschedulableError("a result is not on the way to the window")
-    # The buffers are others once stages were inlined.
-    window = _find(info)
-    if isinstance(window, str):
-        raise UnschedulableError(window)
-    source = info.stages[before[0]] if before else None
-    func = sch.mod["main"]
-    params = {buffer.data for buffer in func.buffer_map.values()}
-    members = [stage for stage in info.stages.values() if stage.name != pad]
-    kernel = StridedPoolKernel if window.stride[-1] > 1 else ChannelPoolKernel
-    computed = None if source is None else Before(source, source.name in info.outputs)
-    stmt = kernel(window, info.cpu.lanes, computed).build(info.cpu.cores if parallel else 1)
-    block = tir.Block(
-        [],
-        [_whole(each) for stage in members for each in stage.reads if each.data in params],
-        [_whole(each) for stage in members for each in stage.writes if each.data in params],
-        KERNEL,
-        stmt,
-    )
-    return with_root(func, tir.BlockRealize([], tir.const(True, "bool"), block), [])
+    return window if isinstance(window, str) else ChannelPool(info, window)
 
 
 def _whole(buffer: Any) -> Any:
     return tir.BufferRegion(buffer, [tvm.ir.Range(0, extent) for extent in buffer.shape])
 
 
-CHANNEL_POOL = Template("channel_pool", _why_not, _knobs, _apply)
+CHANNEL_POOL = Template("channel_pool", _match)

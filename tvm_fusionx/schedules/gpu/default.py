@@ -9,20 +9,13 @@ import tvm
 
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, bind_shares, points_of, work_items
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
-from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
+from tvm_fusionx.tir.block import Stage
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline import inline_spatial
 
 ITEMS_KNOB = "items"
 ITEM_CHOICES = (32, 64, 128, 256)
-
-
-def _why_not(info: BlockInfo) -> str | None:
-    return None
-
-
-def _knobs(info: BlockInfo, gpu: Gpu) -> Knobs:
-    return {ITEMS_KNOB: items_knob(gpu)}
 
 
 def items_knob(gpu: Gpu) -> Knob:
@@ -31,10 +24,20 @@ def items_knob(gpu: Gpu) -> Knob:
     return Knob(min(DEFAULT_ITEMS, choices[-1]), choices)
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> None:
-    info = inline_spatial(sch, info, keep_operands=False)
-    for name, stage in info.stages.items():
-        schedule_alone(sch, name, stage, info.gpu, values[ITEMS_KNOB])
+class StagesAlone(Match):
+    """Any block: each stage is a kernel of its own."""
+
+    def knobs(self) -> Knobs:
+        """Return the work-items of a group."""
+        return {ITEMS_KNOB: items_knob(self.info.gpu)}
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernels."""
+        sch = fresh_schedule(self.info.func)
+        info = inline_spatial(sch, self.info, keep_operands=False)
+        for name, stage in info.stages.items():
+            schedule_alone(sch, name, stage, info.gpu, values[ITEMS_KNOB])
+        return sch.mod["main"]
 
 
 def schedule_alone(sch: Any, name: str, stage: Stage, gpu: Gpu, items: int) -> None:
@@ -53,4 +56,4 @@ def schedule_alone(sch: Any, name: str, stage: Stage, gpu: Gpu, items: int) -> N
             sch.decompose_reduction(block, reduced[0])
 
 
-GPU_DEFAULT = Template("gpu_default", _why_not, _knobs, _apply)
+GPU_DEFAULT = Template("gpu_default", StagesAlone)

@@ -18,7 +18,14 @@ from tvm import tir
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.gpu.threads import DEFAULT_ITEMS, GROUPS, ITEMS, bind_shares
 from tvm_fusionx.schedules.parts.nest import extent, own_loops
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.schedules.template import (
+    Knob,
+    Knobs,
+    KnobValues,
+    Match,
+    Template,
+    UnschedulableError,
+)
 from tvm_fusionx.tir.block import BlockInfo, Stage
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import index_path, reads_of, variables_of
@@ -40,7 +47,31 @@ SHORTEST_ROW_OF_A_GROUP = 32
 LONGEST_ROW_OF_AN_ITEM = 16
 
 
-def _why_not(info: BlockInfo) -> str | None:
+class RowsByGroup(Match):
+    """A block of reductions over the rows of its result."""
+
+    def knobs(self) -> Knobs:
+        """Return the work-items that share a row."""
+        info, gpu = self.info, self.info.gpu
+        choices = tuple(items for items in ROW_ITEM_CHOICES if items <= gpu.items)
+        length = _row_length(info)
+        if length <= LONGEST_ROW_OF_AN_ITEM and _rows(info) >= DEFAULT_ITEMS:
+            return {ROW_ITEMS: Knob(1, choices if not _is_wide(info, gpu) else (1,))}
+        wanted = min(DEFAULT_ITEMS, length // ELEMENTS_EACH)
+        fitting = [items for items in choices if 1 < items <= wanted] or [choices[0]]
+        return {ROW_ITEMS: Knob(fitting[-1], choices)}
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        try:
+            return _scheduled(self.info, values, recompute=False)
+        except _TooLongError as error:
+            # What the row's stages read again is computed again instead of kept.
+            logger.debug("%s", error)
+            return _scheduled(self.info, values, recompute=True)
+
+
+def _match(info: BlockInfo) -> RowsByGroup | str:
     if not info.reductions:
         return "it has no reduction"
     if info.dots:
@@ -49,9 +80,8 @@ def _why_not(info: BlockInfo) -> str | None:
         return "it has several results"
     if any(len(stage.writes) != 1 for stage in info.reductions):
         return "TVM sums no pairs (argmax) over a group"
-    if len(info.reductions) == 1:
-        return _why_one_item(info)
-    return None
+    reason = _why_one_item(info) if len(info.reductions) == 1 else None
+    return RowsByGroup(info) if reason is None else reason
 
 
 def _why_one_item(info: BlockInfo) -> str | None:
@@ -86,16 +116,6 @@ def _rows(info: BlockInfo) -> int:
     return min(math.prod(stage.spatial) for stage in info.reductions)
 
 
-def _knobs(info: BlockInfo, gpu: Gpu) -> Knobs:
-    choices = tuple(items for items in ROW_ITEM_CHOICES if items <= gpu.items)
-    length = _row_length(info)
-    if length <= LONGEST_ROW_OF_AN_ITEM and _rows(info) >= DEFAULT_ITEMS:
-        return {ROW_ITEMS: Knob(1, choices if not _is_wide(info, gpu) else (1,))}
-    wanted = min(DEFAULT_ITEMS, length // ELEMENTS_EACH)
-    fitting = [items for items in choices if 1 < items <= wanted] or [choices[0]]
-    return {ROW_ITEMS: Knob(fitting[-1], choices)}
-
-
 def _is_wide(info: BlockInfo, gpu: Gpu) -> bool:
     return _row_length(info) * 4 > gpu.local_bytes
 
@@ -110,20 +130,12 @@ class _Nest:
     """Positions of the leader's axes that tell one row from another."""
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    try:
-        return _scheduled(fresh_schedule(info.func), info, values, recompute=False)
-    except _TooLongError as error:
-        # What the row's stages read again is computed again instead of kept.
-        logger.debug("%s", error)
-        return _scheduled(fresh_schedule(info.func), info, values, recompute=True)
-
-
 class _TooLongError(UnschedulableError):
     """A row does not fit local memory."""
 
 
-def _scheduled(sch: Any, info: BlockInfo, values: KnobValues, recompute: bool) -> Any:
+def _scheduled(info: BlockInfo, values: KnobValues, *, recompute: bool) -> Any:
+    sch = fresh_schedule(info.func)
     info = inline_spatial(sch, info, keep_operands=False, recompute=recompute)
     nest = _nest_of(info)
     if values[ROW_ITEMS] == 1:
@@ -220,4 +232,4 @@ def _share(sch: Any, loops: list[Any], items: int) -> None:
     sch.bind(item, ITEMS[0])
 
 
-GPU_ROWS = Template("gpu_rows", _why_not, _knobs, _apply)
+GPU_ROWS = Template("gpu_rows", _match)

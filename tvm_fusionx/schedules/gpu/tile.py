@@ -7,6 +7,7 @@ before it is computed where it is read. See ``tile_plan`` for who computes what.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
@@ -43,7 +44,14 @@ from tvm_fusionx.schedules.gpu.tile_plan import (
 )
 from tvm_fusionx.schedules.parts.nest import extent, own_loops
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, widen_axis
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
+from tvm_fusionx.schedules.template import (
+    Knob,
+    Knobs,
+    KnobValues,
+    Match,
+    Template,
+    UnschedulableError,
+)
 from tvm_fusionx.tir.block import BlockInfo, Stage
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import is_contiguous_along, reads_of
@@ -52,7 +60,39 @@ from tvm_fusionx.tir.index_maps import is_contiguous_along, reads_of
 UNROLLED_STEPS = 4
 
 
-def _why_not(info: BlockInfo) -> str | None:
+@dataclass(frozen=True)
+class Tiled(Match):
+    """A block around one reduction."""
+
+    stage: Stage
+    """The reduction."""
+
+    def knobs(self) -> Knobs:
+        """Return the tile, the work-items, and where operands are read from."""
+        info, stage, gpu = self.info, self.stage, self.info.gpu
+        knobs = tile_knobs(stage, gpu)
+        axes = axes_of(stage)
+        can = texture_weight(info) is not None and takes_pixels(axes.extents[axes.x], PIXEL)
+        # Images have a cache of their own; they are read in pixels, which narrow tiles take apart.
+        should = can and gpu.has_textures and knobs[TILE_X].default % PIXEL == 0
+        return {**knobs, TEXTURE: Knob(int(should), (0, 1) if can else (0,))}
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info = self.info
+        sch = fresh_schedule(info.func)
+        block = isolate_reduction(sch, info)
+        chosen = within_limits(values, info.gpu)
+        axes = axes_of(block.reduce)
+        func = _widened(block, axes, chosen)
+        wanted = chosen[TEXTURE] and not chosen[STAGED]
+        is_whole = takes_pixels(axes.extents[axes.x], chosen[TILE_X])
+        weight = texture_weight(info) if wanted and is_whole else None
+        scheduled = _tile(func, block, axes, chosen, info.gpu)
+        return scheduled if weight is None else as_texture(scheduled, weight.data)
+
+
+def _match(info: BlockInfo) -> Tiled | str:
     if len(info.reductions) != 1:
         return "it has not exactly one reduction"
     stage = info.reductions[0]
@@ -65,29 +105,7 @@ def _why_not(info: BlockInfo) -> str | None:
         for index, var in zip(indices, spatial, strict=True)
     ):
         return "its reduction does not write by its own axes"
-    return None
-
-
-def _knobs(info: BlockInfo, gpu: Gpu) -> Knobs:
-    stage = info.reductions[0]
-    knobs = tile_knobs(stage, gpu)
-    axes = axes_of(stage)
-    can = texture_weight(info) is not None and takes_pixels(axes.extents[axes.x], PIXEL)
-    # Images have a cache of their own; they are read in pixels, which narrower tiles take apart.
-    should = can and gpu.has_textures and knobs[TILE_X].default % PIXEL == 0
-    return {**knobs, TEXTURE: Knob(int(should), (0, 1) if can else (0,))}
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    block = isolate_reduction(sch, info)
-    chosen = within_limits(values, info.gpu)
-    axes = axes_of(block.reduce)
-    func = _widened(block, axes, chosen)
-    wanted = chosen[TEXTURE] and not chosen[STAGED]
-    is_whole = takes_pixels(axes.extents[axes.x], chosen[TILE_X])
-    weight = texture_weight(info) if wanted and is_whole else None
-    scheduled = _tile(func, block, axes, chosen, info.gpu)
-    return scheduled if weight is None else as_texture(scheduled, weight.data)
+    return Tiled(info, stage)
 
 
 def _widened(block: Isolated, axes: Axes, values: KnobValues) -> Any:
@@ -293,4 +311,4 @@ def _write(
         sch.unroll(inner_x)
 
 
-GPU_TILE = Template("gpu_tile", _why_not, _knobs, _apply)
+GPU_TILE = Template("gpu_tile", _match)

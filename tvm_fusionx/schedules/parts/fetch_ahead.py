@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.processors.rates import LINE_BYTES
+from tvm_fusionx.processors.rates import DEFAULT_RATES, LINE_BYTES
 from tvm_fusionx.schedules.parts.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.tir.block import loads_of
 from tvm_fusionx.tir.index_maps import variables_of
@@ -24,7 +24,7 @@ PIECES = "fusionx_fetch_ahead"
 
 # Multiply-adds of vectors between two pauses: few pauses cost little, many keep memory busy. Sums
 # of awkward lengths may take a few times as many.
-PIECE_VECTORS, MOST_VECTORS = 512, 2048
+PIECE_VECTORS, MOST_PIECE_VECTORS = 512, 2048
 
 # LLVM unrolls an inner loop of fewer vectors than UNROLLED (300 instructions are few to it), and
 # then the piece around it, up to some four times as many. A tile of twenty sums and more (TIGHT:
@@ -32,9 +32,11 @@ PIECE_VECTORS, MOST_VECTORS = 512, 2048
 # five took 107 us on Zen 4, and 33 in a loop. Pieces of LOOP vectors and more stay loops.
 TIGHT_STEP_VECTORS, UNROLLED_STEP_VECTORS, LOOP_VECTORS = 160, 300, 1280
 
-# Memory brings a line in about 20 cycles, in which a core multiplies 40 vectors; a little more may
-# be asked of it, for not every line comes from there.
-VECTORS_A_LINE = 32
+# Multiply-adds of vectors in the time in which memory brings a line. That of the processor that
+# loops were measured on: how often a sum pauses is its code, and not only its speed.
+VECTORS_A_LINE = round(
+    DEFAULT_RATES.multiply_add_units * LINE_BYTES / DEFAULT_RATES.memory_bytes_a_cycle
+)
 
 # A panel that more tiles than this multiply takes some twenty times as long as memory does to bring
 # it (10 GB/s and 100 GFLOP/s a core); pauses would cost what they bring.
@@ -69,7 +71,7 @@ def pauses_in(steps: int, vectors: int, panel_bytes: int, tiles: int) -> Pauses 
         return None
     is_unrolled = TIGHT_STEP_VECTORS <= vectors < UNROLLED_STEP_VECTORS
     fewest = LOOP_VECTORS if is_unrolled else PIECE_VECTORS
-    least, most = math.ceil(fewest / vectors), min(steps, max(1, MOST_VECTORS // vectors))
+    least, most = math.ceil(fewest / vectors), min(steps, max(1, MOST_PIECE_VECTORS // vectors))
     for each in range(least, most + 1):
         if steps % each == 0:
             lines = math.ceil(panel_bytes / LINE_BYTES / (tiles * (steps // each)))

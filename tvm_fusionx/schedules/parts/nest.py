@@ -10,8 +10,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
-from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK, should_parallelise
 from tvm_fusionx.tir.block import BlockInfo, Stage, describe_block, describe_stage, loads_of
 from tvm_fusionx.tir.index_maps import lie_in_one_piece, variables_of
 

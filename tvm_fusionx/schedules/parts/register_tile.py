@@ -5,15 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tvm_fusionx.processors.cpu import L2_SHARE, Cpu
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+
+# Registers that a tile leaves free: one for the broadcast input, one for what LLVM adds.
+SPARE_REGISTERS = 2
+
+# Lanes of the multiply-adds that the models of windows count, whatever the vectors: a chunk of 16
+# channels counts as two. So wide are the units of Zen 4, on which the models' costs were measured.
+COUNTED_LANES = 8
 
 # Column vectors of a tile, best first, of those that leave room for the weights and the broadcast
 # element. Three measured fastest on 16 registers (4 x 24 floats), and on 32 where two multiply-adds
 # begin in a cycle (8 x 48): they load less for each than two do, 6 % of the time on Sapphire
-# Rapids. Zen 4 begins one, and two vectors (8 x 32) were fastest.
+# Rapids. Zen 4 begins one beside two loads, which are loads to spare, and two vectors (8 x 32) were
+# fastest.
 VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
 VECTORS_WITH_MANY_REGISTERS = (3, 2, 4, 1)
-VECTORS_WITH_ONE_MULTIPLY_ADD = (2, 4, 3, 1)
+VECTORS_WITH_LOADS_TO_SPARE = (2, 4, 3, 1)
+LOADS_TO_SPARE = 2
 FEW_REGISTERS = 16
 
 # Terms of a sum that are added without a jump between them. Where registers are few nothing is
@@ -42,16 +52,15 @@ ABOUT_LEAST = 1.015
 # second-level cache; and what a multiply-add takes there whose next cache is a mesh away. Sums of
 # 3,072 terms on Sapphire Rapids: 317 GFLOP/s in panels of three vectors, 334 in ones of two; of
 # 5,632 terms: 221, 279, and 294 in ones of one.
-FAR = 1.0
-FAR_COSTS = ((0.5, 1.0), (FAR, 1.08), (math.inf, 1.4))
-FLOAT_BYTES = 4
+ALL_OF_L2 = 1.0
+FAR_COSTS = ((0.5, 1.0), (ALL_OF_L2, 1.08), (math.inf, 1.4))
 
 # Beyond, sums are cut into parts whose panels take less of that cache, for rows and sums stay there
 # as well. Times as fast as whole sums, in turns: 5,632 terms in parts of 1,408 1.17, of 704 1.25;
 # 8,192 in parts of 2,048 1.44, of 1,024 1.53; 12,544 in parts of 1,792 2.57, of 896 2.67.
 # Parts of fewer terms than these were not tried as defaults: each reads and writes all sums once.
 SHARE_OF_A_PART = 0.2
-LEAST_TERMS = 256
+LEAST_TERMS_OF_A_PART = 256
 
 # A row count that divides the matrix is preferred while it keeps this share of the tallest tile.
 MIN_ROWS_SHARE = 0.6
@@ -82,8 +91,8 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
         choices: tuple[int, ...] = VECTORS_WITH_FEW_ROWS
     elif cpu.registers <= FEW_REGISTERS:
         choices = VECTORS_WITH_FEW_REGISTERS
-    elif cpu.multiply_adds == 1:
-        choices = VECTORS_WITH_ONE_MULTIPLY_ADD
+    elif cpu.loads_a_cycle >= LOADS_TO_SPARE * cpu.multiply_adds:
+        choices = VECTORS_WITH_LOADS_TO_SPARE
     else:
         choices = VECTORS_WITH_MANY_REGISTERS
 
@@ -118,7 +127,7 @@ def _far_cost(vectors: int, terms: int, cpu: Cpu) -> float:
 
 def _share_of_panels(vectors: int, terms: int, cpu: Cpu) -> float:
     """Return the share of the second-level cache that two panels of weights take."""
-    return 2 * vectors * cpu.lanes * terms * FLOAT_BYTES / (L2_SHARE * cpu.l2_bytes)
+    return 2 * vectors * cpu.lanes * terms * FLOAT_BYTES / cpu.l2_bytes
 
 
 def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:
@@ -132,7 +141,7 @@ def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:
         Of each sum.
     """
     widest = VECTORS_WITH_MANY_REGISTERS[0]
-    fit_whole = _share_of_panels(widest, terms, cpu) <= FAR
+    fit_whole = _share_of_panels(widest, terms, cpu) <= ALL_OF_L2
     if rows < FEW_ROWS or fit_whole or not cpu.exchanges_slowly:
         return 1
     fitting = (
@@ -145,7 +154,9 @@ def sum_parts(rows: int, terms: int, cpu: Cpu) -> int:
 
 def choices_of_parts(terms: int) -> list[int]:
     """Return into how many equal parts a sum of `terms` can be cut."""
-    return [parts for parts in range(1, terms // LEAST_TERMS + 1) if terms % parts == 0] or [1]
+    return [
+        parts for parts in range(1, terms // LEAST_TERMS_OF_A_PART + 1) if terms % parts == 0
+    ] or [1]
 
 
 def tile_steps(cpu: Cpu) -> int:

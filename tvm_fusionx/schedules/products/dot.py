@@ -8,12 +8,12 @@ they are in the cache, or in a loop of its own where each core had to read all w
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.fetch_ahead import fetch_ahead
 from tvm_fusionx.schedules.parts.nest import Late, finish, info_of
 from tvm_fusionx.schedules.parts.overlap_last_vector import move_last_vectors
@@ -24,9 +24,9 @@ from tvm_fusionx.schedules.products.plan import (
     MAX_VECTORS,
     PARTS_KNOB,
     ROW_BLOCK_KNOB,
-    ROWS_KNOB,
-    STEPS_KNOB,
-    VECTORS_KNOB,
+    TILE_ROWS_KNOB,
+    TILE_STEPS_KNOB,
+    TILE_VECTORS_KNOB,
     plan_dot,
     row_block_of,
     rows_together,
@@ -35,8 +35,15 @@ from tvm_fusionx.schedules.products.rows_after import rows_at_root
 from tvm_fusionx.schedules.products.tiles import IsolatedDot, isolate, tile_at_root
 from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.rows.template import MustBeAloneError, schedule_rows
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template, UnschedulableError
-from tvm_fusionx.tir.block import BlockInfo, collect_blocks
+from tvm_fusionx.schedules.template import (
+    Knob,
+    Knobs,
+    KnobValues,
+    Match,
+    Template,
+    UnschedulableError,
+)
+from tvm_fusionx.tir.block import BlockInfo, Stage, collect_blocks
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import dot_axes, is_contiguous_along
 from tvm_fusionx.tir.inline import inline_spatial
@@ -48,7 +55,55 @@ logger = logging.getLogger(__name__)
 STEPS = (1, 2, 4)
 
 
-def _why_not(info: BlockInfo) -> str | None:
+@dataclass(frozen=True)
+class MatrixProduct(Match):
+    """A block around one matrix product."""
+
+    stage: Stage
+    """The product."""
+
+    def knobs(self) -> Knobs:
+        """Return the register tile, the parts of the sums, and the rows finished together."""
+        cpu = self.info.cpu
+        plan = plan_dot(self.stage, cpu)
+        most = max(plan.rows, max_rows(plan.vectors, cpu))
+        vectors = (plan.vectors,) if plan.packed_width else tuple(range(1, MAX_VECTORS + 1))
+        block = row_block_of(plan, cpu)
+        blocks = {
+            block,
+            COLUMNS_APART,
+            rows_together(plan, cpu),
+            *(plan.rows * factor for factor in (1, 2, 4, 8) if plan.rows * factor <= plan.m),
+        }
+        return {
+            TILE_ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
+            TILE_VECTORS_KNOB: Knob(plan.vectors, vectors),
+            TILE_STEPS_KNOB: Knob(plan.steps, STEPS),
+            PARTS_KNOB: Knob(plan.parts, plan.part_choices),
+            ROW_BLOCK_KNOB: Knob(block, tuple(sorted(blocks))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        sch = fresh_schedule(self.info.func)
+        info = inline_spatial(sch, self.info)
+        dot = info.anchor
+        if dot is None:
+            raise UnschedulableError("the dot product is gone")
+        func = lend_outputs(sch.mod["main"], info)
+        func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([dot.name]))
+        for attempt in (_as_one_nest, _as_own_nest):
+            try:
+                tiled = move_last_vectors(fetch_ahead(attempt(func, info, values)))
+                return return_outputs(guard_whole_tiles(tiled))
+            except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
+                if attempt is _as_own_nest:
+                    raise
+                logger.debug("product and what follows it in one nest: %s", error)
+        return None
+
+
+def _match(info: BlockInfo) -> MatrixProduct | str:
     if not info.dots:
         return "it has no dot product"
     if len(info.dots) > 1:
@@ -70,47 +125,7 @@ def _why_not(info: BlockInfo) -> str | None:
         return "its dot product does not write by its own axes"
     if not axes.m and not is_contiguous_along(axes.right, stage.iters[axes.n[0]].var):
         return "a matrix-vector product along its rows is a row reduction"
-    return None
-
-
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    stage = info.anchor
-    assert stage is not None
-    plan = plan_dot(stage, cpu)
-    most = max(plan.rows, max_rows(plan.vectors, cpu))
-    vectors = (plan.vectors,) if plan.packed_width else tuple(range(1, MAX_VECTORS + 1))
-    block = row_block_of(plan, cpu)
-    blocks = {
-        block,
-        COLUMNS_APART,
-        rows_together(plan, cpu),
-        *(plan.rows * factor for factor in (1, 2, 4, 8) if plan.rows * factor <= plan.m),
-    }
-    return {
-        ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
-        VECTORS_KNOB: Knob(plan.vectors, vectors),
-        STEPS_KNOB: Knob(plan.steps, STEPS),
-        PARTS_KNOB: Knob(plan.parts, plan.part_choices),
-        ROW_BLOCK_KNOB: Knob(block, tuple(sorted(blocks))),
-    }
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    info = inline_spatial(sch, info)
-    dot = info.anchor
-    if dot is None:
-        raise UnschedulableError("the dot product is gone")
-    func = lend_outputs(sch.mod["main"], info)
-    func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([dot.name]))
-    for attempt in (_as_one_nest, _as_own_nest):
-        try:
-            tiled = move_last_vectors(fetch_ahead(attempt(func, info, values)))
-            return return_outputs(guard_whole_tiles(tiled))
-        except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
-            if attempt is _as_own_nest:
-                raise
-            logger.debug("product and what follows it in one nest: %s", error)
-    return None
+    return MatrixProduct(info, stage)
 
 
 def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
@@ -138,7 +153,7 @@ def _as_one_nest(func: Any, info: BlockInfo, values: KnobValues) -> Any:
 def _refuse_partial_tiles(info: BlockInfo, values: KnobValues) -> None:
     """Refuse blocks of rows that end inside a tile: TVM takes minutes to peel those apart."""
     assert info.anchor is not None
-    rows, block = values[ROWS_KNOB], values[ROW_BLOCK_KNOB]
+    rows, block = values[TILE_ROWS_KNOB], values[ROW_BLOCK_KNOB]
     if block % rows and block < plan_dot(info.anchor, info.cpu, values).m:
         raise UnschedulableError(f"a block of {block} rows is no whole number of tiles of {rows}")
 
@@ -177,4 +192,4 @@ def _schedule_others(block: IsolatedDot, names: set[str], late: Late, alone: set
         schedule_rows(block.sch, info_of(block.sch, block.info), late, alone, names)
 
 
-DOT = Template("dot", _why_not, _knobs, _apply)
+DOT = Template("dot", _match)

@@ -8,7 +8,8 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import L2_SHARE, Cpu
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.register_tile import (
     FEW_ROWS,
     choices_of_parts,
@@ -30,13 +31,13 @@ MIN_PARALLEL_MACS = 131072
 MIN_BALANCE = 0.9
 
 
-ROWS_KNOB = "tile_rows"
+TILE_ROWS_KNOB = "tile_rows"
 
 
-VECTORS_KNOB = "tile_vectors"
+TILE_VECTORS_KNOB = "tile_vectors"
 
 
-STEPS_KNOB = "tile_steps"
+TILE_STEPS_KNOB = "tile_steps"
 
 
 PARTS_KNOB = "sum_parts"
@@ -49,7 +50,7 @@ ROW_BLOCK_KNOB = "row_block"
 COLUMNS_APART = 0
 
 
-# Memory gives a quarter of what the last-level cache does (template_results.md: 110 GB/s and 29).
+# Memory gives a quarter of what the last-level cache does (machine_rates.py: 110 GB/s and 29).
 MEMORY_COST = 4
 
 
@@ -58,15 +59,18 @@ MEMORY_COST = 4
 FETCHED_COST = 0.25
 
 
-# What a second parallel loop takes, in bytes of the last-level cache: 2 us at 110 GB/s. Waking the
-# threads is 0.9 us of it (template_results.md); the wait for the slower core is an estimate.
-LOOP_BYTES = 220_000
+# What the cores read from the last-level cache in a microsecond (machine_rates.py: 110 GB/s). So
+# much a second parallel loop costs for each microsecond of waking the threads, of which 0.9 is
+# measured; the rest is the wait for the slower core, an estimate.
+LOOP_BYTES_A_MICROSECOND = 110_000
 
 
 MAX_VECTORS = 6
 
 
-FLOAT_BYTES = 4
+# Part of what a kernel may fill of the second-level cache: for rows that what reduces them finds
+# there, and for weights that stay while rows pass. The other half is each time for the other.
+HALF_OF_L2 = 2
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,8 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     choices = choices_of_parts(size(axes.k)) if can_part else [1]
     parts = sum_parts(size(axes.m), size(axes.k), cpu) if can_part else 1
     if values is not None:
-        rows, vectors, steps = values[ROWS_KNOB], values[VECTORS_KNOB], values[STEPS_KNOB]
+        rows, vectors = values[TILE_ROWS_KNOB], values[TILE_VECTORS_KNOB]
+        steps = values[TILE_STEPS_KNOB]
         parts = values[PARTS_KNOB]
     return DotPlan(
         axes,
@@ -179,7 +184,8 @@ def row_block_of(plan: DotPlan, cpu: Cpu) -> int:
         return COLUMNS_APART
     rows = rows_together(plan, cpu)
     product = 2 * plan.batch * plan.m * plan.n * FLOAT_BYTES
-    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan, cpu)), cpu) + product + LOOP_BYTES
+    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan, cpu)), cpu) + product
+    apart += cpu.wake_up_us * LOOP_BYTES_A_MICROSECOND
     return COLUMNS_APART if apart < _bytes_read(plan, rows, cpu) else rows
 
 
@@ -195,14 +201,14 @@ def _bytes_read(plan: DotPlan, rows: int, cpu: Cpu) -> float:
     readers = 1 if plan.batch >= cores else min(cores, blocks)
     again = 0 if _keeps_weights(plan, cpu) else blocks - readers
     weights = (MEMORY_COST * readers + again) * plan.n * plan.k
-    missing = max(0.0, 1 - L2_SHARE * cpu.l2_bytes / (rows * plan.k * FLOAT_BYTES))
+    missing = max(0.0, 1 - cpu.l2_bytes / (rows * plan.k * FLOAT_BYTES))
     passes = max(1.0, missing * -(-plan.n // plan.width))
     return plan.batch * FLOAT_BYTES * (weights + passes * plan.m * plan.k)
 
 
 def rows_together(plan: DotPlan, cpu: Cpu) -> int:
     """Return the rows of a block of whole rows, which what reduces them finds in the cache."""
-    most = max(plan.rows, cpu.l2_bytes // 2 // (plan.n * FLOAT_BYTES))
+    most = max(plan.rows, cpu.l2_for_kernel_bytes // HALF_OF_L2 // (plan.n * FLOAT_BYTES))
     tiles = plan.m // plan.rows
     fitting = [
         count * plan.rows
@@ -222,7 +228,7 @@ def rows_together(plan: DotPlan, cpu: Cpu) -> int:
 
 def _keeps_weights(plan: DotPlan, cpu: Cpu) -> bool:
     """Tell whether the right operand stays in the second-level cache."""
-    return plan.n * plan.k * FLOAT_BYTES * 2 <= cpu.l2_bytes
+    return plan.n * plan.k * FLOAT_BYTES * HALF_OF_L2 <= cpu.l2_for_kernel_bytes
 
 
 def chunks_of(plan: DotPlan, cpu: Cpu) -> int:
@@ -249,7 +255,7 @@ def chunks_of_parts(plan: DotPlan, cpu: Cpu) -> tuple[int, int]:
     there are too few panels.
     """
     tiles, panels = -(-plan.m // plan.rows), -(-plan.n // plan.width)
-    most = cpu.l2_bytes // FLOAT_BYTES
+    most = cpu.l2_for_kernel_bytes // FLOAT_BYTES
     tile = plan.rows * plan.k // plan.parts
     whole = [count for count in range(1, tiles + 1) if tiles % count == 0]
     chunks = next((count for count in whole if tiles // count * tile <= most), tiles)
@@ -279,6 +285,6 @@ def _core_bytes(plan: DotPlan, chunks: int, cpu: Cpu) -> float:
     first = MEMORY_COST * sharers / plan.cores + FETCHED_COST * (1 - sharers / plan.cores)
     again = 0.0 if _keeps_weights(plan, cpu) else FETCHED_COST * (parts - 1)
     part = rows * plan.k * FLOAT_BYTES
-    passes = panels if part > cpu.l2_bytes else 1
+    passes = panels if part > cpu.l2_for_kernel_bytes else 1
     foreign = MEMORY_COST * (1 - 1 / sharers)
     return weights * (first + again) + parts * part * (passes + foreign)

@@ -9,12 +9,12 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, pauses_in
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR, Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, PAD, widen_axis
 from tvm_fusionx.schedules.products.plan import (
     COLUMNS_APART,
-    FLOAT_BYTES,
     DotPlan,
     chunks_of,
     chunks_of_parts,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.template import Knob, Knobs, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo
 
@@ -70,8 +69,9 @@ class RowChoices:
 USUAL = RowChoices()
 
 
-def knobs_of_elements(info: BlockInfo, cpu: Cpu) -> Knobs:
+def knobs_of_elements(info: BlockInfo) -> Knobs:
     """Return the knobs of any block; each is there only where it can make a difference."""
+    cpu = info.cpu
     lanes = {int(cpu.lanes * factor) for factor in LANE_FACTORS}
     widths = tuple(sorted(each for each in lanes if each >= min(NARROWEST_VECTOR, cpu.lanes)))
     found = {LANES_KNOB: Knob(cpu.lanes, widths)}
@@ -85,9 +85,9 @@ def knobs_of_elements(info: BlockInfo, cpu: Cpu) -> Knobs:
     return found
 
 
-def knobs_of_rows(info: BlockInfo, cpu: Cpu) -> Knobs:
+def knobs_of_rows(info: BlockInfo) -> Knobs:
     """Return the knobs of a block whose rows may be reduced."""
-    found = knobs_of_elements(info, cpu)
+    found = knobs_of_elements(info)
     if info.reductions:
         found[VECTORS_KNOB] = Knob(VECTORS_ACROSS_ROWS, VECTOR_CHOICES)
         found[CHAINS_KNOB] = Knob(ROWS_TOGETHER, CHAIN_CHOICES)

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
-from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK, should_parallelise
 from tvm_fusionx.schedules.rows.knobs import LANES_KNOB, PARALLEL_WORK_KNOB, PARALLEL_WORKS
 from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_moves, indices_of
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.tir.block import BFLOAT16, BlockInfo, Stage, loads_of
 from tvm_fusionx.tir.concat_boxes import cut_at_joints, range_of
 from tvm_fusionx.tir.flat_access import step_of
@@ -211,29 +210,38 @@ def _moved(info: BlockInfo) -> tuple[Any, Stage, list[Piece]] | str:
     return sch.mod["main"], stage, pieces
 
 
-def _why_not(info: BlockInfo) -> str | None:
+@dataclass(frozen=True)
+class Moved(Match):
+    """A block of one stage that only moves data."""
+
+    func: Any
+    """The function, all inlined into that stage."""
+
+    stage: Stage
+    pieces: Sequence[Piece]
+
+    def knobs(self) -> Knobs:
+        """Return width of vectors and what the cores share."""
+        cpu = self.info.cpu
+        widths = [cpu.lanes >> halvings for halvings in range(cpu.lanes.bit_length())]
+        narrowest = min(NARROWEST_VECTOR, cpu.lanes)
+        lanes = tuple(sorted(width for width in widths if width >= narrowest))
+        knobs = {LANES_KNOB: Knob(cpu.lanes, lanes)}
+        if cpu.cores > 1:
+            knobs[PARALLEL_WORK_KNOB] = Knob(MIN_PARALLEL_WORK, PARALLEL_WORKS)
+        return knobs
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        least_work, cores = values.get(PARALLEL_WORK_KNOB, MIN_PARALLEL_WORK), self.info.cpu.cores
+        is_shared = should_parallelise([self.stage], cores, least_work)
+        kernel = build_moves(self.pieces, values[LANES_KNOB], cores if is_shared else 1)
+        return replace_stages(self.func, [], self.stage.name, [], KERNEL, kernel)
+
+
+def _match(info: BlockInfo) -> Moved | str:
     found = _moved(info)
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) else Moved(info, *found)
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    widths = [cpu.lanes >> halvings for halvings in range(cpu.lanes.bit_length())]
-    narrowest = min(NARROWEST_VECTOR, cpu.lanes)
-    lanes = tuple(sorted(width for width in widths if width >= narrowest))
-    knobs = {LANES_KNOB: Knob(cpu.lanes, lanes)}
-    if cpu.cores > 1:
-        knobs[PARALLEL_WORK_KNOB] = Knob(MIN_PARALLEL_WORK, PARALLEL_WORKS)
-    return knobs
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    found = _moved(info)
-    assert not isinstance(found, str)
-    func, stage, pieces = found
-    least_work = values.get(PARALLEL_WORK_KNOB, MIN_PARALLEL_WORK)
-    is_shared = should_parallelise([stage], info.cpu.cores, least_work)
-    kernel = build_moves(pieces, values[LANES_KNOB], info.cpu.cores if is_shared else 1)
-    return replace_stages(func, [], stage.name, [], KERNEL, kernel)
-
-
-MOVES = Template("moves", _why_not, _knobs, _apply)
+MOVES = Template("moves", _match)

@@ -14,7 +14,6 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import ADDITION_CYCLES, LOAD_CYCLES
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
 from tvm_fusionx.schedules.rows.lane_reductions import (
     Nest,
@@ -23,20 +22,17 @@ from tvm_fusionx.schedules.rows.lane_reductions import (
     why_not_in_parts,
     with_split_stages,
 )
-from tvm_fusionx.schedules.rows.side_by_side import rows_together
+from tvm_fusionx.schedules.rows.side_by_side import rows_side_by_side
 from tvm_fusionx.tir.block import Iter, Stage, loads_of
 from tvm_fusionx.tir.index_maps import variables_of
 from tvm_fusionx.tir.numbers import divisors
-
-# As many chains as this keep additions as busy as loads.
-CHAINS_TO_HIDE_LATENCY = round(ADDITION_CYCLES / LOAD_CYCLES)
 
 # With more vectors side by side, parts of a sum took longer than whole ones (Zen 4): 5 chunks of 8
 # channels of 3 x 96 pixels 0.85 us and 0.48; 11 chunks, one after another before, 1.5 and 3.2.
 MOST_BESIDE = 2
 
 # Terms of a chain below which putting the chains together costs what they bring.
-LEAST_TERMS = 6
+LEAST_TERMS_OF_A_CHAIN = 6
 
 CHAINS_SUFFIX = "_chains"
 
@@ -57,15 +53,19 @@ def chains_of(stage: Stage, cpu: Cpu, most: int) -> int:
         return 1
     lanes = next(extent for extent in reversed(stage.spatial) if extent > 1)
     vectors = math.prod(stage.spatial) // lanes * math.ceil(lanes / cpu.lanes)
-    beside = rows_together(vectors, cpu.cores, most)
+    beside = rows_side_by_side(vectors, cpu.cores, most, cpu)
     if beside > MOST_BESIDE:
         return 1
     length = math.prod(stage.reduced)
     last = next((extent for extent in reversed(stage.reduced) if extent > 1), 1)
     choices = [
-        number for number in divisors(last) if number <= most and length // number >= LEAST_TERMS
+        number
+        for number in divisors(last)
+        if number <= most and length // number >= LEAST_TERMS_OF_A_CHAIN
     ]
-    enough = [number for number in choices if number * beside >= CHAINS_TO_HIDE_LATENCY]
+    # As many chains as this keep additions as busy as loads.
+    wanted = round(cpu.addition_latency * cpu.loads_a_cycle)
+    enough = [number for number in choices if number * beside >= wanted]
     return min(enough, default=max(choices, default=1))
 
 

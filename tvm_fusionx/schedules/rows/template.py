@@ -35,9 +35,9 @@ from tvm_fusionx.schedules.rows.knobs import (
 )
 from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
 from tvm_fusionx.schedules.rows.order import ordered_rows, shared_loops
-from tvm_fusionx.schedules.rows.side_by_side import rows_together
+from tvm_fusionx.schedules.rows.side_by_side import rows_side_by_side
 from tvm_fusionx.schedules.rows.split_chains import split_chains
-from tvm_fusionx.schedules.template import KnobValues, Template, UnschedulableError
+from tvm_fusionx.schedules.template import Knobs, KnobValues, Match, Template, UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, Stage, loads_of
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import index_path, variables_of
@@ -49,16 +49,21 @@ from tvm_fusionx.tir.lent_outputs import lend_outputs, return_outputs
 MAX_RECOMPUTATION = 1.5
 
 
-def _why_not(info: BlockInfo) -> str | None:
-    return None
+class RowByRow(Match):
+    """Any block: its stages are computed row by row in one parallel loop, where they can be."""
 
+    def knobs(self) -> Knobs:
+        """Return width of vectors, what is recomputed or shared, and rows side by side."""
+        return knobs_of_rows(self.info)
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    info, choices = chosen(info, values)
-    info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
-    func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
-    func = split_chains(func, info.cpu, choices.chains)
-    return move_last_vectors(return_outputs(schedule_stages(func, info, choices)))
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, choices = chosen(self.info, values)
+        sch = fresh_schedule(info.func)
+        info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
+        func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
+        func = split_chains(func, info.cpu, choices.chains)
+        return move_last_vectors(return_outputs(schedule_stages(func, info, choices)))
 
 
 def schedule_stages(func: Any, info: BlockInfo, choices: RowChoices = USUAL) -> Any:
@@ -296,7 +301,8 @@ def _side_by_side(
         return loops, None
     others = math.prod(extent(sch, loop) for loop in wide[:-1])
     is_shared = should_parallelise(stages, cpu.cores, choices.parallel_work) and others < cpu.cores
-    number = rows_together(extent(sch, wide[-1]), cpu.cores if is_shared else 1, choices.chains)
+    cores = cpu.cores if is_shared else 1
+    number = rows_side_by_side(extent(sch, wide[-1]), cores, choices.chains, cpu)
     if number == 1:
         return loops, None
     outer, inner = sch.split(wide[-1], [None, number])
@@ -354,6 +360,6 @@ def _linear_rows(
     return Rows([outer], [inner], None)
 
 
-ROWS = Template("rows", _why_not, knobs_of_rows, _apply)
+ROWS = Template("rows", RowByRow)
 
 __all__ = ["ROWS", "is_reducing", "iters_of", "schedule_rows", "schedule_stages"]

@@ -8,13 +8,13 @@ place, which vectors of channels do, number by number.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     Store,
     replace_stages,
@@ -23,14 +23,14 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     storing,
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.along_frames_kernel import AlongFramesKernel
 from tvm_fusionx.schedules.windows.along_frames_tiling import (
     PlaneTasks,
     PlaneTile,
-    best_tasks,
+    best_plane_tasks,
+    plane_row_choices,
     plane_tiles,
-    row_choices,
     waste,
 )
 from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
@@ -65,7 +65,68 @@ def _plane_window(info: BlockInfo) -> Window | str:
     return window
 
 
-def _why_not(info: BlockInfo) -> str | None:
+@dataclass(frozen=True)
+class AlongFrames(Match):
+    """A block around a window of several rows and one column, over planes."""
+
+    window: Window
+    func: Any
+    """The function that has the stages."""
+    stages: Isolated
+    blocks: Mapping[str, Any]
+    """The block of each stage, its idle tests gone."""
+
+    def knobs(self) -> Knobs:
+        """Return the register tile of channels and columns, and the tasks."""
+        window, cpu = self.window, self.info.cpu
+        tiles = plane_tiles(window, cpu)
+        best = tiles[0]
+        tasks = best_plane_tasks(window, best, cpu)
+        outputs = window.out_blocks * window.block_out
+        return {
+            "tile_channels": Knob(best.channels, tuple(sorted({each.channels for each in tiles}))),
+            "tile_vectors": Knob(best.vectors, tuple(sorted({each.vectors for each in tiles}))),
+            "task_rows": Knob(tasks.rows, tuple(plane_row_choices(window, best, cpu))),
+            "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(outputs))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, window, stages, blocks = self.info, self.window, self.stages, self.blocks
+        reduce, write = blocks[stages.reduce], blocks[stages.write]
+        written = {region.buffer.data for region in reduce.writes}
+        (weights,) = (
+            region.buffer
+            for region in reduce.reads
+            if region.buffer.data not in written | {window.data.data}
+        )
+        gathering = None if stages.gather is None else blocks[stages.gather]
+        tile = PlaneTile(values["tile_channels"], values["tile_vectors"])
+        groups = window.out_blocks * window.block_out // tile.channels
+        # Tiles of another size make other numbers of tiles.
+        tasks = PlaneTasks(values["task_rows"], math.gcd(groups, values["channel_tasks"]))
+
+        def gather(keep: Store) -> Store:
+            if gathering is not None:
+                return storing(gathering, (), keep)
+            return lambda *place: keep(*place[:-1], tir.BufferLoad(window.data, place[:-1]))
+
+        kernel = AlongFramesKernel(
+            window,
+            weights,
+            tile,
+            tasks,
+            info.cpu.lanes,
+            gather,
+            storing(write, written),
+        ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+        replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
+        operands = [weights] if stages.gather is not None else [weights, window.data]
+        func = replace_stages(self.func, replaced, stages.write, operands, KERNEL, kernel)
+        return schedule_around(func, KERNEL, info.cpu)
+
+
+def _match(info: BlockInfo) -> AlongFrames | str:
     window = _plane_window(info)
     if isinstance(window, str):
         return window
@@ -73,22 +134,17 @@ def _why_not(info: BlockInfo) -> str | None:
         return f"its {window.columns} columns fill vectors badly"
     sch = fresh_schedule(info.func)
     try:
-        stages, _, blocks = _isolated(sch, info, window)
+        stages = isolate_window(sch, info, window)
+        func = simplify_indices(sch.mod["main"])
     except tvm.TVMError:  # its stages have no schedule of this kind
         return "what surrounds it cannot be inlined"
+    blocks = {name: decided(block) for name, block in stage_nests(func).items()}
     if stages.gather is not None and not _is_along_columns(blocks[stages.gather]):
         return "its data is not read along its columns"
     sums = {region.buffer.data for region in blocks[stages.reduce].writes}
     if not _is_along_columns(blocks[stages.write], sums):
         return "its result is not written along its columns"
-    return None
-
-
-def _isolated(sch: Any, info: BlockInfo, window: Window) -> tuple[Isolated, Any, dict[str, Any]]:
-    """Return the stages around the window, the function that has them, and their blocks."""
-    stages = isolate_window(sch, info, window)
-    func = simplify_indices(sch.mod["main"])
-    return stages, func, {name: decided(block) for name, block in stage_nests(func).items()}
+    return AlongFrames(info, window, func, stages, blocks)
 
 
 def _is_along_columns(block: Any, sums: Collection[Any] = ()) -> bool:
@@ -111,56 +167,4 @@ def _is_along_columns(block: Any, sums: Collection[Any] = ()) -> bool:
     )
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    window = _plane_window(info)
-    assert isinstance(window, Window)
-    tiles = plane_tiles(window, cpu)
-    best = tiles[0]
-    tasks = best_tasks(window, best, cpu)
-    outputs = window.out_blocks * window.block_out
-    return {
-        "tile_channels": Knob(best.channels, tuple(sorted({each.channels for each in tiles}))),
-        "tile_vectors": Knob(best.vectors, tuple(sorted({each.vectors for each in tiles}))),
-        "task_rows": Knob(tasks.rows, tuple(row_choices(window, best, cpu))),
-        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(outputs))),
-    }
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    window = _plane_window(info)
-    assert isinstance(window, Window)
-    stages, func, blocks = _isolated(sch, info, window)
-    reduce, write = blocks[stages.reduce], blocks[stages.write]
-    written = {region.buffer.data for region in reduce.writes}
-    (weights,) = (
-        region.buffer
-        for region in reduce.reads
-        if region.buffer.data not in written | {window.data.data}
-    )
-    gathering = None if stages.gather is None else blocks[stages.gather]
-    tile = PlaneTile(values["tile_channels"], values["tile_vectors"])
-    groups = window.out_blocks * window.block_out // tile.channels
-    # Tiles of another size make other numbers of tiles.
-    tasks = PlaneTasks(values["task_rows"], math.gcd(groups, values["channel_tasks"]))
-
-    def gather(keep: Store) -> Store:
-        if gathering is not None:
-            return storing(gathering, (), keep)
-        return lambda *place: keep(*place[:-1], tir.BufferLoad(window.data, place[:-1]))
-
-    kernel = AlongFramesKernel(
-        window,
-        weights,
-        tile,
-        tasks,
-        info.cpu.lanes,
-        gather,
-        storing(write, written),
-    ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
-    replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
-    operands = [weights] if stages.gather is not None else [weights, window.data]
-    func = replace_stages(func, replaced, stages.write, operands, KERNEL, kernel)
-    return schedule_around(func, KERNEL, info.cpu)
-
-
-ALONG_FRAMES = Template("along_frames", _why_not, _knobs, _apply)
+ALONG_FRAMES = Template("along_frames", _match)

@@ -6,14 +6,10 @@ import math
 from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import (
-    FLOAT_BYTES,
-    STREAM_BYTES_A_CYCLE,
-    SUMS_TO_HIDE_LATENCY,
-    TASK_CYCLES,
-)
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
 from tvm_fusionx.schedules.parts.register_tile import waiting_cost
-from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE, NEAR_BYTES_A_CYCLE
+from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.numbers import divisors
 
@@ -21,13 +17,13 @@ from tvm_fusionx.tir.numbers import divisors
 WEIGHT_REGISTERS = 1
 
 # More columns at once leave sums for too few channels.
-MOST_VECTORS = 6
-MOST_CHANNELS = 16
+MOST_TILE_VECTORS = 6
+MOST_TILE_CHANNELS = 16
 
 # Columns come from the second-level cache for each tile of channels: the part of the multiply-adds'
 # time that this costs besides, where it takes all that a core streams from there in a cycle. On Zen
 # 5, tiles of 8 channels by 3 vectors take 0.92 to 1.05 of the time of ones of 4 by 6.
-NEAR_SHARE = 0.1
+L2_COST_OF_COLUMNS = 0.1
 
 
 @dataclass(frozen=True)
@@ -73,25 +69,25 @@ def plane_tiles(window: Window, cpu: Cpu) -> list[PlaneTile]:
     tiles = [
         PlaneTile(channels, vectors)
         for channels in divisors(outputs)
-        if channels <= MOST_CHANNELS
+        if channels <= MOST_TILE_CHANNELS
         and (window.block_out % channels == 0 or channels % window.block_out == 0)
-        for vectors in range(1, min(MOST_VECTORS, window.columns // cpu.lanes) + 1)
+        for vectors in range(1, min(MOST_TILE_VECTORS, window.columns // cpu.lanes) + 1)
         if channels * vectors + vectors + WEIGHT_REGISTERS <= cpu.registers
     ]
-    return sorted(tiles, key=lambda tile: tile_cost(tile, window, cpu))
+    return sorted(tiles, key=lambda tile: plane_tile_cost(tile, window, cpu))
 
 
-def tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
+def plane_tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
     """Return the estimated cycles of a tile for each useful multiply-add, in units of the ideal."""
     panels = panels_of(window.columns, tile.vectors, cpu.lanes)
     cost = 0.0
     for vectors in panels:
         sums = tile.channels * vectors
-        latency = max(1.0, SUMS_TO_HIDE_LATENCY / sums) * waiting_cost(sums)
+        latency = max(1.0, cpu.sums_to_hide_latency / sums) * waiting_cost(sums)
         loads = (tile.channels + vectors) / sums
-        cost += vectors * latency * (max(1.0, loads) + loads / SUMS_TO_HIDE_LATENCY)
-    near = cpu.lanes * FLOAT_BYTES * cpu.multiply_adds / tile.channels / NEAR_BYTES_A_CYCLE
-    return cost * cpu.lanes / window.columns * (1 + NEAR_SHARE * near)
+        cost += vectors * latency * (max(1.0, loads) + loads / cpu.sums_to_hide_latency)
+    near = cpu.lanes * FLOAT_BYTES * cpu.multiply_adds / tile.channels / cpu.l2_bytes_a_cycle
+    return cost * cpu.lanes / window.columns * (1 + L2_COST_OF_COLUMNS * near)
 
 
 def slab_bytes(window: Window, rows: int, tile: PlaneTile, cpu: Cpu) -> int:
@@ -100,13 +96,15 @@ def slab_bytes(window: Window, rows: int, tile: PlaneTile, cpu: Cpu) -> int:
     return window.rows_read(rows) * window.in_channels * columns * FLOAT_BYTES
 
 
-def row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
+def plane_row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
     """Return the rows a task may have: those whose input stays in the second-level cache."""
     rows = divisors(window.rows)
-    return [each for each in rows if slab_bytes(window, each, tile, cpu) <= cpu.l2_bytes] or [1]
+    return [
+        each for each in rows if slab_bytes(window, each, tile, cpu) <= cpu.l2_for_kernel_bytes
+    ] or [1]
 
 
-def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
+def best_plane_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
     """Return the division that gives the cores equal shares and gathers least."""
     groups = window.out_blocks * window.block_out // tile.channels
     panels = len(panels_of(window.columns, tile.vectors, cpu.lanes))
@@ -118,12 +116,12 @@ def best_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
         channels = window.out_blocks * window.block_out / tasks.channel_tasks
         products = tasks.rows * channels * terms * vectors / cpu.multiply_adds
         gathered = window.rows_read(tasks.rows) * window.in_channels * vectors
-        arriving = gathered * cpu.lanes * FLOAT_BYTES / STREAM_BYTES_A_CYCLE
+        arriving = gathered * cpu.lanes * FLOAT_BYTES / cpu.llc_bytes_a_cycle
         return math.ceil(number / cpu.cores) * (products + arriving + TASK_CYCLES)
 
     choices = [
         PlaneTasks(rows, parts)
-        for rows in row_choices(window, tile, cpu)
+        for rows in plane_row_choices(window, tile, cpu)
         for parts in divisors(groups)
         if parts <= MOST_TASKS_A_CORE * cpu.cores
     ]

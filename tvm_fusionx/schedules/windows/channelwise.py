@@ -1,23 +1,21 @@
-"""Windows that keep channels apart, depthwise convolution and pooling: one schedule for both.
-
-Each channel of NCHWc data has its own window, with weights or without; channels are in the lanes.
-Loop order, outermost first: tasks (image, part of the channels, part of the rows, in parallel);
-gather the task's input; channel chunk; row; columns of a tile; window rows; window columns, written
-out, so that neighbouring columns share their loads; then bias and activation on the registers.
+"""Windows that keep channels apart over NCHWc data: depthwise convolutions and pools.
 
 A window that is padded and nothing else before it reads the data in place, without a gather
 (:mod:`tvm_fusionx.schedules.windows.in_place_kernel`).
+
+Loop order, outermost first: tasks (image, part of the channels, part of the rows, in parallel);
+gather the task's input where it is not read in place; channel chunk; row; columns of a tile; window
+rows; window columns, written out, so that neighbouring columns share their loads; then what follows
+on the registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import SUMS_TO_HIDE_LATENCY
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
@@ -26,7 +24,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     storing,
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import finish_others, open_nest
@@ -34,6 +32,7 @@ from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window, find_window, padded_by
 from tvm_fusionx.schedules.windows.tiling import MAX_TILE_CHUNKS, best_tasks, depthwise_columns
 from tvm_fusionx.tir.block import BFLOAT16, BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
@@ -41,7 +40,8 @@ from tvm_fusionx.tir.numbers import divisors
 REGISTERS_A_SUM = 3
 
 # Windows of at most this many columns are written out, so that tile columns share loads.
-MAX_UNROLLED_WINDOW = 7
+MAX_UNROLLED_COLUMNS = 7
+
 
 KERNEL = "channelwise_window"
 
@@ -75,28 +75,54 @@ def find_padded(info: BlockInfo, window: Window) -> PaddedWindow | str:
     return PaddedWindow(window, data, padding, pad)
 
 
-def channelwise_knobs(info: BlockInfo, window: Window, cpu: Cpu) -> Knobs:
-    """Return the knobs of :func:`schedule_channelwise`."""
-    is_in_place = isinstance(find_padded(info, window), PaddedWindow)
-    if is_in_place:
-        columns = depthwise_columns(window, cpu)[0]
-        most = max(depthwise_columns(window, cpu))
-    else:
-        most = max(1, window.registers(cpu) // REGISTERS_A_SUM)
-        columns = min(range(1, most + 1), key=lambda each: (_waste(window.columns, each), -each))
-    wanted = min(MAX_TILE_CHUNKS, max(1, SUMS_TO_HIDE_LATENCY // columns))
-    chunks = max(each for each in divisors(window.out_blocks) if each <= wanted)
-    groups = window.out_blocks // chunks
-    gathers = bool(info.producers[window.stage.name]) and not is_in_place
-    tasks = best_tasks(window, cpu, groups, gathers=gathers)
-    return {
-        "tile_chunks": Knob(
-            chunks, tuple(each for each in divisors(window.out_blocks) if each <= MAX_TILE_CHUNKS)
-        ),
-        "tile_columns": Knob(columns, tuple(range(1, min(most, window.columns) + 1))),
-        "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
-        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
-    }
+@dataclass(frozen=True)
+class Channelwise(Match):
+    """A block around a window that keeps channels apart."""
+
+    window: Window
+    in_place: PaddedWindow | str
+    """The window over its data before the padding, which is then read in place; or why it is not:
+    what a task reads is gathered first."""
+
+    def knobs(self) -> Knobs:
+        """Return the tile of chunks and columns, and the tasks."""
+        info, window, cpu = self.info, self.window, self.info.cpu
+        is_in_place = isinstance(self.in_place, PaddedWindow)
+        if is_in_place:
+            columns = depthwise_columns(window, cpu)[0]
+            most = max(depthwise_columns(window, cpu))
+        else:
+            most = max(1, window.registers(cpu) // REGISTERS_A_SUM)
+            columns = min(
+                range(1, most + 1), key=lambda each: (_waste(window.columns, each), -each)
+            )
+        wanted = min(MAX_TILE_CHUNKS, max(1, cpu.sums_to_hide_latency // columns))
+        choices = tuple(each for each in divisors(window.out_blocks) if each <= MAX_TILE_CHUNKS)
+        chunks = max(each for each in choices if each <= wanted)
+        gathers = bool(info.producers[window.stage.name]) and not is_in_place
+        tasks = best_tasks(window, cpu, window.out_blocks // chunks, gathers=gathers)
+        return {
+            "tile_chunks": Knob(chunks, choices),
+            "tile_columns": Knob(columns, tuple(range(1, min(most, window.columns) + 1))),
+            "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
+            "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, window = self.info, self.window
+        sch = fresh_schedule(info.func)
+        if isinstance(self.in_place, PaddedWindow):
+            return _in_place(sch, info, self.in_place, values)
+        stages = isolate_window(sch, info, window)
+        nest = open_nest(sch, stages, window, values)
+        sch = nest.sch
+        row, column = nest.reductions
+        sch.reorder(row, column, nest.sum_columns, nest.sum_chunks, nest.sum_lanes)
+        if window.kernel[1] <= MAX_UNROLLED_COLUMNS:
+            sch.unroll(column)
+        nest.finish(row, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+        return finish_others(sch, stages, info.cpu)
 
 
 def _waste(width: int, columns: int) -> float:
@@ -108,23 +134,7 @@ def _waste(width: int, columns: int) -> float:
     return tiles * (columns + 1) / width
 
 
-def schedule_channelwise(sch: Any, info: BlockInfo, window: Window, values: KnobValues) -> Any:
-    """Return the scheduled function of a block around `window`, which keeps channels apart."""
-    found = find_padded(info, window)
-    if isinstance(found, PaddedWindow):
-        return schedule_padded(sch, info, found, values)
-    stages = isolate_window(sch, info, window)
-    nest = open_nest(sch, stages, window, values)
-    sch = nest.sch
-    row, column = nest.reductions
-    sch.reorder(row, column, nest.sum_columns, nest.sum_chunks, nest.sum_lanes)
-    if window.kernel[1] <= MAX_UNROLLED_WINDOW:
-        sch.unroll(column)
-    nest.finish(row, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
-    return finish_others(sch, stages, info.cpu)
-
-
-def schedule_padded(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues) -> Any:
+def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues) -> Any:
     """Return the scheduled function of a block around a padded window.
 
     Parameters
@@ -149,36 +159,7 @@ def schedule_padded(sch: Any, info: BlockInfo, found: PaddedWindow, values: Knob
     return schedule_around(func, KERNEL, info.cpu)
 
 
-def channelwise_template(name: str, find: Callable[[BlockInfo], Window | str]) -> Template:
-    """Return the template of blocks around a window that keeps channels apart.
-
-    Parameters
-    ----------
-    name
-        Name of the template.
-    find
-        Returns the window of a block, or why the template does not serve it.
-    """
-
-    def window_of(info: BlockInfo) -> Window:
-        window = find(info)
-        assert isinstance(window, Window)
-        return window
-
-    def why_not(info: BlockInfo) -> str | None:
-        window = find(info)
-        return window if isinstance(window, str) else None
-
-    def knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-        return channelwise_knobs(info, window_of(info), cpu)
-
-    def apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-        return schedule_channelwise(sch, info, window_of(info), values)
-
-    return Template(name, why_not, knobs, apply)
-
-
-def _depthwise_window(info: BlockInfo) -> Window | str:
+def _depthwise(info: BlockInfo) -> Channelwise | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
@@ -186,17 +167,17 @@ def _depthwise_window(info: BlockInfo) -> Window | str:
         return "its reduction is not a sum of products of elements as they are"
     if window.sums_channels:
         return "its channels are summed"
-    return window
+    return Channelwise(info, window, find_padded(info, window))
 
 
-def _pool_window(info: BlockInfo) -> Window | str:
+def _pool(info: BlockInfo) -> Channelwise | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
     if window.stage.is_dot or window.sums_channels:
         return "its reduction is not one tensor's window"
-    return window
+    return Channelwise(info, window, find_padded(info, window))
 
 
-DEPTHWISE = channelwise_template("depthwise", _depthwise_window)
-POOL = channelwise_template("pool", _pool_window)
+DEPTHWISE = Template("depthwise", _depthwise)
+POOL = Template("pool", _pool)

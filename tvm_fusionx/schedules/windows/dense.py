@@ -10,6 +10,7 @@ each row.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx.processors.cpu import Cpu
@@ -17,7 +18,7 @@ from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, fetch_ahead, pauses_in
 from tvm_fusionx.schedules.parts.nest import extent
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import LoopNest, finish_others, open_nest
 from tvm_fusionx.schedules.windows.structure import Window, find_window
@@ -29,6 +30,7 @@ from tvm_fusionx.schedules.windows.tiling import (
     shared_tiles,
 )
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.numbers import divisors
 
 # Input channels of a chunk whose multiply-adds are written out one after the other. One keeps LLVM
@@ -36,7 +38,57 @@ from tvm_fusionx.tir.numbers import divisors
 DEFAULT_UNROLL = 1
 
 
-def _dense_window(info: BlockInfo) -> Window | str:
+@dataclass(frozen=True)
+class DenseWindow(Match):
+    """A block around a window that sums products over channels."""
+
+    window: Window
+
+    def knobs(self) -> Knobs:
+        """Return the register tile, the tasks, and the steps that are written out."""
+        info, window, cpu = self.info, self.window, self.info.cpu
+        tiles = register_tiles(window, cpu)
+        tile = default_tile(tiles, window, cpu)
+        gathers = bool(info.producers[window.stage.name])
+        groups = window.out_blocks // tile.chunks
+        column_tiles = shared_tiles(window, tile, cpu)
+        tasks = best_tasks(window, cpu, groups, column_tiles, gathers=gathers)
+        return {
+            "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
+            "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
+            "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
+            "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
+            "column_tasks": Knob(tasks.column_tasks, tuple(column_pieces(column_tiles))),
+            "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.block_in))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, window = self.info, self.window
+        sch = fresh_schedule(info.func)
+        stages = isolate_window(sch, info, window)
+        nest = open_nest(sch, stages, window, values)
+        sch = nest.sch
+        channel, row, column = nest.reductions
+        chunk_of_channels, channel = sch.split(channel, [None, window.block_in])
+        channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])
+        sch.reorder(
+            chunk_of_channels,
+            row,
+            column,
+            channel,
+            unrolled,
+            nest.sum_columns,
+            nest.sum_chunks,
+            nest.sum_lanes,
+        )
+        sch.unroll(unrolled)
+        pieces = _in_pieces(nest, chunk_of_channels, window, info.cpu)
+        nest.finish(pieces, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+        return fetch_ahead(finish_others(sch, stages, info.cpu))
+
+
+def _match(info: BlockInfo) -> DenseWindow | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
@@ -44,56 +96,7 @@ def _dense_window(info: BlockInfo) -> Window | str:
         return "its reduction is not a sum of products"
     if not window.sums_channels:
         return "its channels are not summed"
-    return window
-
-
-def _why_not(info: BlockInfo) -> str | None:
-    window = _dense_window(info)
-    return window if isinstance(window, str) else None
-
-
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    window = _dense_window(info)
-    assert isinstance(window, Window)
-    tiles = register_tiles(window, cpu)
-    tile = default_tile(tiles, window, cpu)
-    gathers = bool(info.producers[window.stage.name])
-    groups = window.out_blocks // tile.chunks
-    column_tiles = shared_tiles(window, tile, cpu)
-    tasks = best_tasks(window, cpu, groups, column_tiles, gathers=gathers)
-    return {
-        "tile_chunks": Knob(tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
-        "tile_columns": Knob(tile.columns, tuple(sorted({each.columns for each in tiles}))),
-        "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
-        "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
-        "column_tasks": Knob(tasks.column_tasks, tuple(column_pieces(column_tiles))),
-        "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.block_in))),
-    }
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    window = _dense_window(info)
-    assert isinstance(window, Window)
-    stages = isolate_window(sch, info, window)
-    nest = open_nest(sch, stages, window, values)
-    sch = nest.sch
-    channel, row, column = nest.reductions
-    chunk_of_channels, channel = sch.split(channel, [None, window.block_in])
-    channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])
-    sch.reorder(
-        chunk_of_channels,
-        row,
-        column,
-        channel,
-        unrolled,
-        nest.sum_columns,
-        nest.sum_chunks,
-        nest.sum_lanes,
-    )
-    sch.unroll(unrolled)
-    pieces = _in_pieces(nest, chunk_of_channels, window, info.cpu)
-    nest.finish(pieces, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
-    return fetch_ahead(finish_others(sch, stages, info.cpu))
+    return DenseWindow(info, window)
 
 
 def _in_pieces(nest: LoopNest, chunks: Any, window: Window, cpu: Cpu) -> Any:
@@ -113,4 +116,4 @@ def _in_pieces(nest: LoopNest, chunks: Any, window: Window, cpu: Cpu) -> Any:
     return pieces
 
 
-CONV2D = Template("conv2d", _why_not, _knobs, _apply)
+CONV2D = Template("conv2d", _match)

@@ -7,9 +7,9 @@ convolutions is applied to its registers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     Store,
     gather_what_follows,
@@ -19,79 +19,87 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     storing,
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.depthwise_pointwise_kernel import DepthwisePointwiseKernel
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair, find_pair
 from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
     PairTiling,
-    best_tiling,
-    pixel_tiles,
-    row_choices,
+    best_pair_tiling,
+    pair_pixel_tiles,
+    pair_row_choices,
     task_pixels,
 )
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.tiling import RegisterTile, depthwise_columns
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 
 KERNEL = "depthwise_pointwise"
 
 
-def _why_not(info: BlockInfo) -> str | None:
+@dataclass(frozen=True)
+class DepthwisePointwise(Match):
+    """A block of a depthwise convolution and the pointwise one after it."""
+
+    pair: Pair
+
+    def knobs(self) -> Knobs:
+        """Return the rows of a task and the tiles of both convolutions."""
+        pair, cpu = self.pair, self.info.cpu
+        tiling = best_pair_tiling(pair, cpu)
+        tiles = pair_pixel_tiles(pair, tiling.rows, cpu)
+        pixels = tuple(sorted({each.columns for each in tiles}))
+        return {
+            "task_rows": Knob(tiling.rows, tuple(pair_row_choices(pair, cpu))),
+            "depthwise_columns": Knob(
+                tiling.columns, tuple(sorted(depthwise_columns(pair.depthwise, cpu)))
+            ),
+            "tile_chunks": Knob(tiling.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
+            "tile_pixels": Knob(tiling.tile.columns, pixels),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, pair = self.info, self.pair
+        sch = fresh_schedule(info.func)
+        rows = values["task_rows"]
+        pixels, _ = task_pixels(pair, rows, info.cpu)
+        tile = RegisterTile(values["tile_chunks"], min(values["tile_pixels"], pixels))
+        tiling = PairTiling(rows, pixels, values["depthwise_columns"], tile)
+        first, second = pair.depthwise.stage.name, pair.pointwise.stage.name
+        between = gather_what_follows(sch, info, first, pair.middle)
+        write = gather_what_follows(sch, info, second, info.outputs[0])
+        func = simplify_indices(sch.mod["main"])
+        blocks = stage_nests(func)
+
+        def middle(keep: Store) -> Store:
+            return storing(blocks[between], _written(blocks[first]), keep)
+
+        kernel = DepthwisePointwiseKernel(
+            pair,
+            tiling,
+            middle,
+            WindowResult.of(
+                blocks[write],
+                pair.pointwise.columns,
+                OutputVectors.of(pair.pointwise, info.cpu),
+                _written(blocks[second]),
+            ),
+        ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+        stages = [name for name in (pair.pad, first, between, second) if name is not None]
+        func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)
+        return schedule_around(func, KERNEL, info.cpu)
+
+
+def _match(info: BlockInfo) -> DepthwisePointwise | str:
     pair = find_pair(info)
-    return pair if isinstance(pair, str) else None
-
-
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    pair = find_pair(info)
-    assert isinstance(pair, Pair)
-    tiling = best_tiling(pair, cpu)
-    tiles = pixel_tiles(pair, tiling.rows, cpu)
-    return {
-        "task_rows": Knob(tiling.rows, tuple(row_choices(pair, cpu))),
-        "depthwise_columns": Knob(
-            tiling.columns, tuple(sorted(depthwise_columns(pair.depthwise, cpu)))
-        ),
-        "tile_chunks": Knob(tiling.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
-        "tile_pixels": Knob(tiling.tile.columns, tuple(sorted({each.columns for each in tiles}))),
-    }
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    pair = find_pair(info)
-    assert isinstance(pair, Pair)
-    rows = values["task_rows"]
-    pixels, _ = task_pixels(pair, rows, info.cpu)
-    tile = RegisterTile(values["tile_chunks"], min(values["tile_pixels"], pixels))
-    tiling = PairTiling(rows, pixels, values["depthwise_columns"], tile)
-    first, second = pair.depthwise.stage.name, pair.pointwise.stage.name
-    between = gather_what_follows(sch, info, first, pair.middle)
-    write = gather_what_follows(sch, info, second, info.outputs[0])
-    func = simplify_indices(sch.mod["main"])
-    blocks = stage_nests(func)
-
-    def middle(keep: Store) -> Store:
-        return storing(blocks[between], _written(blocks[first]), keep)
-
-    kernel = DepthwisePointwiseKernel(
-        pair,
-        tiling,
-        middle,
-        WindowResult.of(
-            blocks[write],
-            pair.pointwise.columns,
-            OutputVectors.of(pair.pointwise, info.cpu),
-            _written(blocks[second]),
-        ),
-    ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
-    stages = [name for name in (pair.pad, first, between, second) if name is not None]
-    func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)
-    return schedule_around(func, KERNEL, info.cpu)
+    return pair if isinstance(pair, str) else DepthwisePointwise(info, pair)
 
 
 def _written(block: Any) -> set[Any]:
     return {region.buffer.data for region in block.writes}
 
 
-DEPTHWISE_POINTWISE = Template("depthwise_pointwise", _why_not, _knobs, _apply)
+DEPTHWISE_POINTWISE = Template("depthwise_pointwise", _match)

@@ -7,14 +7,9 @@ import math
 from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import (
-    FLOAT_BYTES,
-    FMAS_A_CYCLE,
-    MAX_LANES,
-    NEAR_BYTES_A_CYCLE,
-    STREAM_BYTES_A_CYCLE,
-    TASK_CYCLES,
-)
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
+from tvm_fusionx.schedules.parts.register_tile import COUNTED_LANES
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair
 from tvm_fusionx.schedules.windows.output_vectors import with_joined_chunks
 from tvm_fusionx.schedules.windows.structure import Window
@@ -47,13 +42,12 @@ class PairTiling:
 def buffer_bytes(cpu: Cpu) -> int:
     """Return the bytes of the depthwise result that a core of `cpu` keeps near.
 
-    What `cpu` tells of its second-level cache is a share of it already: data and weights pass
-    through the rest.
+    All that a kernel may fill of its second-level cache: data and weights pass through the rest.
     """
-    return cpu.l2_bytes
+    return cpu.l2_for_kernel_bytes
 
 
-def row_choices(pair: Pair, cpu: Cpu) -> list[int]:
+def pair_row_choices(pair: Pair, cpu: Cpu) -> list[int]:
     """Return the rows a task may have; those whose depthwise result stays in cache, if any do."""
     window = pair.depthwise
     most = max(1, min(window.rows, buffer_bytes(cpu) // _row_bytes(window)))
@@ -85,7 +79,7 @@ def _row_bytes(window: Window) -> int:
     return window.out_blocks * window.columns * window.block_out * FLOAT_BYTES
 
 
-def pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[RegisterTile]:
+def pair_pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[RegisterTile]:
     """Return the register tiles of the pointwise result of a task, the best first."""
     flat = _flat(pair, rows, cpu)
     return sorted(register_tiles(flat, cpu), key=lambda tile: _pixel_tile_cost(tile, flat, cpu))
@@ -101,7 +95,7 @@ def _flat(pair: Pair, rows: int, cpu: Cpu) -> Window:
 
 def _pixel_tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
     """Return the cost of a tile, its weights' way from the second-level cache included."""
-    return tile_cost(tile, window) * streaming_cost(tile, window, cpu)
+    return tile_cost(tile, window, cpu) * streaming_cost(tile, window, cpu)
 
 
 def pair_cycles(pair: Pair, rows: int, cpu: Cpu) -> float:
@@ -111,31 +105,31 @@ def pair_cycles(pair: Pair, rows: int, cpu: Cpu) -> float:
     rounds = math.ceil(tasks / cpu.cores)
     pixels, kept_rows = task_pixels(pair, rows, cpu)
     flat = _flat(pair, rows, cpu)
-    tile = pixel_tiles(pair, rows, cpu)[0]
+    tile = pair_pixel_tiles(pair, rows, cpu)[0]
     products = second.macs * pixels / (second.batch * second.rows * second.columns)
     macs = first.macs * kept_rows / (first.batch * first.rows)
     macs += products * _pixel_tile_cost(tile, flat, cpu)
     weights = second.in_channels * second.out_blocks * second.block_out * FLOAT_BYTES
     buffer = kept_rows * _row_bytes(first)
-    is_near = weights + buffer < cpu.l2_bytes
-    stream = weights / (NEAR_BYTES_A_CYCLE if is_near else STREAM_BYTES_A_CYCLE)
-    return rounds * (macs / (FMAS_A_CYCLE * MAX_LANES) + stream + TASK_CYCLES)
+    is_near = weights + buffer < cpu.l2_for_kernel_bytes
+    stream = weights / (cpu.l2_bytes_a_cycle if is_near else cpu.llc_bytes_a_cycle)
+    return rounds * (macs / (cpu.multiply_add_units * COUNTED_LANES) + stream + TASK_CYCLES)
 
 
-def best_rows(pair: Pair, cpu: Cpu) -> int:
+def best_pair_rows(pair: Pair, cpu: Cpu) -> int:
     """Return the rows of a task: the fewest of those whose estimated cost is about the lowest."""
-    cycles = {rows: pair_cycles(pair, rows, cpu) for rows in row_choices(pair, cpu)}
+    cycles = {rows: pair_cycles(pair, rows, cpu) for rows in pair_row_choices(pair, cpu)}
     most = ABOUT_LOWEST * min(cycles.values())
     return min(rows for rows, cost in cycles.items() if cost <= most)
 
 
-def best_tiling(pair: Pair, cpu: Cpu) -> PairTiling:
+def best_pair_tiling(pair: Pair, cpu: Cpu) -> PairTiling:
     """Return the division with the lowest estimated cost."""
-    rows = best_rows(pair, cpu)
+    rows = best_pair_rows(pair, cpu)
     pixels, _ = task_pixels(pair, rows, cpu)
     return PairTiling(
         rows,
         pixels,
         depthwise_columns(pair.depthwise, cpu)[0],
-        pixel_tiles(pair, rows, cpu)[0],
+        pair_pixel_tiles(pair, rows, cpu)[0],
     )

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import SPARE_REGISTERS, SUMS_TO_HIDE_LATENCY, TASK_CYCLES
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
     stage_nests,
 )
-from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES, should_parallelise
+from tvm_fusionx.schedules.parts.register_tile import SPARE_REGISTERS
 from tvm_fusionx.schedules.template import (
     Knob,
     Knobs,
     KnobValues,
+    Match,
     Template,
     UnschedulableError,
 )
@@ -43,16 +45,17 @@ from tvm_fusionx.schedules.windows.tiling import (
     tile_cost,
 )
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
 KERNEL = "first_layer"
 
 # With more channels of one-channel chunks the copy pays: their rows lie far apart.
-MOST_CHANNELS = 4
+MOST_IMAGE_CHANNELS = 4
 
-# Tasks a core: many enough to be shared evenly, few enough to cost little.
-TASKS_A_CORE = 4
+# Tasks of an image at least: many enough to be shared evenly, few enough to cost little.
+TASKS_AN_IMAGE = 4
 
 # Cycles of one store of a run of pixels. Planes lie whole pages apart as often as not, and are more
 # than a set of the first-level cache has ways, so that each store waits for its line. S3D's first
@@ -73,8 +76,8 @@ def find_image_window(info: BlockInfo) -> PaddedWindow | str:
         return "it sums integers"
     if not window.stage.is_plain_dot:
         return "it sums products of another type than its own"
-    if window.block_in != 1 or int(window.data.shape[1]) > MOST_CHANNELS:
-        return f"its data is no image of at most {MOST_CHANNELS} channels"
+    if window.block_in != 1 or int(window.data.shape[1]) > MOST_IMAGE_CHANNELS:
+        return f"its data is no image of at most {MOST_IMAGE_CHANNELS} channels"
     if window.in_channels != int(window.data.shape[1]):
         return "its channels are in groups"
     if window.kernel == (1, 1):
@@ -89,11 +92,6 @@ def find_image_window(info: BlockInfo) -> PaddedWindow | str:
     if padded is None:
         return "what is before it is no padding by zeros"
     return PaddedWindow(window, *padded, pad)
-
-
-def _why_not(info: BlockInfo) -> str | None:
-    found = find_image_window(info)
-    return found if isinstance(found, str) else None
 
 
 def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tuple[int, int]]:
@@ -118,7 +116,7 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
         ]
 
     tiles = fitting(lambda columns: inputs_held(window, columns))
-    is_shared = any(chunks * columns >= SUMS_TO_HIDE_LATENCY for chunks, columns in tiles)
+    is_shared = any(chunks * columns >= cpu.sums_to_hide_latency for chunks, columns in tiles)
     if not is_shared:
         tiles = fitting(lambda columns: SPARE_REGISTERS)
 
@@ -126,9 +124,9 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
         chunks, columns = tile
         if window.stride[1] >= window.columns_read(1):
             registers = RegisterTile(chunks, columns)
-            return tile_cost(registers, window) * streaming_cost(registers, window, cpu)
+            return tile_cost(registers, window, cpu) * streaming_cost(registers, window, cpu)
         waste = math.ceil(window.columns / columns) * columns / window.columns
-        latency = max(1.0, SUMS_TO_HIDE_LATENCY / (chunks * columns))
+        latency = max(1.0, cpu.sums_to_hide_latency / (chunks * columns))
         inputs = window.columns_read(columns) if is_shared else columns * window.kernel[1]
         read = chunks * window.kernel[1] + inputs
         products = latency * (1 + read / (chunks * columns * window.kernel[1]))
@@ -160,40 +158,50 @@ def _task_rows(window: Window, cpu: Cpu) -> int:
         macs = window.macs / (window.batch * window.rows) * rows
         return math.ceil(tasks / cpu.cores) * (macs / cpu.lanes + TASK_CYCLES)
 
-    most = math.ceil(window.rows / TASKS_A_CORE)
+    most = math.ceil(window.rows / TASKS_AN_IMAGE)
     return min(range(1, most + 1), key=lambda rows: (cost(rows), rows))
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
+@dataclass(frozen=True)
+class FirstLayer(Match):
+    """A block around a window over a few channels of an image."""
+
+    found: PaddedWindow
+
+    def knobs(self) -> Knobs:
+        """Return the rows of a task and the register tile."""
+        window, cpu = self.found.window, self.info.cpu
+        tiles = image_tiles(window, cpu, in_planes=_is_in_planes(self.info, window))
+        return {
+            "task_rows": Knob(_task_rows(window, cpu), tuple(range(1, window.rows + 1))),
+            "tile_chunks": Knob(tiles[0][0], tuple(sorted({chunks for chunks, _ in tiles}))),
+            "tile_columns": Knob(tiles[0][1], tuple(sorted({columns for _, columns in tiles}))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, found = self.info, self.found
+        sch = fresh_schedule(info.func)
+        name = found.window.stage.name
+        write = gather_what_follows(sch, info, name, info.outputs[0])
+        func = simplify_indices(sch.mod["main"])
+        blocks = stage_nests(func)
+        stages = [stage for stage in (found.pad, name) if stage is not None]
+        if blocks.keys() != {*stages, write}:
+            raise UnschedulableError("stages after the window keep loop nests of their own")
+        written = {region.buffer.data for region in blocks[name].writes}
+        parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+        vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
+        result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
+        kernel = InPlaceKernel(found, values["tile_chunks"], values["tile_columns"], result).build(
+            rows=values["task_rows"], parts=1, parallel=parallel
+        )
+        return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
+
+
+def _match(info: BlockInfo) -> FirstLayer | str:
     found = find_image_window(info)
-    assert isinstance(found, PaddedWindow)
-    tiles = image_tiles(found.window, cpu, in_planes=_is_in_planes(info, found.window))
-    rows = found.window.rows
-    return {
-        "task_rows": Knob(_task_rows(found.window, cpu), tuple(range(1, rows + 1))),
-        "tile_chunks": Knob(tiles[0][0], tuple(sorted({chunks for chunks, _ in tiles}))),
-        "tile_columns": Knob(tiles[0][1], tuple(sorted({columns for _, columns in tiles}))),
-    }
+    return found if isinstance(found, str) else FirstLayer(info, found)
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    found = find_image_window(info)
-    assert isinstance(found, PaddedWindow)
-    name = found.window.stage.name
-    write = gather_what_follows(sch, info, name, info.outputs[0])
-    func = simplify_indices(sch.mod["main"])
-    blocks = stage_nests(func)
-    stages = [stage for stage in (found.pad, name) if stage is not None]
-    if blocks.keys() != {*stages, write}:
-        raise UnschedulableError("stages after the window keep loop nests of their own")
-    written = {region.buffer.data for region in blocks[name].writes}
-    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
-    result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
-    kernel = InPlaceKernel(found, values["tile_chunks"], values["tile_columns"], result).build(
-        rows=values["task_rows"], parts=1, parallel=parallel
-    )
-    return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
-
-
-FIRST_LAYER = Template("first_layer", _why_not, _knobs, _apply)
+FIRST_LAYER = Template("first_layer", _match)

@@ -8,9 +8,9 @@ first-level cache while all pixels of a task pass.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     Store,
     replace_stages,
@@ -19,7 +19,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     storing,
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors, with_joined_chunks
 from tvm_fusionx.schedules.windows.pointwise_kernel import PointwiseKernel
@@ -34,6 +34,7 @@ from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.tiling import RegisterTile
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
@@ -57,7 +58,70 @@ def _pointwise_window(info: BlockInfo) -> Window | str:
     return window
 
 
-def _why_not(info: BlockInfo) -> str | None:
+@dataclass(frozen=True)
+class Pointwise(Match):
+    """A block around a window of one pixel, whose pixels are counted across rows."""
+
+    window: Window
+
+    def knobs(self) -> Knobs:
+        """Return the register tile, the tasks, and the input channels of a block."""
+        cpu, window = self.info.cpu, with_joined_chunks(self.window, self.info.cpu)
+        gathers = bool(self.info.producers[window.stage.name])
+        best = best_tiling(window, cpu, gathers=gathers)
+        tiles = pixel_tiles(window, cpu)
+        return {
+            "tile_chunks": Knob(best.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
+            "tile_pixels": Knob(best.tile.columns, tuple(sorted({each.columns for each in tiles}))),
+            "pixel_tasks": Knob(best.pixel_tasks, tuple(task_choices(window, cpu))),
+            "channel_tasks": Knob(best.channel_tasks, tuple(divisors(window.out_blocks))),
+            "block_chunks": Knob(best.block_chunks, tuple(divisors(in_chunks(window)))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, window = self.info, self.window
+        sch = fresh_schedule(info.func)
+        number = with_joined_chunks(window, info.cpu).out_blocks
+        # Tiles of another size make other numbers of tiles.
+        channel_tasks = math.gcd(number // values["tile_chunks"], values["channel_tasks"])
+        tiling = PointwiseTiling(
+            RegisterTile(values["tile_chunks"], values["tile_pixels"]),
+            values["pixel_tasks"],
+            channel_tasks,
+            values["block_chunks"],
+        )
+        stages = isolate_window(sch, info, window)
+        func = simplify_indices(sch.mod["main"])
+        blocks = stage_nests(func)
+        reduce, write = blocks[stages.reduce], blocks[stages.write]
+        (weights,) = (
+            region.buffer
+            for region in reduce.reads
+            if not region.buffer.data.same_as(window.data.data)
+            and region.buffer.data not in {each.buffer.data for each in reduce.writes}
+        )
+
+        gathering = None if stages.gather is None else blocks[stages.gather]
+
+        def gather(keep: Store) -> Store:
+            return storing(gathering, (), keep)
+
+        sums = {region.buffer.data for region in reduce.writes}
+        kernel = PointwiseKernel(
+            window,
+            weights,
+            tiling,
+            None if gathering is None else gather,
+            WindowResult.of(write, window.columns, OutputVectors.of(window, info.cpu), sums),
+        ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+        replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
+        operands = [weights] if stages.gather is not None else [weights, window.data]
+        func = replace_stages(func, replaced, stages.write, operands, KERNEL, kernel)
+        return schedule_around(func, KERNEL, info.cpu)
+
+
+def _match(info: BlockInfo) -> Pointwise | str:
     window = _pointwise_window(info)
     if isinstance(window, str):
         return window
@@ -77,64 +141,7 @@ def _why_not(info: BlockInfo) -> str | None:
     )
     if rest or math.ceil(channels / window.block_out) != window.out_blocks:
         return "its result is not written pixel by pixel"
-    return None
+    return Pointwise(info, window)
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    found = _pointwise_window(info)
-    assert isinstance(found, Window)
-    window = with_joined_chunks(found, cpu)
-    best = best_tiling(window, cpu, gathers=bool(info.producers[window.stage.name]))
-    tiles = pixel_tiles(window, cpu)
-    return {
-        "tile_chunks": Knob(best.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
-        "tile_pixels": Knob(best.tile.columns, tuple(sorted({each.columns for each in tiles}))),
-        "pixel_tasks": Knob(best.pixel_tasks, tuple(task_choices(window, cpu))),
-        "channel_tasks": Knob(best.channel_tasks, tuple(divisors(window.out_blocks))),
-        "block_chunks": Knob(best.block_chunks, tuple(divisors(in_chunks(window)))),
-    }
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    window = _pointwise_window(info)
-    assert isinstance(window, Window)
-    number = with_joined_chunks(window, info.cpu).out_blocks
-    # Tiles of another size make other numbers of tiles.
-    channel_tasks = math.gcd(number // values["tile_chunks"], values["channel_tasks"])
-    tiling = PointwiseTiling(
-        RegisterTile(values["tile_chunks"], values["tile_pixels"]),
-        values["pixel_tasks"],
-        channel_tasks,
-        values["block_chunks"],
-    )
-    stages = isolate_window(sch, info, window)
-    func = simplify_indices(sch.mod["main"])
-    blocks = stage_nests(func)
-    reduce, write = blocks[stages.reduce], blocks[stages.write]
-    (weights,) = (
-        region.buffer
-        for region in reduce.reads
-        if not region.buffer.data.same_as(window.data.data)
-        and region.buffer.data not in {each.buffer.data for each in reduce.writes}
-    )
-
-    gathering = None if stages.gather is None else blocks[stages.gather]
-
-    def gather(keep: Store) -> Store:
-        return storing(gathering, (), keep)
-
-    sums = {region.buffer.data for region in reduce.writes}
-    kernel = PointwiseKernel(
-        window,
-        weights,
-        tiling,
-        None if gathering is None else gather,
-        WindowResult.of(write, window.columns, OutputVectors.of(window, info.cpu), sums),
-    ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
-    replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
-    operands = [weights] if stages.gather is not None else [weights, window.data]
-    func = replace_stages(func, replaced, stages.write, operands, KERNEL, kernel)
-    return schedule_around(func, KERNEL, info.cpu)
-
-
-POINTWISE = Template("pointwise", _why_not, _knobs, _apply)
+POINTWISE = Template("pointwise", _match)

@@ -12,20 +12,23 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import FLOAT_BYTES, FMAS_A_CYCLE, SUMS_TO_HIDE_LATENCY
+from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages, stage_nests, storing
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import (
-    WEIGHTS_SHARE,
+    REGISTER_SHARE_OF_WEIGHTS,
     FewOutputsKernel,
     InputVectors,
     NarrowTiling,
 )
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places, find_places
-from tvm_fusionx.schedules.windows.pointwise_tiling import MOST_TASKS_A_CORE, in_chunks
-from tvm_fusionx.schedules.windows.pointwise_tiling import WEIGHTS_SHARE as NEAR_SHARE
+from tvm_fusionx.schedules.windows.pointwise_tiling import (
+    L1_SHARE_OF_BLOCK,
+    MOST_TASKS_A_CORE,
+    in_chunks,
+)
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.flat_access import decided
@@ -38,22 +41,7 @@ KERNEL = "pointwise_few_outputs"
 STEP_INSTRUCTIONS, ORDER_INSTRUCTIONS = 3, 1
 
 # Alone on Zen 4 one task a core takes 0.99 of the time of two, beside others 1.4.
-TASKS_A_CORE = 2
-
-
-@dataclass(frozen=True)
-class _Around:
-    """A window with what surrounds it."""
-
-    func: Any
-    """The function that has the stages."""
-    stages: Isolated
-    reduce: Any
-    """Block of the window."""
-    write: Any
-    """Block of what follows, in the window's axes."""
-    places: Places | None
-    """The result as vectors; None where it lies in none."""
+USUAL_TASKS_A_CORE = 2
 
 
 def _narrow_window(info: BlockInfo) -> Window | str:
@@ -72,7 +60,65 @@ def _narrow_window(info: BlockInfo) -> Window | str:
     return window
 
 
-def _why_not(info: BlockInfo) -> str | None:
+@dataclass(frozen=True)
+class FewOutputs(Match):
+    """A block around a window of one pixel that has few outputs."""
+
+    window: Window
+    func: Any
+    """The function that has the stages."""
+    stages: Isolated
+    reduce: Any
+    """Block of the window."""
+    write: Any
+    """Block of what follows, in the window's axes."""
+    places: Places
+    """The result as vectors."""
+
+    def knobs(self) -> Knobs:
+        """Return the pixels of a tile and the tasks."""
+        info, window, cpu, places = self.info, self.window, self.info.cpu, self.places
+        first = _vectors(window, cpu).pixels
+        tiles = [first << power for power in range((places.pixels // first).bit_length())]
+        # Twice as many take 1.05 of the time (Zen 4, AVX-512).
+        enough = [
+            each for each in tiles if each // first * window.block_out >= cpu.sums_to_hide_latency
+        ]
+        default = min(enough, default=tiles[-1])
+        total = window.batch * places.rows * -(-places.length // places.pixels)
+        tasks = range(1, min(total, MOST_TASKS_A_CORE * cpu.cores) + 1)
+        shares = should_parallelise(info.stages.values(), cpu.cores)
+        return {
+            "tile_pixels": Knob(default, tuple(tiles)),
+            "tasks": Knob(
+                min(USUAL_TASKS_A_CORE * cpu.cores, total) if shares else 1, tuple(tasks)
+            ),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        window, cpu = self.window, self.info.cpu
+        sums = {region.buffer.data for region in self.reduce.writes}
+        (weights,) = (
+            region.buffer
+            for region in self.reduce.reads
+            if region.buffer.data not in sums | {window.data.data}
+        )
+        vectors = _vectors(window, cpu)
+        kept = window.block_out * vectors.number <= cpu.registers * REGISTER_SHARE_OF_WEIGHTS
+        kernel = FewOutputsKernel(
+            window,
+            weights,
+            NarrowTiling(values["tile_pixels"], values["tasks"], kept),
+            vectors,
+            self.places,
+            storing(self.write, sums),
+        ).build(parallel=values["tasks"] > 1)
+        replaced, write = [self.stages.reduce], self.stages.write
+        return replace_stages(self.func, replaced, write, [weights, window.data], KERNEL, kernel)
+
+
+def _match(info: BlockInfo) -> FewOutputs | str:
     window, cpu = _narrow_window(info), info.cpu
     if isinstance(window, str):
         return window
@@ -84,19 +130,25 @@ def _why_not(info: BlockInfo) -> str | None:
         return "adding up lanes takes more than longer vectors save"
     vectors = _vectors(window, cpu)
     turned = window.block_out * vectors.number * vectors.lanes * FLOAT_BYTES
-    if turned > cpu.l1_bytes * NEAR_SHARE:
+    if turned > cpu.l1_bytes * L1_SHARE_OF_BLOCK:
         return "its weights do not stay in the first-level cache"
     sch = fresh_schedule(info.func)
     try:
-        around = _around(sch, info, window)
+        stages = isolate_window(sch, info, window)
     except tvm.TVMError:  # its stages have no schedule of this kind
         return "what surrounds it cannot be inlined"
-    if around.stages.others:
+    if stages.others:
         # Its buffers are the block's own, which TVM lets no vector index by place in memory.
         return "a stage beside it has a loop nest of its own"
-    if around.places is None:
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    reduce, write = blocks[stages.reduce], decided(blocks[stages.write])
+    sums = {region.buffer.data for region in reduce.writes}
+    # So a vector of results has no fewer pixels than one of inputs.
+    places = find_places(write, window, cpu.lanes, window.block_in, sums)
+    if places is None:
         return "its result lies in no whole vectors"
-    return None
+    return FewOutputs(info, window, func, stages, reduce, write, places)
 
 
 def _saves_time(window: Window, cpu: Cpu) -> bool:
@@ -111,7 +163,7 @@ def _saves_time(window: Window, cpu: Cpu) -> bool:
     whole = window.block_out * (window.in_channels + adding_up) / cpu.lanes
     # Two short ones begin where one of 512 bits does: 64 channels to 8, 56x56, take 17.4 us in
     # short vectors on Zen 4, 19.7 in whole ones, 128 to 4 channels 33.7 and 16.6.
-    short = window.in_channels / FMAS_A_CYCLE
+    short = window.in_channels / cpu.multiply_add_units
     return whole / cpu.multiply_adds < short
 
 
@@ -119,61 +171,4 @@ def _vectors(window: Window, cpu: Cpu) -> InputVectors:
     return InputVectors(cpu.lanes, in_chunks(window), window.block_in)
 
 
-def _around(sch: Any, info: BlockInfo, window: Window) -> _Around:
-    stages = isolate_window(sch, info, window)
-    func = simplify_indices(sch.mod["main"])
-    blocks = stage_nests(func)
-    reduce, write = blocks[stages.reduce], decided(blocks[stages.write])
-    sums = {region.buffer.data for region in reduce.writes}
-    # So a vector of results has no fewer pixels than one of inputs.
-    places = find_places(write, window, info.cpu.lanes, window.block_in, sums)
-    return _Around(func, stages, reduce, write, places)
-
-
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    window = _narrow_window(info)
-    assert isinstance(window, Window)
-    sch = fresh_schedule(info.func)
-    places = _around(sch, info, window).places
-    assert places is not None
-    first = _vectors(window, cpu).pixels
-    tiles = [first << power for power in range((places.pixels // first).bit_length())]
-    # Twice as many take 1.05 of the time (Zen 4, AVX-512).
-    enough = [each for each in tiles if each // first * window.block_out >= SUMS_TO_HIDE_LATENCY]
-    default = min(enough, default=tiles[-1])
-    total = window.batch * places.rows * -(-places.length // places.pixels)
-    tasks = range(1, min(total, MOST_TASKS_A_CORE * cpu.cores) + 1)
-    shares = should_parallelise(info.stages.values(), cpu.cores)
-    return {
-        "tile_pixels": Knob(default, tuple(tiles)),
-        "tasks": Knob(min(TASKS_A_CORE * cpu.cores, total) if shares else 1, tuple(tasks)),
-    }
-
-
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    window, cpu = _narrow_window(info), info.cpu
-    assert isinstance(window, Window)
-    around = _around(sch, info, window)
-    assert around.places is not None
-    sums = {region.buffer.data for region in around.reduce.writes}
-    (weights,) = (
-        region.buffer
-        for region in around.reduce.reads
-        if region.buffer.data not in sums | {window.data.data}
-    )
-    vectors = _vectors(window, cpu)
-    kept = window.block_out * vectors.number <= cpu.registers * WEIGHTS_SHARE
-    kernel = FewOutputsKernel(
-        window,
-        weights,
-        NarrowTiling(values["tile_pixels"], values["tasks"], kept),
-        vectors,
-        around.places,
-        storing(around.write, sums),
-    ).build(parallel=values["tasks"] > 1)
-    stages = around.stages
-    operands = [weights, window.data]
-    return replace_stages(around.func, [stages.reduce], stages.write, operands, KERNEL, kernel)
-
-
-POINTWISE_FEW_OUTPUTS = Template("pointwise_few_outputs", _why_not, _knobs, _apply)
+POINTWISE_FEW_OUTPUTS = Template("pointwise_few_outputs", _match)

@@ -25,12 +25,12 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import Store
 from tvm_fusionx.schedules.parts.lane_trees import LaneTree
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
-from tvm_fusionx.schedules.parts.vectors import each_lane, load
+from tvm_fusionx.schedules.parts.vectors import load
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places
 from tvm_fusionx.schedules.windows.structure import Window
 
 # Part of the registers that hold the weights of all outputs while sums and inputs need the rest.
-WEIGHTS_SHARE = 1 / 2
+REGISTER_SHARE_OF_WEIGHTS = 1 / 2
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,9 @@ class FewOutputsKernel:
         for number, tree in enumerate(trees):
             result = tree.in_order([self._held(lane) for lane in range(places.lanes)])
             store = functools.partial(places.store, self.write, image, row, start, number)
-            self.ib.emit(
-                each_lane(
-                    places.lanes,
-                    lambda lane, store=store, result=result: store(
-                        lane, tir.BufferLoad(result, [lane])
-                    ),
-                )
-            )
+            lane = tir.Var("lane", "int32")
+            stmt = store(lane, tir.BufferLoad(result, [lane]))
+            self.ib.emit(tir.For(lane, 0, places.lanes, tir.ForKind.VECTORIZED, stmt))
 
     def _held(self, lane: int) -> tuple[int, int]:
         """Return which vector of a tree, and which pixel of those there, a lane of a result is."""

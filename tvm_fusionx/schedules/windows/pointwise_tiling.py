@@ -8,24 +8,23 @@ import math
 from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import (
-    FLOAT_BYTES,
-    FMAS_A_CYCLE,
-    GATHER_CYCLES,
-    MAX_LANES,
-    STREAM_BYTES_A_CYCLE,
-    TASK_CYCLES,
-)
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
+from tvm_fusionx.schedules.parts.register_tile import COUNTED_LANES
 from tvm_fusionx.schedules.windows.structure import Window
-from tvm_fusionx.schedules.windows.tiling import RegisterTile, register_tiles, tile_cost
+from tvm_fusionx.schedules.windows.tiling import (
+    GATHER_CYCLES,
+    RegisterTile,
+    register_tiles,
+    tile_cost,
+)
 from tvm_fusionx.tir.numbers import divisors
 
-# Bytes a cycle that a core streams from its second-level cache.
-NEAR_BYTES_A_CYCLE = 32
-# The same of weights, which begin anew with each tile of channels: measured on Zen 4.
+# Measured on Zen 4: bytes a cycle of weights, which begin anew with each tile of channels.
 WEIGHT_BYTES_A_CYCLE = 8
-# Part of the first-level cache for the weights of a register tile; pixels pass through the rest.
-WEIGHTS_SHARE = 3 / 4
+# Part of the first-level cache for the weights of a block of input channels; pixels pass through
+# the rest.
+L1_SHARE_OF_BLOCK = 3 / 4
 # Cycles of keeping one sum between two blocks of input channels: a store and a load.
 KEEP_CYCLES = 1.5
 # More tasks a core than this share nothing out more evenly.
@@ -72,7 +71,7 @@ def task_choices(window: Window, cpu: Cpu) -> list[int]:
 def block_of(tile: RegisterTile, window: Window, cpu: Cpu) -> int:
     """Return the most input chunks of which the weights of a tile stay in the first-level cache."""
     chunk_bytes = tile.chunks * window.block_out * window.block_in * FLOAT_BYTES
-    most = cpu.l1_bytes * WEIGHTS_SHARE / chunk_bytes
+    most = cpu.l1_bytes * L1_SHARE_OF_BLOCK / chunk_bytes
     return max(each for each in divisors(in_chunks(window)) if each == 1 or each <= most)
 
 
@@ -80,18 +79,18 @@ def cycles(tiling: PointwiseTiling, window: Window, cpu: Cpu, *, gathers: bool) 
     """Return the estimated cycles of the whole convolution, on all cores of `cpu`."""
     tile, pixels, groups = tiling.tile, tiling.pixels(window), tiling.groups(window.out_blocks)
     tasks = window.batch * tiling.pixel_tasks * tiling.channel_tasks
-    vectors = window.block_out / MAX_LANES
-    products = window.in_channels * groups * tile.chunks * pixels * vectors / FMAS_A_CYCLE
-    computing = products * tile_cost(tile, _in_one_row(window, pixels))
+    vectors = window.block_out / COUNTED_LANES
+    products = window.in_channels * groups * tile.chunks * pixels * vectors / cpu.multiply_add_units
+    computing = products * tile_cost(tile, _in_one_row(window, pixels), cpu)
     breaks = in_chunks(window) // tiling.block_chunks - 1
     tiles = math.ceil(pixels / tile.columns)
     keeping = breaks * groups * tiles * tile.sums * vectors * KEEP_CYCLES
     slab = window.in_channels * pixels * FLOAT_BYTES
     weights = window.in_channels * groups * tile.chunks * window.block_out * FLOAT_BYTES
-    gathering = slab / FLOAT_BYTES / min(MAX_LANES, window.block_in) * GATHER_CYCLES
+    gathering = slab / FLOAT_BYTES / min(COUNTED_LANES, window.block_in) * GATHER_CYCLES
     # Where all tasks of a core lie side by side, it wrote itself what it reads.
     is_own = (window.batch * tiling.pixel_tasks) % cpu.cores == 0
-    arriving = slab / _rate(slab, cpu) if is_own else slab / STREAM_BYTES_A_CYCLE
+    arriving = slab / _rate(slab, cpu) if is_own else slab / cpu.llc_bytes_a_cycle
     moving = arriving + (groups - 1) * slab / _rate(slab, cpu) + weights / WEIGHT_BYTES_A_CYCLE
     each = computing + keeping + moving + (gathering if gathers else 0) + TASK_CYCLES
     return math.ceil(tasks / cpu.cores) * each
@@ -113,9 +112,9 @@ def _cycles(window: Window, cpu: Cpu, gathers: bool, tiling: PointwiseTiling) ->
     return cycles(tiling, window, cpu, gathers=gathers)
 
 
-def _rate(size: int, cpu: Cpu) -> int:
+def _rate(size: int, cpu: Cpu) -> float:
     """Return the bytes a cycle at which so much is read again."""
-    return NEAR_BYTES_A_CYCLE if size <= cpu.l2_bytes else STREAM_BYTES_A_CYCLE
+    return cpu.l2_bytes_a_cycle if size <= cpu.l2_for_kernel_bytes else cpu.llc_bytes_a_cycle
 
 
 def _in_one_row(window: Window, pixels: int) -> Window:

@@ -1,7 +1,7 @@
 """How a window is cut: the register tile, and the tasks that run in parallel.
 
 Numbers come from the machine's description and from counting, not from measurements of one model;
-`tests/schedules/test_conv_tiling.py` holds what is expected of typical layers.
+`tests/schedules/windows/test_tiling.py` holds what is expected of typical layers.
 """
 
 from __future__ import annotations
@@ -11,22 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import (
-    COLUMNS_TO_STREAM,
-    FAR_GATHER_PENALTY,
-    FLOAT_BYTES,
-    FMAS_A_CYCLE,
-    FOREIGN_ROWS_PENALTY,
-    GATHER_CYCLES,
-    MAX_LANES,
-    NEAR_SHARE,
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
+from tvm_fusionx.schedules.parts.register_tile import (
+    COUNTED_LANES,
     SPARE_REGISTERS,
-    SPILL_PENALTY,
-    STREAM_BYTES_A_CYCLE,
-    SUMS_TO_HIDE_LATENCY,
-    TASK_CYCLES,
+    waiting_cost,
 )
-from tvm_fusionx.schedules.parts.register_tile import waiting_cost
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.numbers import divisors
 
@@ -36,12 +27,47 @@ from tvm_fusionx.tir.numbers import divisors
 SPARE_OF_ONE_CHUNK = 6
 
 
-# Share of the first-level cache for the weights of a register tile; inputs pass through the rest.
-WEIGHTS_SHARE = 2
+# Part of the first-level cache for the weights of a register tile; inputs pass through the rest.
+L1_PART_OF_WEIGHTS = 2
 
 
 # More output channel chunks than this in a tile leave too few columns in 32 registers.
 MAX_TILE_CHUNKS = 6
+
+
+# Columns that weights from the second-level cache are multiplied by, to come in time: a vector of
+# 32 bytes for each at 28 a cycle. On Zen 3, tiles of 4 chunks by 2 columns take 1.11 to 1.17 times
+# as long a product as ones of 2 by 4; where the weights stay in the first level, 0.98.
+COLUMNS_TO_STREAM = 2.25
+
+
+# Measured on Zen 4: cycles of moving one vector into a gather buffer, with the test for the border.
+GATHER_CYCLES = 2.5
+
+
+# Part of the first-level cache that what is gathered may fill, where channels are apart.
+L1_SHARE_OF_GATHERED = 1 / 2
+
+
+# Times as long takes the gathering of more than that: a task may gather few channels. C3D's last
+# pool, 512 channels of 7 x 7, takes 4.5 us with all of them in a task, 3.7, 3.0 and 2.7 in two,
+# four and eight parts (Zen 4).
+FAR_GATHER_PENALTY = 2
+
+
+# Part of what a kernel may fill of the second-level cache, for a slab of input: the weights and the
+# result take the rest. A larger one slows the loads down, so many times as long takes the task.
+L2_PART_OF_SLAB = 2
+SPILL_PENALTY = 1.3
+
+
+# Times as long takes a task where tasks are no whole number of slabs a core: then it reads rows
+# that another core wrote.
+FOREIGN_ROWS_PENALTY = 1.1
+
+
+# Cycles that each tile of the depthwise result costs besides its products: bounds, bias, stores.
+DEPTHWISE_TILE_CYCLES = 20
 
 
 @dataclass(frozen=True)
@@ -79,7 +105,7 @@ def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
         if chunks * columns + chunks + inputs_held(window, columns) + spare <= registers
     ]
     return sorted(
-        tiles, key=lambda tile: tile_cost(tile, window) * streaming_cost(tile, window, cpu)
+        tiles, key=lambda tile: tile_cost(tile, window, cpu) * streaming_cost(tile, window, cpu)
     ) or [RegisterTile(1, 1)]
 
 
@@ -102,16 +128,16 @@ def inputs_held(window: Window, columns: int) -> int:
     )
 
 
-def tile_cost(tile: RegisterTile, window: Window) -> float:
+def tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
     """Return the estimated cycles of `tile` for each useful multiply-add, in units of the ideal."""
     covered = math.ceil(window.columns / tile.columns) * tile.columns
     waste = covered / window.columns
-    latency = max(1.0, SUMS_TO_HIDE_LATENCY / tile.sums)
+    latency = max(1.0, cpu.sums_to_hide_latency / tile.sums)
     # Of chunks narrower than a vector the lanes are stored one by one: more columns cost more.
-    if window.block_out >= MAX_LANES:
+    if window.block_out >= COUNTED_LANES:
         latency *= waiting_cost(tile.sums)
     # Two loads go with two multiply-adds in a cycle, so loads below one a sum cost only a little.
-    loads = max(1.0, tile.loads_a_sum) + tile.loads_a_sum / SUMS_TO_HIDE_LATENCY
+    loads = max(1.0, tile.loads_a_sum) + tile.loads_a_sum / cpu.sums_to_hide_latency
     return waste * latency * loads
 
 
@@ -122,7 +148,7 @@ def streaming_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
     """
     outputs = tile.chunks * window.block_out
     slice_bytes = outputs * window.in_channels * math.prod(window.kernel) * FLOAT_BYTES
-    is_near = slice_bytes <= cpu.l1_bytes // WEIGHTS_SHARE
+    is_near = slice_bytes <= cpu.l1_bytes // L1_PART_OF_WEIGHTS
     return 1.0 if is_near else max(1.0, COLUMNS_TO_STREAM / tile.columns)
 
 
@@ -147,7 +173,7 @@ def shared_tiles(window: Window, tile: RegisterTile, cpu: Cpu) -> int:
     tiles = math.ceil(window.columns / tile.columns)
     row = window.in_channels * window.rows_read(1) * window.columns * FLOAT_BYTES
     is_apart = window.kernel[1] == 1 and window.stride[1] == 1
-    return tiles if window.rows == 1 or (is_apart and row > cpu.l2_bytes) else 1
+    return tiles if window.rows == 1 or (is_apart and row > cpu.l2_for_kernel_bytes) else 1
 
 
 def column_pieces(tiles: int) -> list[int]:
@@ -185,16 +211,16 @@ def task_cost(
     # The last piece is as long as the others: what it shares with its neighbour is computed twice.
     length = math.ceil(column_tiles / tasks.column_tasks)
     twice = length * tasks.column_tasks / column_tiles
-    compute = twice * window.macs / number / (window.block_out * FMAS_A_CYCLE)
+    compute = twice * window.macs / number / (window.block_out * cpu.multiply_add_units)
     columns = math.ceil(window.columns / tasks.column_tasks)
     channels = _channels_read(tasks, window)
     slab = channels * window.rows_read(tasks.rows) * window.columns_read(columns)
-    gather = slab / window.block_in / max(1, MAX_LANES // window.block_in) * GATHER_CYCLES
-    if window.in_channels == 1 and slab * FLOAT_BYTES > cpu.l1_bytes * NEAR_SHARE:
+    gather = slab / window.block_in / max(1, COUNTED_LANES // window.block_in) * GATHER_CYCLES
+    if window.in_channels == 1 and slab * FLOAT_BYTES > cpu.l1_bytes * L1_SHARE_OF_GATHERED:
         gather *= FAR_GATHER_PENALTY
-    weights = _weight_bytes(window) / tasks.channel_tasks / STREAM_BYTES_A_CYCLE
+    weights = _weight_bytes(window) / tasks.channel_tasks / cpu.llc_bytes_a_cycle
     cycles = compute + (gather if gathers else 0) + weights + TASK_CYCLES
-    if slab * FLOAT_BYTES > cpu.l2_bytes // 2:
+    if slab * FLOAT_BYTES > cpu.l2_for_kernel_bytes // L2_PART_OF_SLAB:
         cycles *= SPILL_PENALTY
     if places % cpu.cores:
         cycles *= FOREIGN_ROWS_PENALTY
@@ -230,11 +256,7 @@ def depthwise_columns(window: Window, cpu: Cpu) -> list[int]:
 
     def cost(columns: int) -> float:
         tiles = math.ceil(window.columns / columns)
-        products = window.kernel[0] * window.kernel[1] * max(columns, SUMS_TO_HIDE_LATENCY // 2)
-        return tiles * (products / FMAS_A_CYCLE + DEPTHWISE_TILE_CYCLES)
+        products = window.kernel[0] * window.kernel[1] * max(columns, cpu.sums_to_hide_latency // 2)
+        return tiles * (products / cpu.multiply_add_units + DEPTHWISE_TILE_CYCLES)
 
     return sorted(choices, key=lambda columns: (cost(columns), -columns))
-
-
-# Cycles that each tile of the depthwise result costs besides its products: bounds, bias, stores.
-DEPTHWISE_TILE_CYCLES = 20

@@ -7,6 +7,7 @@ applied to its registers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
@@ -19,7 +20,6 @@ from tvm_fusionx.expressions.winograd import (
     STAGES,
     WEIGHT_STAGES,
 )
-from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
@@ -28,7 +28,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     storing,
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Template
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 from tvm_fusionx.schedules.windows.result import COLUMN_AXIS, WindowResult
 from tvm_fusionx.schedules.winograd.kernel import WinogradKernel
@@ -44,21 +44,11 @@ from tvm_fusionx.schedules.winograd.tiling import (
     tile_choices,
 )
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
 KERNEL = "winograd"
-
-
-def _why_not(info: BlockInfo) -> str | None:
-    if not info.stages.keys() >= set(STAGES):
-        return "it is no minimal filtering"
-    if len(info.outputs) != 1:
-        return f"it writes {len(info.outputs)} tensors, not one"
-    for part in (_pool(info), find_source(info, STAGE_PAD)):
-        if isinstance(part, str):
-            return part
-    return None
 
 
 def _pool(info: BlockInfo) -> Pool | str | None:
@@ -95,58 +85,81 @@ def _problem(info: BlockInfo) -> Problem:
     )
 
 
-def _knobs(info: BlockInfo, cpu: Cpu) -> Knobs:
-    problem = _problem(info)
-    cut = best_cut(problem, cpu)
-    return {
-        "task_tiles": Knob(cut.tiles, tuple(tile_choices(problem))),
-        "panel_tasks": Knob(cut.panel_tasks, tuple(divisors(problem.panels))),
-        "tile_columns": Knob(cut.columns, tuple(column_choices(problem, cpu))),
-        "channel_chunks": Knob(cut.depth or problem.in_shape[1], tuple(depth_choices(problem))),
-    }
-
-
 def _writer(info: BlockInfo, buffer: Any) -> str:
     """Return the name of the stage that writes `buffer`."""
     return next(name for name, stage in info.stages.items() if buffer in stage.writes)
 
 
-def _apply(sch: Any, info: BlockInfo, values: KnobValues) -> Any:
-    problem, source, weights = _problem(info), find_source(info, STAGE_PAD), _operands(info)[1]
-    tiles = values["task_tiles"]
-    columns = min(values["tile_columns"], tiles)
-    cut = Cut(tiles, values["panel_tasks"], columns, values["channel_chunks"])
+@dataclass(frozen=True)
+class MinimalFiltering(Match):
+    """A block around a convolution by minimal filtering, and a pool after it if there is one."""
+
+    problem: Problem
+    source: Source
+    """What the input is read from."""
+    pool: Pool | None
+
+    def knobs(self) -> Knobs:
+        """Return the tiles of a task, the panels, columns and channels that are taken together."""
+        problem, cpu = self.problem, self.info.cpu
+        cut = best_cut(problem, cpu)
+        return {
+            "task_tiles": Knob(cut.tiles, tuple(tile_choices(problem))),
+            "panel_tasks": Knob(cut.panel_tasks, tuple(divisors(problem.panels))),
+            "tile_columns": Knob(cut.columns, tuple(column_choices(problem, cpu))),
+            "channel_chunks": Knob(cut.depth or problem.in_shape[1], tuple(depth_choices(problem))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info, problem, source, pool = self.info, self.problem, self.source, self.pool
+        weights = _operands(info)[1]
+        sch = fresh_schedule(info.func)
+        tiles = values["task_tiles"]
+        columns = min(values["tile_columns"], tiles)
+        cut = Cut(tiles, values["panel_tasks"], columns, values["channel_chunks"])
+        ends = [STAGE_OUTPUT] if pool is None else [STAGE_OUTPUT, pool.stage]
+        lasts = [info.outputs[0]] if pool is None else [_writer(info, pool.source), info.outputs[0]]
+        copies = [
+            gather_what_follows(sch, info, end, last) for end, last in zip(ends, lasts, strict=True)
+        ]
+        parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+        func = simplify_indices(sch.mod["main"])
+        blocks = stage_nests(func)
+        stands_for = [{blocks[end].writes[0].buffer.data} for end in ends]
+        pooling = None
+        if pool is not None:
+            between = storing(blocks[copies[0]], stands_for[0], lambda *store: store[-1])
+            pooling = Pooling(pool, between)
+        copy, vectors = blocks[copies[-1]], problem.panel_vectors
+        result = (
+            WindowResult.of(copy, problem.out_shape[COLUMN_AXIS], vectors, stands_for[-1])
+            if pooling is None
+            else WindowResult(storing(copy, stands_for[-1]), vectors, along_pixels=False)
+        )
+        kernel = WinogradKernel(problem, source, weights, cut, result, pooling)
+        before = [name for name in blocks if name in info.upstream(STAGE_PAD)]
+        transforms = [name for name in WEIGHT_STAGES if name in blocks]
+        replaced = dict.fromkeys([*before, *transforms, *STAGES, *ends, *copies[:-1]])
+        operands = (source.buffer, weights)
+        func = replace_stages(
+            func, list(replaced), copies[-1], operands, KERNEL, kernel.build(parallel=parallel)
+        )
+        return schedule_around(func, KERNEL, info.cpu)
+
+
+def _match(info: BlockInfo) -> MinimalFiltering | str:
+    if not info.stages.keys() >= set(STAGES):
+        return "it is no minimal filtering"
+    if len(info.outputs) != 1:
+        return f"it writes {len(info.outputs)} tensors, not one"
     pool = _pool(info)
-    assert not isinstance(pool, str)
-    assert isinstance(source, Source)
-    ends = [STAGE_OUTPUT] if pool is None else [STAGE_OUTPUT, pool.stage]
-    lasts = [info.outputs[0]] if pool is None else [_writer(info, pool.source), info.outputs[0]]
-    copies = [
-        gather_what_follows(sch, info, end, last) for end, last in zip(ends, lasts, strict=True)
-    ]
-    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    func = simplify_indices(sch.mod["main"])
-    blocks = stage_nests(func)
-    stands_for = [{blocks[end].writes[0].buffer.data} for end in ends]
-    pooling = None
-    if pool is not None:
-        between = storing(blocks[copies[0]], stands_for[0], lambda *store: store[-1])
-        pooling = Pooling(pool, between)
-    copy, vectors = blocks[copies[-1]], problem.panel_vectors
-    result = (
-        WindowResult.of(copy, problem.out_shape[COLUMN_AXIS], vectors, stands_for[-1])
-        if pooling is None
-        else WindowResult(storing(copy, stands_for[-1]), vectors, along_pixels=False)
-    )
-    kernel = WinogradKernel(problem, source, weights, cut, result, pooling)
-    before = [name for name in blocks if name in info.upstream(STAGE_PAD)]
-    transforms = [name for name in WEIGHT_STAGES if name in blocks]
-    replaced = dict.fromkeys([*before, *transforms, *STAGES, *ends, *copies[:-1]])
-    operands = (source.buffer, weights)
-    func = replace_stages(
-        func, list(replaced), copies[-1], operands, KERNEL, kernel.build(parallel=parallel)
-    )
-    return schedule_around(func, KERNEL, info.cpu)
+    if isinstance(pool, str):
+        return pool
+    source = find_source(info, STAGE_PAD)
+    if isinstance(source, str):
+        return source
+    return MinimalFiltering(info, _problem(info), source, pool)
 
 
-WINOGRAD = Template("winograd", _why_not, _knobs, _apply)
+WINOGRAD = Template("winograd", _match)

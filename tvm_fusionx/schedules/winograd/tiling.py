@@ -11,19 +11,12 @@ from dataclasses import dataclass
 
 from tvm_fusionx.expressions.minimal_filtering import WINDOW, Filtering
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import (
-    FMAS_A_CYCLE,
-    MAX_LANES,
-    SPARE_REGISTERS,
-    STREAM_BYTES_A_CYCLE,
-    SUMS_TO_HIDE_LATENCY,
-    TASK_CYCLES,
-)
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
+from tvm_fusionx.schedules.parts.register_tile import COUNTED_LANES, SPARE_REGISTERS
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors, joined_chunks
 from tvm_fusionx.schedules.windows.structure import chunks_held
 from tvm_fusionx.tir.numbers import divisors
-
-FLOAT_BYTES = 4
 
 # Output chunks of a panel of weights, best first: as many as leave registers for the sums of a few
 # tiles, or each vector of weights would be loaded for too few products. Four chunks with six tiles
@@ -41,9 +34,6 @@ SUM_CYCLES = 3.0
 # Layout and schedule ask for the same division, and layers repeat.
 REMEMBERED_PROBLEMS = 1024
 
-# Loads of vectors or broadcasts that a core starts in a cycle.
-LOADS_A_CYCLE = 2
-
 # Measured on Zen 4: cycles for each point of a tile and chunk, to transform input or output, the
 # traffic between the second level cache and the registers included.
 TRANSFORM_CYCLES_A_POINT = 6.0
@@ -55,13 +45,9 @@ WEIGHT_CYCLES = 1.0
 # time: measured on Zen 4 over 8 and 16 tiles a task.
 EXPOSED_SHARE = 0.5
 
-# Weights of one layer beyond this share of the last-level cache come from memory on each run: the
-# other layers displace them. So do the buffers of all tasks that run at once. Half of the 32 MB of
-# a Zen or a Xeon's slice of eight cores.
-CACHED_BYTES = 16 << 20
-# Measured on Zen 4, for each core of two reading at once.
-MEMORY_BYTES_A_CYCLE = 4.0
-MEMORY_READERS = 2
+# Weights of one layer beyond this part of the last-level cache come from memory on each run: the
+# other layers displace them. So do the buffers of all tasks that run at once.
+LLC_PART_OF_A_LAYER = 2
 # Of the traffic of buffers beyond that share, what is neither cached after all nor hidden: between
 # what makes 512 channels of 14x14, whose weights weigh more, slower on Zen 4 and what leaves
 # 256 channels of 28x28 as they were.
@@ -197,21 +183,21 @@ def column_choices(problem: Problem, cpu: Cpu) -> list[int]:
 def best_columns(problem: Problem, tiles: int, cpu: Cpu) -> int:
     """Return the tiles in registers that make the products of `tiles` tiles cheapest."""
     choices = [each for each in column_choices(problem, cpu) if each <= tiles]
-    return min(choices, key=lambda each: (product_cycles(problem, Cut(tiles, 1, each)), -each))
+    return min(choices, key=lambda each: (product_cycles(problem, Cut(tiles, 1, each), cpu), -each))
 
 
-def product_cycles(problem: Problem, cut: Cut) -> float:
+def product_cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     """Return the cycles of the products of one panel of weights in one task."""
     vectors = problem.panel_vectors
     sums = vectors.number * cut.columns
-    fmas = max(sums, SUMS_TO_HIDE_LATENCY) / FMAS_A_CYCLE
-    loads = (vectors.number + cut.columns) / LOADS_A_CYCLE
+    fmas = max(sums, cpu.sums_to_hide_latency) / cpu.multiply_add_units
+    loads = (vectors.number + cut.columns) / cpu.loads_a_cycle
     step = max(fmas, loads) + vectors.number * WEIGHT_CYCLES
     steps = problem.filtering.points * math.ceil(cut.tiles / cut.columns)
-    return steps * problem.in_channels * step * math.ceil(vectors.lanes / MAX_LANES)
+    return steps * problem.in_channels * step * math.ceil(vectors.lanes / COUNTED_LANES)
 
 
-def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
+def cut_cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     """Return the estimated cycles of `problem` divided by `cut`, on all cores of `cpu`."""
     points = problem.filtering.points
     groups = math.ceil(problem.tiles / cut.tiles)
@@ -226,35 +212,41 @@ def cycles(problem: Problem, cut: Cut, cpu: Cpu) -> float:
     ) * TRANSFORM_CYCLES_A_POINT
     wide = points * tiles * depth * problem.in_shape[4] * FLOAT_BYTES
     narrow = points * tiles * problem.panel * FLOAT_BYTES * (1 if parts == 1 else panels)
-    product = panels * product_cycles(problem, cut) + (
+    product = panels * product_cycles(problem, cut, cpu) + (
         (parts - 1) * vectors * tiles * points * SUM_CYCLES
     )
     streamed = problem.weight_bytes / cut.panel_tasks
     if problem.transforms_weights:
         transforms += vectors * problem.in_channels * points * WEIGHT_TRANSFORM_CYCLES_A_POINT
         ready = ready_bytes(problem, depth)
-        if wide + ready > cpu.l2_bytes:
+        if wide + ready > cpu.l2_for_kernel_bytes:
             # Both are read from the last-level cache, and what is ready is written there first.
             streamed += parts * panels * (wide + 2 * ready)
-    elif wide > cpu.l2_bytes:
+    elif wide > cpu.l2_for_kernel_bytes:
         streamed += panels * wide
-    if cpu.cores * (wide + narrow) > CACHED_BYTES:
+    if cpu.cores * (wide + narrow) > cached_bytes(cpu):
         # Written to memory, and read for each panel: no cache holds the tasks' buffers.
         evicted = (1 + panels) * wide + 2 * panels * narrow
-        transforms += EVICTED_SHARE * evicted / MEMORY_BYTES_A_CYCLE
-    stream = streamed / STREAM_BYTES_A_CYCLE
-    uncached = max(0, problem.weight_bytes - CACHED_BYTES) / MEMORY_BYTES_A_CYCLE / MEMORY_READERS
+        transforms += EVICTED_SHARE * evicted / cpu.memory_bytes_a_cycle
+    stream = streamed / cpu.llc_bytes_a_cycle
+    memory = cpu.memory_bytes_a_cycle * cpu.memory_readers
+    uncached = max(0, problem.weight_bytes - cached_bytes(cpu)) / memory
     both = max(product, stream) + min(product, stream) * EXPOSED_SHARE
     return rounds * (transforms + both + TASK_CYCLES) + uncached
+
+
+def cached_bytes(cpu: Cpu) -> int:
+    """Return what of a layer the last-level cache holds until the next run."""
+    return cpu.llc_slice_bytes // LLC_PART_OF_A_LAYER
 
 
 def direct_cycles(problem: Problem, cpu: Cpu) -> float:
     """Return the estimated cycles of the direct sum that `problem` replaces, on all cores."""
     batch, chunks, rows, columns, lanes = problem.out_shape
-    vectors = batch * chunks * rows * columns * math.ceil(lanes / MAX_LANES)
+    vectors = batch * chunks * rows * columns * math.ceil(lanes / COUNTED_LANES)
     window = problem.in_channels * WINDOW * WINDOW
-    weights = window * problem.out_channels * FLOAT_BYTES / STREAM_BYTES_A_CYCLE
-    return (vectors * window / FMAS_A_CYCLE / DIRECT_EFFICIENCY + weights) / cpu.cores
+    weights = window * problem.out_channels * FLOAT_BYTES / cpu.llc_bytes_a_cycle
+    return (vectors * window / cpu.multiply_add_units / DIRECT_EFFICIENCY + weights) / cpu.cores
 
 
 @functools.lru_cache(maxsize=REMEMBERED_PROBLEMS)
@@ -264,7 +256,8 @@ def best_cut(problem: Problem, cpu: Cpu) -> Cut:
     if problem.transforms_weights:
         # What is transformed is read for every register tile: from no further than the L2.
         choices = depth_choices(problem)
-        depths = [each for each in choices if ready_bytes(problem, each) <= cpu.l2_bytes] or [1]
+        most = cpu.l2_for_kernel_bytes
+        depths = [each for each in choices if ready_bytes(problem, each) <= most] or [1]
     columns = {tiles: best_columns(problem, tiles, cpu) for tiles in tile_choices(problem)}
     cuts = [
         Cut(tiles, parts, each, depth)
@@ -272,4 +265,4 @@ def best_cut(problem: Problem, cpu: Cpu) -> Cut:
         for parts in divisors(problem.panels)
         for depth in depths
     ]
-    return min(cuts, key=lambda cut: cycles(problem, cut, cpu))
+    return min(cuts, key=lambda cut: cut_cycles(problem, cut, cpu))

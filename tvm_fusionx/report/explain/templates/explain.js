@@ -1,10 +1,12 @@
 "use strict";
-const { report, drawing } = JSON.parse(document.getElementById("data").textContent);
-const blocks = report.blocks;
+const { report, drawing, sentences } = JSON.parse(document.getElementById("data").textContent);
+// A reshape that needs no kernel is no block here; `drawing` counts without them, too.
+const blocks = report.blocks.filter((block) => !block.is_reshape_only);
 const byName = new Map(blocks.map((block, index) => [block.name, index]));
-const COLOURS = { "One-to-One": "#3b82f6", "One-to-Many": "#e08a00", "Many-to-Many": "#d9466f",
-  "Reorganize": "#10a37f", "Shuffle": "#8b5cf6" };
-const OTHER_COLOUR = "#7a8490";
+// Dark enough for white words.
+const COLOURS = { "One-to-One": "#2563eb", "One-to-Many": "#b45309", "Many-to-Many": "#be185d",
+  "Reorganize": "#0f766e", "Shuffle": "#7c3aed" };
+const OTHER_COLOUR = "#5b6570";
 const ROW = 46, BOX_W = 190, BOX_H = 36, STEP_X = 214, STEP_Y = 74;
 
 const byId = (id) => document.getElementById(id);
@@ -26,7 +28,34 @@ function make(tag, attributes, ...children) {
   element.append(...children);
   return element;
 }
-document.querySelectorAll("td.bytes").forEach((cell) => { cell.textContent = bytes(Number(cell.textContent)); });
+function time(seconds) {
+  for (const [unit, scale] of [["s", 1], ["ms", 1e3]]) {
+    if (seconds * scale >= 1) return (seconds * scale).toPrecision(3) + " " + unit;
+  }
+  return (seconds * 1e6).toPrecision(3) + " µs";
+}
+const percent = (share) => (100 * share).toFixed(1) + " %";
+const count = (length, word) => `${number(length)} ${word}${length === 1 ? "" : "s"}`;
+// A long name without its middle: the end tells it from the others.
+function shortened(name, most = 36) {
+  if (name.length <= most) return name;
+  const parts = name.split("_"), tail = parts.slice(-3).join("_");
+  let head = parts[0];
+  for (const part of parts.slice(1, -3)) {
+    if (head.length + part.length + tail.length + 2 > most) break;
+    head += "_" + part;
+  }
+  return head + "…" + tail;
+}
+// Lines may end inside of a long name where a part of it ends.
+function breakable(text) {
+  const parts = text.split(/(?<=[/_.#:])(?=[^/_.#:\s])/);
+  return parts.flatMap((part, index) => (index ? [document.createElement("wbr"), part] : [part]));
+}
+document.querySelectorAll("td.bytes").forEach((cell) => { cell.textContent = bytes(Number(cell.dataset.bytes)); });
+document.querySelectorAll("[data-type]").forEach((swatch) => {
+  swatch.style.background = COLOURS[swatch.dataset.type] || OTHER_COLOUR;
+});
 
 // ---- the numbers
 const s = report.summary;
@@ -38,40 +67,50 @@ for (const [label, value, note] of [
   ["never written", bytes(saved), s.intermediate_bytes_unfused
     ? Math.round((100 * saved) / s.intermediate_bytes_unfused) + " % of intermediate results" : ""],
   ["arithmetic", (s.flops / 1e9).toFixed(2), "GFLOP"],
+  ...(typeof report.run_seconds === "number" ? [["one run", time(report.run_seconds),
+    "kernels alone " + time(blocks.reduce((sum, block) => sum + block.seconds, 0))]] : []),
 ]) byId("tiles").append(make("div", { class: "tile" }, label, make("b", {}, value), make("span", { class: "quiet" }, note)));
 
 // ---- edges at the border of each block, and the text that search looks through
 const border = blocks.map(() => []);
-for (const edge of report.edges) {
-  if (edge.fused || edge.producer_block === edge.consumer_block) continue;
-  for (const name of [edge.producer_block, edge.consumer_block]) {
+for (const edge of drawing.border || []) {
+  for (const name of [edge.from, edge.to]) {
     if (byName.has(name)) border[byName.get(name)].push(edge);
   }
 }
 const haystack = blocks.map((block, index) => [block.name, ...block.operators, ...block.nodes, ...(block.labels || []), block.mapping_type,
   block.template || "", ...border[index].map((edge) => edge.reason)].join("\n").toLowerCase());
 
+// ---- equal blocks are one row; where times are known, the slowest come first
+const isMeasured = blocks.length > 0 && blocks.every((block) => typeof block.seconds === "number");
+const groups = (drawing.groups || blocks.map((_, index) => [index])).map((members) => ({
+  members, first: members[0], seconds: members.reduce((sum, index) => sum + (blocks[index].seconds || 0), 0),
+  share: members.reduce((sum, index) => sum + (blocks[index].share || 0), 0) }));
+groups.sort((a, b) => b.seconds - a.seconds || a.first - b.first);
+const groupOf = new Array(blocks.length);
+for (const group of groups) for (const index of group.members) groupOf[index] = group;
+
 // ---- which blocks are shown
 const types = [...new Set(blocks.map((block) => block.mapping_type))];
 const hidden = new Set();
-let shown = blocks.map((_, index) => index);
+let shown = groups;
 let isShown = new Uint8Array(blocks.length).fill(1);
 let selected = -1;
 function filter() {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  shown = blocks.map((_, index) => index).filter((index) =>
-    !hidden.has(blocks[index].mapping_type) && words.every((word) => haystack[index].includes(word)));
-  isShown = new Uint8Array(blocks.length);
-  shown.forEach((index) => { isShown[index] = 1; });
-  byId("count").textContent = `${number(shown.length)} of ${number(blocks.length)} blocks`;
+  const matches = (index) => !hidden.has(blocks[index].mapping_type) && words.every((word) => haystack[index].includes(word));
+  isShown = Uint8Array.from(blocks, (_, index) => matches(index));
+  shown = groups.filter((group) => group.members.some((index) => isShown[index]));
+  const found = isShown.reduce((sum, each) => sum + each, 0);
+  byId("count").textContent = `${number(found)} of ${count(blocks.length, "block")}, ${number(shown.length)} different`;
   byId("spacer").style.height = shown.length * ROW + "px";
   drawList(true);
   drawSoon();
 }
 byId("search").addEventListener("input", filter);
 for (const type of types) {
-  const swatch = make("i", { style: "background:" + (COLOURS[type] || OTHER_COLOUR) });
-  byId("chips").append(make("button", { class: "chip", "aria-pressed": "true", onclick: (event) => {
+  const swatch = make("i", { class: "swatch", style: "background:" + (COLOURS[type] || OTHER_COLOUR) });
+  byId("chips").append(make("button", { class: "chip", "aria-pressed": "true", title: sentences.types[type] || type, onclick: (event) => {
     if (!hidden.delete(type)) hidden.add(type);
     event.currentTarget.setAttribute("aria-pressed", String(!hidden.has(type)));
     filter();
@@ -89,11 +128,15 @@ function drawList(anew) {
   }
   for (let place = first; place < last; place++) {
     if (rows.has(place)) continue;
-    const index = shown[place], block = blocks[index];
-    const row = make("div", { class: "row", role: "option", "aria-selected": String(index === selected),
+    const group = shown[place], index = group.first, block = blocks[index];
+    const many = group.members.length > 1;
+    const facts = [count(block.operators.length, "operator"), isMeasured ? `${percent(group.share)} of time`
+      : `saves ${bytes(block.bytes_saved)}${many ? " each" : ""}`];
+    const row = make("div", { class: "row", role: "option", title: block.name, "aria-selected": String(groupOf[selected] === group),
       style: `top:${place * ROW}px;border-left-color:${colour(block)}`, onclick: () => select(index, true) },
-      make("div", {}, block.name),
-      make("div", { class: "quiet" }, `${block.operators.length} operators · saves ${bytes(block.bytes_saved)}`));
+      make("div", {}, shortened(block.name)), make("div", { class: "quiet" },
+        ...(many ? [make("b", {}, "×" + group.members.length), " · "] : []), facts.join(" · ")),
+      ...(group.share ? [make("i", { class: "time", style: `width:${100 * group.share}%` })] : []));
     rows.set(place, row);
     list.append(row);
   }
@@ -103,15 +146,23 @@ list.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step || !shown.length) return;
   event.preventDefault();
-  const place = Math.min(shown.length - 1, Math.max(0, shown.indexOf(selected) + step));
+  const place = Math.min(shown.length - 1, Math.max(0, shown.indexOf(groupOf[selected]) + step));
   list.scrollTop = Math.min(Math.max(list.scrollTop, (place + 1) * ROW - list.clientHeight), place * ROW);
-  select(shown[place], true);
+  select(shown[place].first, true);
 });
 
 // ---- one block in detail
 function codes(title, names) {
   return names.length ? [make("h4", {}, `${title} (${names.length})`),
-    make("div", {}, ...names.map((name) => make("code", {}, name)))] : [];
+    make("div", {}, ...names.map((name) => make("code", {}, ...breakable(name))))] : [];
+}
+// The other blocks that become the same kernel.
+function equals(index) {
+  const others = groupOf[index].members;
+  if (others.length === 1) return [];
+  return [make("h4", {}, `Equal blocks (${others.length})`), make("div", {}, ...others.map((other) => other === index
+    ? make("code", {}, ...breakable(blocks[other].name))
+    : make("button", { class: "link", "data-block": blocks[other].name }, ...breakable(blocks[other].name))))];
 }
 // Shown only when asked for: one kernel may have thousands of lines.
 function generated(block) {
@@ -125,23 +176,28 @@ function generated(block) {
 function select(index, centre) {
   selected = index;
   const block = blocks[index];
-  const facts = [["mapping type", block.mapping_type],
-    ["schedule", block.is_reshape_only ? "none: a reshape launches no kernel" : block.template || "not known before building"],
-    ...(block.fallback_reason ? [["why not a special one", block.fallback_reason]] : []),
-    ["read", bytes(block.bytes_in)], ["written", bytes(block.bytes_out)], ["never written", bytes(block.bytes_saved)],
-    ["arithmetic", (block.flops / 1e6).toFixed(2) + " MFLOP"]];
+  const type = [make("div", {}, block.mapping_type), make("div", { class: "quiet" }, sentences.types[block.mapping_type] || "")];
+  const facts = [["mapping type", type],
+    ...(isMeasured ? [["time", [`${time(block.seconds)}, ${percent(block.share)} of all kernels`]]] : []),
+    ["schedule", [block.template || "not known before building"]],
+    ...((block.refusals || []).length ? [["passed over", block.refusals.map((each) => make("div", {},
+      make("code", {}, each.template), " ", make("span", { class: "quiet" }, each.reason)))]] : []),
+    ...(block.fallback_reason ? [["why not a special one", [block.fallback_reason]]] : []),
+    ["read", [bytes(block.bytes_in)]], ["written", [bytes(block.bytes_out)]], ["never written", [bytes(block.bytes_saved)]],
+    ["arithmetic", [(block.flops / 1e6).toFixed(2) + " MFLOP"]]];
   const edges = border[index].map((edge) => {
-    const outgoing = edge.producer_block === block.name;
-    const other = outgoing ? edge.consumer_block : edge.producer_block;
+    const outgoing = edge.from === block.name;
+    const other = outgoing ? edge.to : edge.from;
     return make("tr", {}, make("td", {}, outgoing ? "to " : "from ",
-      make("button", { class: "link", "data-block": other }, other)),
-      make("td", {}, make("b", {}, edge.reason), " ", edge.detail), make("td", { class: "number" }, bytes(edge.bytes)));
+      make("button", { class: "link", "data-block": other }, ...breakable(other))),
+      make("td", { title: sentences.reasons[edge.reason] || "" }, make("b", {}, edge.reason), " ", ...breakable(edge.detail)),
+      make("td", { class: "number" }, bytes(edge.bytes)));
   });
-  byId("detail").replaceChildren(make("h3", {}, block.name),
-    make("table", {}, ...facts.map(([key, value]) => make("tr", {}, make("td", { class: "quiet" }, key), make("td", {}, value)))),
-    ...generated(block),
+  byId("detail").replaceChildren(make("h3", {}, ...breakable(block.name)),
+    make("table", {}, ...facts.map(([key, value]) => make("tr", {}, make("td", { class: "quiet" }, key), make("td", {}, ...value)))),
+    ...generated(block), ...equals(index),
     ...codes("Operators", block.operators), ...codes("Nodes of the model", block.nodes),
-    ...(edges.length ? [make("h4", {}, `Edges not fused (${edges.length})`), make("table", {}, ...edges)] : []));
+    ...(edges.length ? [make("h4", {}, `Edges not fused (${edges.length})`), make("table", { class: "edges" }, ...edges)] : []));
   drawList(true);
   if (centre) centreOn(index);
   drawSoon();
@@ -264,7 +320,7 @@ canvas.addEventListener("pointerup", (event) => {
     if (box >= 0) {
       const index = view.owner(box);
       select(index, false);
-      const row = shown.indexOf(index);
+      const row = shown.indexOf(groupOf[index]);
       if (row >= 0) list.scrollTop = Math.max(0, row * ROW - list.clientHeight / 2);
     }
   }
@@ -297,7 +353,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawSoon);
 
 filter();
 if (blocks.length) {
-  select(blocks.reduce((best, block, index) => (block.operators.length > blocks[best].operators.length ? index : best), 0), false);
+  const largest = blocks.reduce((best, block, index) => (block.operators.length > blocks[best].operators.length ? index : best), 0);
+  select(isMeasured ? groups[0].first : largest, false);
 }
 firstView();
 document.documentElement.dataset.ready = "true";

@@ -1,0 +1,188 @@
+"""Kernels that passed before: an equal one, asked the same question, is not compiled again.
+
+A row is a digest of the kernel as LLVM gets it, after all passes of lowering; of the target, TVM
+and LLVM; and of the question: inputs or their seed, the reference, the tolerance. So whatever
+changes the kernel, or what is asked of it, has it compiled, run and compared.
+docs/design/testing.md says why that is as strong as compiling all.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Callable, Generator, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.relay_modules import assert_close
+from tvm_fusionx._tvm.cures import let_cure
+from tvm_fusionx.late_passes.context import pass_context
+from tvm_fusionx.lowering import compile_kernel
+
+TABLE = Path(__file__).with_name("verified_kernels.txt")
+DIGITS = 16
+# One row in so many is compiled all the same, so that every run compiles some of every template.
+ALWAYS_COMPILED = "0"
+
+# Digest, processor, test file.
+Row = tuple[str, str, str]
+
+
+def _text_of(fact: Any) -> str:
+    """Return what tells a part of a question from others, the same in every process."""
+    if isinstance(fact, (tuple, list)):
+        return f"({','.join(map(_text_of, fact))})"
+    if isinstance(fact, np.ndarray):
+        held = np.ascontiguousarray(fact)
+        return f"{held.dtype}{held.shape}{hashlib.sha256(held.tobytes()).hexdigest()}"
+    if isinstance(fact, (tvm.IRModule, tvm.ir.BaseFunc)):
+        return str(tvm.ir.structural_hash(fact))
+    if inspect.isfunction(fact):
+        return ast.dump(ast.parse(textwrap.dedent(inspect.getsource(fact))))
+    if isinstance(fact, (str, int, float, bool, type(None))):
+        return repr(fact)
+    raise TypeError(f"a question is made of numbers, arrays, modules and functions, not {fact!r}")
+
+
+def digest_of(func: Any, target: tvm.target.Target, facts: Sequence[Any]) -> str:
+    """Return the digest of a scheduled PrimFunc, lowered for `target`, and of a question."""
+    with let_cure(), pass_context(target):
+        lowered = tvm.lower(func, name="kernel")
+    versions = (tvm.__version__, tvm.target.codegen.llvm_version_major())
+    parts = [lowered, str(target), *versions, *facts]
+    return hashlib.sha256(_text_of(parts).encode()).hexdigest()[:DIGITS]
+
+
+def read_rows(path: Path) -> set[Row]:
+    """Return the rows of a table; none when there is no file."""
+    if not path.exists():
+        return set()
+    rows = (line.split(" ") for line in path.read_text().splitlines())
+    return {(digest, processor, file) for digest, processor, file in rows}
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a table: a line a row, file by file."""
+    ordered = sorted(rows, key=lambda row: row[::-1])
+    path.write_text("".join(f"{' '.join(row)}\n" for row in ordered))
+
+
+class VerifiedKernels:
+    """Knows the table, and what passed in this run."""
+
+    def __init__(self, compile_all: bool = False, rows: Iterable[Row] = ()) -> None:
+        self.compile_all = compile_all
+        self.known = {row[0] for row in rows}
+        self.asked: set[Row] = set()
+        """Compiled by the test that runs."""
+        self.passed: set[Row] = set()
+        self.failed: set[Row] = set()
+        self.file = ""
+
+    def start(self, file: str) -> None:
+        """Begin with a test of a file."""
+        self.asked, self.file = set(), file
+
+    def finish(self, passed: bool) -> None:
+        """Judge the kernels that a test compiled by its outcome."""
+        (self.passed if passed else self.failed).update(self.asked)
+        self.asked = set()
+
+    def has(self, func: Any, target: tvm.target.Target, facts: Sequence[Any]) -> bool:
+        """Tell whether an equal kernel passed; if not, the caller compiles and compares."""
+        digest = digest_of(func, target, facts)
+        if digest in self.known and not self.compile_all and digest[0] != ALWAYS_COMPILED:
+            return True
+        processor = str(target.attrs.get("mcpu", "") or "any")
+        self.asked.add((digest, processor, self.file))
+        return False
+
+
+# That of this process; it knows no rows before pytest is configured.
+kernels = VerifiedKernels()
+
+
+class Plugin:
+    """Lets pytest tell :data:`kernels` what passed, and collects what its workers saw."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        kernels.compile_all = bool(config.getoption("compile_all"))
+        kernels.known = {row[0] for row in read_rows(TABLE)}
+        self.writes = bool(config.getoption("write_verified"))
+        self.is_worker = hasattr(config, "workerinput")
+        self.seen: dict[str, set[Row]] = {"passed": set(), "failed": set()}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Note what a test compiles, and how it ends."""
+        kernels.start(item.nodeid.split("::")[0])
+        passed = False
+        try:
+            yield
+            passed = True
+        finally:
+            kernels.finish(passed)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker saw."""
+        self._take(getattr(node, "workeroutput", {}).get("verified", {}))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Give what this process saw to the one that started it, or write it."""
+        found: dict[str, Any] = {
+            "passed": sorted(map(list, kernels.passed)),
+            "failed": sorted(map(list, kernels.failed)),
+        }
+        if self.is_worker:
+            session.config.workeroutput["verified"] = found
+            return
+        self._take(found)
+        if self.writes:
+            write_rows(TABLE, (read_rows(TABLE) | self.seen["passed"]) - self.seen["failed"])
+
+    def _take(self, found: dict[str, list[list[str]]]) -> None:
+        for outcome, rows in found.items():
+            self.seen[outcome].update((row[0], row[1], row[2]) for row in rows)
+
+
+def assert_kernel(
+    func: Any,
+    target: Any,
+    inputs: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+    tolerance: float,
+) -> None:
+    """Compile a kernel, run it, compare: unless an equal one passed on these very arrays.
+
+    Its results lie behind its inputs, and are no numbers before it runs: what is not written shows.
+    """
+    resolved = tvm.target.Target(target)
+    facts = (tuple(inputs), tuple(expected), tolerance, assert_close, assert_kernel)
+    if kernels.has(func, resolved, facts):
+        return
+    assert_results(compile_kernel(func, resolved, "kernel"), inputs, expected, tolerance)
+
+
+def assert_results(
+    kernel: Callable[..., None],
+    inputs: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+    tolerance: float,
+) -> None:
+    """Run a compiled kernel into arrays that hold no numbers yet, and compare."""
+    found = [tvm.nd.array(_no_numbers(array)) for array in expected]
+    kernel(*map(tvm.nd.array, inputs), *found)
+    assert_close([array.numpy() for array in found], expected, tolerance)
+
+
+def _no_numbers(like: np.ndarray) -> np.ndarray:
+    if np.issubdtype(like.dtype, np.floating):
+        return np.full_like(like, np.nan)
+    return np.full_like(like, np.iinfo(like.dtype).min if like.dtype != bool else False)

@@ -1,0 +1,61 @@
+"""Write TVM's object files so that a full disk is an error and not the end of the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tvm.runtime import Module, _ffi_api
+
+_lock = threading.RLock()
+_depth = 0
+_original_save = Module.save
+
+
+def export_library(module: Any, path: str | Path, **options: Any) -> None:
+    """Link `module` into a shared library, as its own ``export_library`` does.
+
+    Raises
+    ------
+    OSError
+        An object file cannot be written.
+    """
+    with _objects_through_memory():
+        module.export_library(str(path), **options)
+
+
+@contextlib.contextmanager
+def _objects_through_memory() -> Iterator[None]:
+    """Let LLVM write to memory in this scope, and Python from there to the disk.
+
+    Where LLVM cannot write to a file it calls ``exit(1)``: nothing is cleaned up, and no sentence
+    can be said. Scopes nest, from any thread.
+    """
+    global _depth
+    with _lock:
+        if _depth == 0 and hasattr(os, "memfd_create"):
+            Module.save = _save
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                Module.save = _original_save
+
+
+def _save(module: Any, file_name: str, fmt: str = "") -> None:
+    if module.type_key != "llvm":
+        _original_save(module, file_name, fmt)
+        return
+    with open(os.memfd_create("fusionx-object"), "rb") as memory:
+        kind = fmt or Path(file_name).suffix.removeprefix(".")
+        _ffi_api.ModuleSaveToFile(module, f"/proc/self/fd/{memory.fileno()}", kind)
+        with open(file_name, "wb") as file:
+            shutil.copyfileobj(memory, file)
