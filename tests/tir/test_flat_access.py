@@ -12,6 +12,7 @@ from tvm import tir
 from tests.relay_modules import EXACT, assert_close
 from tvm_fusionx.tir.flat_access import (
     accesses_of,
+    cases_of,
     conditions_of,
     decided,
     flat_place,
@@ -93,3 +94,12 @@ def test_a_tested_store_is_decided_too() -> None:
     blocks = [decided(tir.Block([axis], [], [], "block", body)) for body in bodies]
     assert isinstance(blocks[0].body, tir.BufferStore)
     assert [len(conditions_of(block.body)) for block in blocks] == [0, 1]
+
+
+@pytest.mark.parametrize("choose", [tir.Select, tir.if_then_else])
+def test_a_choice_has_two_cases(choose: Any) -> None:
+    test = CHANNEL > 1
+    found = cases_of(choose(test, PIXEL, CHANNEL))
+    assert found is not None
+    assert all(one.same_as(other) for one, other in zip(found, (test, PIXEL, CHANNEL), strict=True))
+    assert cases_of(PIXEL + CHANNEL) is None

@@ -84,6 +84,16 @@ def conditions_of(stmt: Any) -> list[Any]:
     return found
 
 
+def cases_of(value: Any) -> tuple[Any, Any, Any] | None:
+    """Return condition and both values of a choice, or None when `value` is none."""
+    if isinstance(value, tir.Select):
+        return value.condition, value.true_value, value.false_value
+    if isinstance(value, tir.Call) and value.op.name == "tir.if_then_else":
+        condition, first, second = value.args
+        return condition, first, second
+    return None
+
+
 def with_flat_access(stmt: Any, var: Any) -> Any:
     """Return `stmt` with every access that moves with `var` by its place in memory."""
     flat: dict[Any, Any] = {}

@@ -27,7 +27,12 @@ from tvm_fusionx.schedules.channel_pools.places import (
     place_in,
     store_at,
 )
-from tvm_fusionx.schedules.channel_pools.window import OUTER_AXES, Before, ChannelWindow
+from tvm_fusionx.schedules.channel_pools.window import (
+    OUTER_AXES,
+    Before,
+    ChannelWindow,
+    largest,
+)
 from tvm_fusionx.schedules.parts.tasks import shares
 from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 
@@ -35,23 +40,6 @@ from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 # are in the cache for certain when they are read.
 VECTORS_ALONE = 8
 ELEMENTS_TOGETHER = 1024
-
-
-def build_pool(window: ChannelWindow, lanes: int, cores: int, before: Before | None) -> Any:
-    """Return the statement that computes `window`.
-
-    Parameters
-    ----------
-    window
-        What to compute.
-    lanes
-        Elements of a vector.
-    cores
-        Threads that share the channels; 1 for no parallel loop.
-    before
-        What computes the data; None where they are there.
-    """
-    return _Kernel(window, lanes, before).build(cores)
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,19 @@ class _Plane:
     """Its number."""
 
 
-class _Kernel:
+class ChannelPoolKernel:
+    """A window that is taken axis by axis.
+
+    Parameters
+    ----------
+    window
+        What to compute.
+    lanes
+        Elements of a vector.
+    before
+        What computes the data; None where they are there.
+    """
+
     def __init__(self, window: ChannelWindow, lanes: int, before: Before | None) -> None:
         self.window, self.lanes, self.before = window, lanes, before
         self.ib = tir.ir_builder.create()
@@ -102,6 +102,7 @@ class _Kernel:
         ]
 
     def build(self, cores: int) -> Any:
+        """Return the statement that computes the window, the channels shared by so many threads."""
         ib = self.ib
         total = math.prod(int(extent) for extent in self.window.data.shape[:OUTER_AXES])
         together, planes = self._together(total)
@@ -213,29 +214,18 @@ class _Kernel:
         each_piece(self.ib, before, outer, computed)
 
     def _across_planes(self, place: _Plane) -> None:
-        window = self.window
-        (kernel, _, _), (stride, _, _), (padding, _, _) = (
-            window.kernel,
-            window.stride,
-            window.padding,
-        )
-        last = window.size[0] - 1
+        planes = self.window.under(0, place.plane)
 
-        # A plane beyond the data stands for the nearest one, which is under the window as well.
-        def source(tap: int) -> Any:
-            at = place.plane * stride + (tap - padding)
-            at = tir.max(at, 0) if tap < padding else at
-            is_beyond = (window.out_size[0] - 1) * stride + tap - padding > last
-            return tir.min(at, last) if is_beyond else at
-
-        def largest(at: Any, lanes: int) -> Any:
-            value = broadcast(window.lowest, lanes)
-            for tap in range(kernel):
-                load = tir.BufferLoad(*place.data(ramp(source(tap) * self.plane + at, lanes)))
-                value = tir.Max(value, load)
+        def emit(at: Any, lanes: int) -> Any:
+            places = [place.data(ramp(plane * self.plane + at, lanes)) for plane in planes]
+            value = self._largest_of(places, lanes)
             return store_at(place.rows, ramp(self.rows_start + at, lanes), value)
 
-        self._each_vector(self.plane, largest)
+        self._each_vector(self.plane, emit)
+
+    def _largest_of(self, places: list[Any], lanes: int) -> Any:
+        lowest = broadcast(self.window.lowest, lanes)
+        return largest([lowest, *(tir.BufferLoad(*each) for each in places)])
 
     def _across_rows(self, place: _Plane) -> None:
         window, lanes = self.window, self.lanes
@@ -255,36 +245,26 @@ class _Kernel:
                 for tap in range(kernel)
             ]
             target = ramp(self.columns_start + part * self.width + at, lanes)
-            self.ib.emit(store_at(place.columns, target, _largest(elements)))
+            self.ib.emit(store_at(place.columns, target, largest(elements)))
 
     def _across_data_rows(self, place: _Plane) -> None:
         window, width = self.window, self.width
-        stride, padding = window.stride[1], window.padding[1]
         plane = place.plane * window.stride[0] * self.plane
         with self.ib.for_range(0, self.out_height, "part") as part:
-            # A row beyond the data stands for the nearest one, which is under the window as well.
-            def source(tap: int) -> Any:
-                at = part * stride + (tap - padding)
-                at = tir.max(at, 0) if tap < padding else at
-                is_beyond = (self.out_height - 1) * stride + tap - padding >= window.size[1]
-                return plane + (tir.min(at, window.size[1] - 1) if is_beyond else at) * width
+            rows = window.under(1, part)
 
-            def largest(at: Any, lanes: int) -> Any:
-                elements = [
-                    tir.BufferLoad(*place.data(ramp(source(tap) + at, lanes)))
-                    for tap in range(window.kernel[1])
-                ]
+            def emit(at: Any, lanes: int) -> Any:
+                places = [place.data(ramp(plane + row * width + at, lanes)) for row in rows]
                 target = ramp(self.columns_start + part * width + at, lanes)
-                lowest = broadcast(window.lowest, lanes)
-                return store_at(place.columns, target, _largest([lowest, *elements]))
+                return store_at(place.columns, target, self._largest_of(places, lanes))
 
-            self._each_vector(width, largest)
+            self._each_vector(width, emit)
 
     def _across_columns(self, place: _Plane) -> None:
         window, size = self.window, self.column_length
         with self.ib.for_range(0, self.column_parts, "part") as part:
 
-            def largest(at: Any, lanes: int) -> Any:
+            def emit(at: Any, lanes: int) -> Any:
                 elements = []
                 for tap in range(window.kernel[2]):
                     column = self.columns_start - window.padding[2] + tap + at
@@ -296,9 +276,9 @@ class _Kernel:
                         element = tir.Min(element, tir.BufferLoad(place.masks, [index]))
                     elements.append(element)
                 first = (place.plane * self.column_parts + part) * size
-                return store_at(place.result, ramp(first + at, lanes), _largest(elements))
+                return store_at(place.result, ramp(first + at, lanes), largest(elements))
 
-            self._each_vector(size, largest)
+            self._each_vector(size, emit)
 
     def _each_vector(self, size: int, emit: Callable[[Any, int], Any]) -> None:
         """Emit a statement for each vector of `size` elements; the last one is moved back."""
@@ -307,10 +287,3 @@ class _Kernel:
 
 def _whole_vectors(elements: int, lanes: int) -> int:
     return math.ceil(elements / lanes) * lanes
-
-
-def _largest(elements: list[Any]) -> Any:
-    value = elements[0]
-    for element in elements[1:]:
-        value = tir.Max(value, element)
-    return value

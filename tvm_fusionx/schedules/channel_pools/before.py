@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.channel_pools.places import Place, each_vector, place_in, store_at
 from tvm_fusionx.schedules.channel_pools.window import OUTER_AXES, Before
 from tvm_fusionx.tir.block import loads_of
+from tvm_fusionx.tir.flat_access import cases_of
 
 
 def each_piece(
@@ -36,7 +36,7 @@ def each_piece(
     moving = [it.var for it in stage.iters[OUTER_AXES:]]
     rest = tir.stmt_functor.substitute(stage.block.body.value, at)
     with ExitStack() as stack:
-        while (cases := _cases(rest)) and not _depends(cases[0], moving):
+        while (cases := cases_of(rest)) and not _depends(cases[0], moving):
             condition, value, rest = cases
             with ib.if_scope(condition):
                 emit(value, moving)
@@ -86,14 +86,6 @@ def fill(
     for var, extent in reversed(list(zip(moving, size, strict=True))):
         stmt = tir.For(var, 0, tir.Cast(var.dtype, extent), tir.ForKind.SERIAL, stmt)
     ib.emit(stmt)
-
-
-def _cases(value: Any) -> tuple[Any, Any, Any] | None:
-    """Return condition and both values of a choice, or None when `value` is none."""
-    if isinstance(value, tir.Call) and value.op.same_as(tvm.ir.Op.get("tir.if_then_else")):
-        condition, first, second = value.args
-        return condition, first, second
-    return None
 
 
 def _depends(value: Any, variables: list[Any]) -> bool:

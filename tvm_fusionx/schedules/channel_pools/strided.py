@@ -29,13 +29,18 @@ from tvm_fusionx.schedules.channel_pools.strided_columns import (
     row_lanes,
     runs_of,
 )
-from tvm_fusionx.schedules.channel_pools.window import OUTER_AXES, Before, ChannelWindow
+from tvm_fusionx.schedules.channel_pools.window import (
+    OUTER_AXES,
+    Before,
+    ChannelWindow,
+    largest,
+)
 from tvm_fusionx.schedules.parts.tasks import shares
 from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
 
 
-def build_pool_apart(window: ChannelWindow, lanes: int, cores: int, before: Before | None) -> Any:
-    """Return the statement that computes `window`.
+class StridedPoolKernel:
+    """A window whose columns are two apart.
 
     Parameters
     ----------
@@ -43,15 +48,10 @@ def build_pool_apart(window: ChannelWindow, lanes: int, cores: int, before: Befo
         What to compute.
     lanes
         Elements of a vector.
-    cores
-        Threads that share the channels; 1 for no parallel loop.
     before
         What computes the data; None where they are there.
     """
-    return _Kernel(window, lanes, before).build(cores)
 
-
-class _Kernel:
     def __init__(self, window: ChannelWindow, lanes: int, before: Before | None) -> None:
         self.window, self.lanes, self.before = window, lanes, before
         self.ib = tir.ir_builder.create()
@@ -66,6 +66,7 @@ class _Kernel:
         self.runs = runs_of(columns, lanes)
 
     def build(self, cores: int) -> Any:
+        """Return the statement that computes the window, the channels shared by so many threads."""
         ib, shape = self.ib, self.window.data.shape
         total, channels = math.prod(int(extent) for extent in shape[:OUTER_AXES]), int(shape[1])
         with (
@@ -113,49 +114,27 @@ class _Kernel:
             rows = [
                 (at_plane * window.size[1] + at_row) * window.size[2]
                 for at_plane, at_row in itertools.product(
-                    self._under(0, plane), self._under(1, row)
+                    self.window.under(0, plane), self.window.under(1, row)
                 )
             ]
             target = (plane * height + row) * width
             for run in self.runs:
                 self._run(run, data, rows, result, target)
 
-    def _under(self, axis: int, at: Any) -> list[Any]:
-        """Return the planes or rows under the windows of one of the result.
-
-        One beyond the data stands for the nearest one, which is under the window as well.
-        """
-        window = self.window
-        stride, padding, last = window.stride[axis], window.padding[axis], window.size[axis] - 1
-        found = []
-        for tap in range(window.kernel[axis]):
-            place = at * stride + (tap - padding)
-            place = tir.max(place, 0) if tap < padding else place
-            is_beyond = (window.out_size[axis] - 1) * stride + tap - padding > last
-            found.append(tir.min(place, last) if is_beyond else place)
-        return found
-
     def _run(self, run: Run, data: Place, rows: list[Any], result: Place, target: Any) -> None:
         ib, step = self.ib, self.window.stride[2]
         with ib.for_range(0, run.number, "chunk") as number:
             first = run.first + number * run.size
-            largest = [
-                ib.let(
-                    "largest",
-                    _largest(
-                        [
-                            tir.BufferLoad(*data(ramp(row + (first * step + start), self.loaded)))
-                            for row in rows
-                        ]
-                    ),
-                )
-                for start in run.chunk.loads
-            ]
+            under = []
+            for start in run.chunk.loads:
+                places = [ramp(row + (first * step + start), self.loaded) for row in rows]
+                loads = [tir.BufferLoad(*data(place)) for place in places]
+                under.append(ib.let("largest", largest(loads)))
             for vector in run.chunk.vectors:
-                self._store(vector, largest, result, target + first)
+                self._store(vector, under, result, target + first)
 
     def _store(self, vector: OutVector, rows: list[Any], result: Place, target: Any) -> None:
-        value = _largest([_picked(rows, lanes) for lanes in vector.taps])
+        value = largest([_picked(rows, lanes) for lanes in vector.taps])
         lanes = len(vector.taps[0])
         # Windows begin with the lowest value, which is more than minus infinity.
         value = self.ib.let("value", tir.Max(broadcast(self.window.lowest, lanes), value))
@@ -173,10 +152,3 @@ def _picked(vectors: list[Any], lanes: Lanes) -> Any:
         return vectors[used[0]]
     chosen = [tir.const(used.index(number) * size + lane, "int32") for number, lane in lanes]
     return tir.Shuffle([vectors[number] for number in used], chosen)
-
-
-def _largest(elements: list[Any]) -> Any:
-    value = elements[0]
-    for element in elements[1:]:
-        value = tir.Max(value, element)
-    return value

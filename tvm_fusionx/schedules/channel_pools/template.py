@@ -17,8 +17,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.channel_pools.axis_by_axis import build_pool
-from tvm_fusionx.schedules.channel_pools.strided import build_pool_apart
+from tvm_fusionx.schedules.channel_pools.axis_by_axis import ChannelPoolKernel
+from tvm_fusionx.schedules.channel_pools.strided import StridedPoolKernel
 from tvm_fusionx.schedules.channel_pools.window import (
     MAX_MOVING_AXES,
     OUTER_AXES,
@@ -197,13 +197,9 @@ class ChannelPool(Match):
         func = sch.mod["main"]
         params = {buffer.data for buffer in func.buffer_map.values()}
         members = [stage for stage in info.stages.values() if stage.name != pad]
-        build = build_pool_apart if window.stride[-1] > 1 else build_pool
-        stmt = build(
-            window,
-            info.cpu.lanes,
-            info.cpu.cores if parallel else 1,
-            None if source is None else Before(source, source.name in info.outputs),
-        )
+        kernel = StridedPoolKernel if window.stride[-1] > 1 else ChannelPoolKernel
+        computed = None if source is None else Before(source, source.name in info.outputs)
+        stmt = kernel(window, info.cpu.lanes, computed).build(info.cpu.cores if parallel else 1)
         block = tir.Block(
             [],
             [_whole(each) for stage in members for each in stage.reads if each.data in params],

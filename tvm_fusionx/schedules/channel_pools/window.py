@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tvm import tir
 
 from tvm_fusionx.tir.block import Stage
 
@@ -44,6 +48,20 @@ class ChannelWindow:
         """How many axes the window moves over."""
         return len(self.data.shape) - OUTER_AXES
 
+    def under(self, axis: int, at: Any) -> list[Any]:
+        """Return the planes, rows or columns of the data under the windows of one of the result.
+
+        One beyond the data stands for the nearest one, which is under the window as well.
+        """
+        stride, padding, last = self.stride[axis], self.padding[axis], self.size[axis] - 1
+        found = []
+        for tap in range(self.kernel[axis]):
+            place = at * stride + (tap - padding)
+            place = tir.max(place, 0) if tap < padding else place
+            is_beyond = (self.out_size[axis] - 1) * stride + tap - padding > last
+            found.append(tir.min(place, last) if is_beyond else place)
+        return found
+
     def is_over_data(self) -> bool:
         """Tell whether each window of planes has some of the data under it."""
         return all(
@@ -58,6 +76,11 @@ def three(values: Any) -> tuple[int, ...]:
     """Return integers of up to three axes with ones in front of them."""
     known = [int(value) for value in values]
     return (*[1] * (MAX_MOVING_AXES - len(known)), *known)
+
+
+def largest(elements: Sequence[Any]) -> Any:
+    """Return the largest of some elements, or of some vectors lane by lane."""
+    return functools.reduce(tir.Max, elements)
 
 
 @dataclass(frozen=True)

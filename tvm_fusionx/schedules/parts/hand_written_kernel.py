@@ -19,6 +19,10 @@ from tvm_fusionx.tir.root_block import with_root
 # Takes a place, one index an axis, and the value to store there.
 Store = Callable[..., Any]
 
+# Takes the function that stores into a buffer, and returns the one that is called with each place
+# of a tensor, and a value or None.
+Gather = Callable[[Store], Store]
+
 
 def gather_what_follows(sch: Any, info: BlockInfo, name: str, last: str) -> str:
     """Make one stage of what follows stage `name` up to stage `last`, where the axes allow.

@@ -18,13 +18,12 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.parts.hand_written_kernel import Store
+from tvm_fusionx.schedules.parts.hand_written_kernel import Gather, Store
 from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
 from tvm_fusionx.schedules.parts.tasks import tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, each_lane, load
 from tvm_fusionx.schedules.windows.along_frames_tiling import PlaneTasks, PlaneTile, panels_of
-from tvm_fusionx.schedules.windows.pointwise_kernel import Gather
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.flat_access import with_flat_access
 

@@ -20,12 +20,13 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.hand_written_kernel import Gather
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair
 from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import PairTiling
 from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
-from tvm_fusionx.schedules.windows.pointwise_kernel import Gather, PixelProducts
+from tvm_fusionx.schedules.windows.pointwise_kernel import PixelProducts
 from tvm_fusionx.schedules.windows.pointwise_tiling import in_chunks
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import PaddedWindow

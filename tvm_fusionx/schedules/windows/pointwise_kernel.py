@@ -24,7 +24,7 @@ from tvm import tir
 
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import Pauses, pauses_in
-from tvm_fusionx.schedules.parts.hand_written_kernel import Store
+from tvm_fusionx.schedules.parts.hand_written_kernel import Gather
 from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.prefetch import elements_of_a_line, fetched_lines
@@ -35,10 +35,6 @@ from tvm_fusionx.schedules.windows.pointwise_tiling import PointwiseTiling, in_c
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import RegisterTile
-
-# Takes the function that stores into a buffer, and returns the one that is called with each place
-# of a tensor, and a value or None.
-Gather = Callable[[Store], Store]
 
 
 @dataclass(frozen=True)
@@ -157,13 +153,7 @@ class PixelProducts:
         """Blocks of input channels."""
         return in_chunks(self.window) // self.block_chunks
 
-    def group(
-        self,
-        group: Any,
-        element: PixelOperand,
-        image: Any,
-        pixel_at: PixelPlace,
-    ) -> None:
+    def group(self, group: Any, element: PixelOperand, image: Any, pixel_at: PixelPlace) -> None:
         """Compute one tile of output channels for all pixels of a task.
 
         Parameters
@@ -188,7 +178,7 @@ class PixelProducts:
                 slots = [(tile * len(places) + each) * lanes for each in range(len(places))]
 
                 def begin(sums: VectorSums) -> None:
-                    sums.fill()
+                    sums.fill()  # LLVM drops the zeros where sums were kept
                     for place, slot in enumerate(() if begins else slots):
                         sums.put(place, load(kept, slot, lanes))
 

@@ -14,6 +14,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.flat_access import cases_of
 
 # Axes of NCHWc data before those that must stay as they are: rows, columns and lanes.
 MOVED_AXES = 2
@@ -110,7 +111,7 @@ def _read(value: Any, bodies: dict[Any, Any], analyzer: Any) -> _Read | None:
         return _Read(value, tir.const(True))
     if isinstance(value, tir.FloatImm):
         return None if value.value else _Read(None, tir.const(False))
-    cases = _cases(value)
+    cases = cases_of(value)
     if cases is None:
         return None
     condition, *branches = cases
@@ -149,13 +150,3 @@ def _written(value: Any, bodies: dict[Any, Any], analyzer: Any) -> Any:
 
 def _cast(index: Any, dtype: str) -> Any:
     return index if index.dtype == dtype else tir.Cast(dtype, index)
-
-
-def _cases(value: Any) -> tuple[Any, Any, Any] | None:
-    """Return condition and both values of a choice, or None when `value` is none."""
-    if isinstance(value, tir.Select):
-        return value.condition, value.true_value, value.false_value
-    if isinstance(value, tir.Call) and value.op.same_as(tvm.ir.Op.get("tir.if_then_else")):
-        condition, first, second = value.args
-        return condition, first, second
-    return None
