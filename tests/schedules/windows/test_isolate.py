@@ -6,7 +6,7 @@ import tvm
 from tvm import relay, tir
 
 from tests.schedules.blocked_blocks import dense, describe, hard_swish
-from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
+from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window, weights_of
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 
 
@@ -44,3 +44,12 @@ def test_what_cannot_be_written_so_stays_behind() -> None:
     isolated, blocks = _isolate(body)
     assert len(isolated.others) == 1
     assert blocks == [isolated.reduce, isolated.write, *isolated.others]
+
+
+def test_weights_are_what_a_window_reads_besides_data_and_sums() -> None:
+    info = describe(dense(8, (5, 7), 8, (1, 1)))
+    window = find_window(info)
+    assert isinstance(window, Window)
+    weights = weights_of(window.stage.block, window.data)
+    assert len(weights.shape) == 6
+    assert weights.same_as(window.weights)

@@ -33,7 +33,7 @@ from tvm_fusionx.schedules.windows.along_frames_tiling import (
     plane_tiles,
     waste,
 )
-from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
+from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window, weights_of
 from tvm_fusionx.schedules.windows.result import COLUMN_AXIS
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.tir.block import BlockInfo
@@ -95,11 +95,7 @@ class AlongFrames(Match):
         info, window, stages, blocks = self.info, self.window, self.stages, self.blocks
         reduce, write = blocks[stages.reduce], blocks[stages.write]
         written = {region.buffer.data for region in reduce.writes}
-        (weights,) = (
-            region.buffer
-            for region in reduce.reads
-            if region.buffer.data not in written | {window.data.data}
-        )
+        weights = weights_of(reduce, window.data)
         gathering = None if stages.gather is None else blocks[stages.gather]
         tile = PlaneTile(values["tile_channels"], values["tile_vectors"])
         groups = window.out_blocks * window.block_out // tile.channels

@@ -53,3 +53,10 @@ def isolate_window(sch: Any, info: BlockInfo, window: Window) -> Isolated:
         stage for stage in describe_block(sch.mod["main"], info.cpu).stages if stage not in known
     ]
     return Isolated(name, write, direct[0] if direct else None, tuple(others))
+
+
+def weights_of(reduce: Any, data: Any) -> Any:
+    """Return the buffer of weights that `reduce`, the block of a window over `data`, reads."""
+    others = {region.buffer.data for region in reduce.writes} | {data.data}
+    (weights,) = (region.buffer for region in reduce.reads if region.buffer.data not in others)
+    return weights

@@ -20,7 +20,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
-from tvm_fusionx.schedules.windows.isolate import isolate_window
+from tvm_fusionx.schedules.windows.isolate import isolate_window, weights_of
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors, with_joined_chunks
 from tvm_fusionx.schedules.windows.pointwise_kernel import PointwiseKernel
 from tvm_fusionx.schedules.windows.pointwise_tiling import (
@@ -95,13 +95,7 @@ class Pointwise(Match):
         func = simplify_indices(sch.mod["main"])
         blocks = stage_nests(func)
         reduce, write = blocks[stages.reduce], blocks[stages.write]
-        (weights,) = (
-            region.buffer
-            for region in reduce.reads
-            if not region.buffer.data.same_as(window.data.data)
-            and region.buffer.data not in {each.buffer.data for each in reduce.writes}
-        )
-
+        weights = weights_of(reduce, window.data)
         gathering = None if stages.gather is None else blocks[stages.gather]
 
         def gather(keep: Store) -> Store:

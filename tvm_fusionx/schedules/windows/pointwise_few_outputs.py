@@ -16,7 +16,7 @@ from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.hand_written_kernel import replace_stages, stage_nests, storing
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
-from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window
+from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window, weights_of
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import (
     REGISTER_SHARE_OF_WEIGHTS,
     FewOutputsKernel,
@@ -99,11 +99,7 @@ class FewOutputs(Match):
         """Return the kernel."""
         window, cpu = self.window, self.info.cpu
         sums = {region.buffer.data for region in self.reduce.writes}
-        (weights,) = (
-            region.buffer
-            for region in self.reduce.reads
-            if region.buffer.data not in sums | {window.data.data}
-        )
+        weights = weights_of(self.reduce, window.data)
         vectors = _vectors(window, cpu)
         kept = window.block_out * vectors.number <= cpu.registers * REGISTER_SHARE_OF_WEIGHTS
         kernel = FewOutputsKernel(
