@@ -14,7 +14,7 @@ from tvm_fusionx.schedules.windows.pointwise_tiling import (
     cycles,
 )
 from tvm_fusionx.schedules.windows.structure import Window, find_window
-from tvm_fusionx.schedules.windows.tiling import RegisterTile
+from tvm_fusionx.schedules.windows.tiling import ChunkTile
 
 
 def window(channels: int, size: int, outputs: int, block: int = 8) -> Window:
@@ -43,20 +43,20 @@ def test_rows_that_no_tile_divides_waste_little(layer: tuple[int, int, int]) -> 
 
 def test_weights_of_a_tile_stay_in_the_first_level_cache() -> None:
     layer = window(960, 7, 320)
-    block = block_of(RegisterTile(5, 2), layer, AVX2)
+    block = block_of(ChunkTile(5, 2), layer, AVX2)
     assert 960 // 8 % block == 0
     assert block * 8 * 5 * 8 * 4 <= AVX2.l1_bytes * L1_SHARE_OF_BLOCK < 2 * block * 8 * 5 * 8 * 4
-    assert block_of(RegisterTile(1, 4), window(64, 7, 64), AVX2) == 8
+    assert block_of(ChunkTile(1, 4), window(64, 7, 64), AVX2) == 8
 
 
 def test_a_chunk_larger_than_the_cache_is_a_block() -> None:
     tiny = Cpu(lanes=8, registers=16, cores=2, l1_bytes=256)
-    assert block_of(RegisterTile(2, 5), window(64, 7, 64), tiny) == 1
+    assert block_of(ChunkTile(2, 5), window(64, 7, 64), tiny) == 1
 
 
 def test_uneven_parts_and_kept_sums_cost_time() -> None:
     layer = window(256, 14, 256)
-    tile = RegisterTile(2, 5)
+    tile = ChunkTile(2, 5)
 
     def cost(pixel_tasks: int, channel_tasks: int = 1, block: int = 32) -> float:
         tiling = PointwiseTiling(tile, pixel_tasks, channel_tasks, block)

@@ -13,7 +13,7 @@ from tvm_fusionx.schedules.parts.register_tile import SPARE_REGISTERS
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.tiling import (
     L1_SHARE_OF_GATHERED,
-    RegisterTile,
+    ChunkTile,
     Tasks,
     best_tasks,
     candidate_tasks,
@@ -46,13 +46,13 @@ def test_every_tile_leaves_room_for_weights_and_input(cpu: Cpu) -> None:
 @pytest.mark.parametrize("size", [7, 28, 56])
 def test_three_chunks_by_four_columns_fill_sixteen_registers(size: int) -> None:
     best = register_tiles(_window(24, size, 48, 1), AVX2)[0]
-    assert best == RegisterTile(3, 4)
+    assert best == ChunkTile(3, 4)
     assert best.sums + best.chunks + 1 == AVX2.registers
 
 
 def test_chunks_of_two_vectors_leave_one_pair_of_registers() -> None:
     window = _window(24, 28, 40, 1)
-    assert register_tiles(window, AVX2)[0] == RegisterTile(5, 2)
+    assert register_tiles(window, AVX2)[0] == ChunkTile(5, 2)
     assert window.registers(NEON) == 16
     assert all(tile.sums + tile.chunks + 1 < 16 for tile in register_tiles(window, NEON))
 
@@ -68,22 +68,22 @@ def test_a_tile_of_one_chunk_leaves_two_registers_for_inputs(cpu: Cpu) -> None:
 def test_sums_of_one_chunk_that_would_spill_are_no_default() -> None:
     window = _window(512, 13, 1024)
     tiles = register_tiles(window, AVX2)
-    assert tiles[0] == RegisterTile(1, 13)
+    assert tiles[0] == ChunkTile(1, 13)
     assert default_tile(tiles, window, AVX2).chunks > 1
     of_one_chunk = _window(512, 13, 8)
     tile = default_tile(register_tiles(of_one_chunk, AVX2), of_one_chunk, AVX2)
     assert (tile.chunks, tile.columns <= 10) == (1, True)
-    assert default_tile([RegisterTile(1, 13)], _row(16, 40, 1), AVX2) == RegisterTile(1, 13)
+    assert default_tile([ChunkTile(1, 13)], _row(16, 40, 1), AVX2) == ChunkTile(1, 13)
 
 
 def test_weights_that_come_anew_are_multiplied_by_more_than_two_columns() -> None:
     # 147 KB of weights for four chunks, and 16 KB.
     far, near = _window(128, 14, 256), _window(128, 14, 256, 1)
-    assert register_tiles(near, AVX2)[0] == RegisterTile(4, 2)
-    assert register_tiles(far, AVX2)[0] == RegisterTile(2, 5)
-    assert streaming_cost(RegisterTile(4, 2), near, AVX2) == 1.0
-    assert streaming_cost(RegisterTile(4, 2), far, AVX2) > 1.0
-    assert streaming_cost(RegisterTile(2, 5), far, AVX2) == 1.0
+    assert register_tiles(near, AVX2)[0] == ChunkTile(4, 2)
+    assert register_tiles(far, AVX2)[0] == ChunkTile(2, 5)
+    assert streaming_cost(ChunkTile(4, 2), near, AVX2) == 1.0
+    assert streaming_cost(ChunkTile(4, 2), far, AVX2) > 1.0
+    assert streaming_cost(ChunkTile(2, 5), far, AVX2) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_row_of_its_own_is_divided_so_that_what_a_task_reads_stays_in_cache() 
 
 
 def test_columns_are_shared_out_where_a_row_is_alone_or_fills_the_cache() -> None:
-    tile = RegisterTile(1, 6)
+    tile = ChunkTile(1, 6)
     assert shared_tiles(_row(16, 42), tile, AVX512) == 7
     assert shared_tiles(_window(16, 14, 16), tile, AVX512) == 1
 
@@ -216,4 +216,4 @@ def test_there_is_always_a_tile() -> None:
     wide = dense(8, (1, 90), 8, (1, 31), padding=(0, 15, 0, 15), blocks=(1, 8))
     window = find_window(describe(wide))
     assert isinstance(window, Window)
-    assert register_tiles(window, AVX2) == [RegisterTile(1, 1)]
+    assert register_tiles(window, AVX2) == [ChunkTile(1, 1)]

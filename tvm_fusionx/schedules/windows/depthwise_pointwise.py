@@ -31,7 +31,7 @@ from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
 )
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult
-from tvm_fusionx.schedules.windows.tiling import RegisterTile, depthwise_columns
+from tvm_fusionx.schedules.windows.tiling import ChunkTile, depthwise_columns
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
@@ -66,7 +66,7 @@ class DepthwisePointwise(Match):
         sch = fresh_schedule(info.func)
         rows = values["task_rows"]
         pixels, _ = task_pixels(pair, rows, info.cpu)
-        tile = RegisterTile(values["tile_chunks"], min(values["tile_pixels"], pixels))
+        tile = ChunkTile(values["tile_chunks"], min(values["tile_pixels"], pixels))
         tiling = PairTiling(rows, pixels, values["depthwise_columns"], tile)
         first, second = pair.depthwise.stage.name, pair.pointwise.stage.name
         between = gather_what_follows(sch, info, first, pair.middle)

@@ -14,7 +14,7 @@ from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair
 from tvm_fusionx.schedules.windows.output_vectors import with_joined_chunks
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import (
-    RegisterTile,
+    ChunkTile,
     depthwise_columns,
     register_tiles,
     streaming_cost,
@@ -35,7 +35,7 @@ class PairTiling:
     """Output pixels of a task."""
     columns: int
     """Columns of the depthwise result whose sums are held in registers."""
-    tile: RegisterTile
+    tile: ChunkTile
     """Output channel chunks and pixels of the pointwise result held in registers."""
 
 
@@ -79,7 +79,7 @@ def _row_bytes(window: Window) -> int:
     return window.out_blocks * window.columns * window.block_out * FLOAT_BYTES
 
 
-def pair_pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[RegisterTile]:
+def pair_pixel_tiles(pair: Pair, rows: int, cpu: Cpu) -> list[ChunkTile]:
     """Return the register tiles of the pointwise result of a task, the best first."""
     flat = _flat(pair, rows, cpu)
     return sorted(register_tiles(flat, cpu), key=lambda tile: _pixel_tile_cost(tile, flat, cpu))
@@ -93,7 +93,7 @@ def _flat(pair: Pair, rows: int, cpu: Cpu) -> Window:
     return dataclasses.replace(window, out_shape=(batch, chunks, 1, pixels, lanes))
 
 
-def _pixel_tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
+def _pixel_tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     """Return the cost of a tile, its weights' way from the second-level cache included."""
     return tile_cost(tile, window, cpu) * streaming_cost(tile, window, cpu)
 

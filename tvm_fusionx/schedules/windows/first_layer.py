@@ -39,7 +39,7 @@ from tvm_fusionx.schedules.windows.structure import (
 )
 from tvm_fusionx.schedules.windows.tiling import (
     MAX_TILE_CHUNKS,
-    RegisterTile,
+    ChunkTile,
     inputs_held,
     streaming_cost,
     tile_cost,
@@ -123,7 +123,7 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
     def cost(tile: tuple[int, int]) -> float:
         chunks, columns = tile
         if window.stride[1] >= window.columns_read(1):
-            registers = RegisterTile(chunks, columns)
+            registers = ChunkTile(chunks, columns)
             return tile_cost(registers, window, cpu) * streaming_cost(registers, window, cpu)
         waste = math.ceil(window.columns / columns) * columns / window.columns
         latency = max(1.0, cpu.sums_to_hide_latency / (chunks * columns))

@@ -32,7 +32,7 @@ from tvm_fusionx.schedules.windows.pointwise_tiling import (
 )
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window, find_window
-from tvm_fusionx.schedules.windows.tiling import RegisterTile
+from tvm_fusionx.schedules.windows.tiling import ChunkTile
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
@@ -86,7 +86,7 @@ class Pointwise(Match):
         # Tiles of another size make other numbers of tiles.
         channel_tasks = math.gcd(number // values["tile_chunks"], values["channel_tasks"])
         tiling = PointwiseTiling(
-            RegisterTile(values["tile_chunks"], values["tile_pixels"]),
+            ChunkTile(values["tile_chunks"], values["tile_pixels"]),
             values["pixel_tasks"],
             channel_tasks,
             values["block_chunks"],

@@ -34,7 +34,7 @@ from tvm_fusionx.schedules.parts.vectors import broadcast, each_lane, load, stor
 from tvm_fusionx.schedules.windows.pointwise_tiling import PointwiseTiling, in_chunks
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window
-from tvm_fusionx.schedules.windows.tiling import RegisterTile
+from tvm_fusionx.schedules.windows.tiling import ChunkTile
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class PixelProducts:
     weights: Any
     """Buffer ``[O / o, C / c, 1, 1, c, o]``."""
 
-    tile: RegisterTile
+    tile: ChunkTile
     """Vectors of output channels, and pixels, whose sums are held in registers."""
 
     pixels: int

@@ -14,7 +14,7 @@ from tvm_fusionx.schedules.parts.register_tile import COUNTED_LANES
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import (
     GATHER_CYCLES,
-    RegisterTile,
+    ChunkTile,
     register_tiles,
     tile_cost,
 )
@@ -35,7 +35,7 @@ MOST_TASKS_A_CORE = 4
 class PointwiseTiling:
     """How a pointwise convolution is divided."""
 
-    tile: RegisterTile
+    tile: ChunkTile
     """Output channel chunks and pixels, counted across rows, whose sums are held in registers."""
     pixel_tasks: int
     """Parts the pixels of an image are divided into; the last may share some with its neighbour."""
@@ -58,7 +58,7 @@ def in_chunks(window: Window) -> int:
     return window.in_channels // window.block_in
 
 
-def pixel_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
+def pixel_tiles(window: Window, cpu: Cpu) -> list[ChunkTile]:
     """Return the register tiles of pixels in one row."""
     return register_tiles(_in_one_row(window, window.rows * window.columns), cpu)
 
@@ -68,7 +68,7 @@ def task_choices(window: Window, cpu: Cpu) -> list[int]:
     return list(range(1, min(window.rows * window.columns, MOST_TASKS_A_CORE * cpu.cores) + 1))
 
 
-def block_of(tile: RegisterTile, window: Window, cpu: Cpu) -> int:
+def block_of(tile: ChunkTile, window: Window, cpu: Cpu) -> int:
     """Return the most input chunks of which the weights of a tile stay in the first-level cache."""
     chunk_bytes = tile.chunks * window.block_out * window.block_in * FLOAT_BYTES
     most = cpu.l1_bytes * L1_SHARE_OF_BLOCK / chunk_bytes

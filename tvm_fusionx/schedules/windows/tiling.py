@@ -71,8 +71,8 @@ DEPTHWISE_TILE_CYCLES = 20
 
 
 @dataclass(frozen=True)
-class RegisterTile:
-    """Output channel chunks and output columns whose sums are held in registers."""
+class ChunkTile:
+    """A register tile: output channel chunks and output columns whose sums are held there."""
 
     chunks: int
     columns: int
@@ -88,7 +88,7 @@ class RegisterTile:
         return (self.chunks + self.columns) / self.sums
 
 
-def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
+def register_tiles(window: Window, cpu: Cpu) -> list[ChunkTile]:
     """Return the register tiles that fit `cpu`, the best first.
 
     A tile of several chunks of one vector each may fill the registers: its input serves several
@@ -97,7 +97,7 @@ def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
     registers = window.registers(cpu)
     can_fill = registers == cpu.registers
     tiles = [
-        RegisterTile(chunks, columns)
+        ChunkTile(chunks, columns)
         for chunks in divisors(window.out_blocks)
         if chunks <= MAX_TILE_CHUNKS
         for columns in range(1, min(window.columns, registers) + 1)
@@ -106,10 +106,10 @@ def register_tiles(window: Window, cpu: Cpu) -> list[RegisterTile]:
     ]
     return sorted(
         tiles, key=lambda tile: tile_cost(tile, window, cpu) * streaming_cost(tile, window, cpu)
-    ) or [RegisterTile(1, 1)]
+    ) or [ChunkTile(1, 1)]
 
 
-def default_tile(tiles: Sequence[RegisterTile], window: Window, cpu: Cpu) -> RegisterTile:
+def default_tile(tiles: Sequence[ChunkTile], window: Window, cpu: Cpu) -> ChunkTile:
     """Return the first of `tiles` whose sums stay in registers, the best tile first."""
     is_one_vector = window.registers(cpu) == cpu.registers
     most = cpu.registers - SPARE_OF_ONE_CHUNK if is_one_vector and window.block_in > 1 else math.inf
@@ -128,7 +128,7 @@ def inputs_held(window: Window, columns: int) -> int:
     )
 
 
-def tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
+def tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     """Return the estimated cycles of `tile` for each useful multiply-add, in units of the ideal."""
     covered = math.ceil(window.columns / tile.columns) * tile.columns
     waste = covered / window.columns
@@ -141,7 +141,7 @@ def tile_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
     return waste * latency * loads
 
 
-def streaming_cost(tile: RegisterTile, window: Window, cpu: Cpu) -> float:
+def streaming_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     """Return what a multiply-add takes whose weights are read anew for every tile of columns.
 
     In units of what it takes where they stay in the first-level cache.
@@ -164,7 +164,7 @@ class Tasks:
     """Parts the tiles of a row are divided into."""
 
 
-def shared_tiles(window: Window, tile: RegisterTile, cpu: Cpu) -> int:
+def shared_tiles(window: Window, tile: ChunkTile, cpu: Cpu) -> int:
     """Return the tiles of columns that tasks may share out, or 1 where each takes all.
 
     A row of its own is shared out, and rows of which even one reads more than the second-level
