@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import tvm
 from tvm import relay
 
 from tests.frontend.onnx_nodes import Case, check, floats
-from tests.relay_modules import assert_close, graph, var
+from tests.relay_modules import graph, var
 from tests.rewrite.proof import prove
-from tests.schedules.blocked_blocks import unscheduled
 from tests.zoo.networks.published import count, printed
-from tvm_fusionx import schedules
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS, linear
-from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.rewrite.engine import apply_rules
 from tvm_fusionx.rewrite.rules import limits
-from tvm_fusionx.schedules import Family, describe_cpu, resolve_target, schedule
 from tvm_fusionx.zoo import recipe, recipes
 
-PAGES = Path(__file__).resolve().parent.parent / "docs" / "how-to"
-TARGET = resolve_target("llvm -mcpu=native")
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "how-to"
 X, Y = var("x", 64, 256), var("y", 64, 256)
+
+# The tests that each page names for what it writes; of large files those that it is about.
+TESTS_OF_PAGES = {
+    "add-a-template": [
+        "tests/schedules/rows/test_flat.py",
+        "tests/schedules/test_every_template.py",
+        "tests/test_lowering.py",
+        "tests/test_docs.py::test_every_template_is_in_the_list_of_templates",
+        *("-k", "flat or its_row or logged or tvms_own or list_of_templates"),
+    ],
+    "add-an-element-type": [
+        "tests/frontend/test_float8.py",
+        "tests/frontend/test_element_types.py",
+        "tests/frontend/converters/test_casts.py",
+        "tests/schedules/test_data_types.py",
+        *("-k", "not test_data_types or (int16 and not float16 and (dense or transposed))"),
+    ],
+}
+
+# What a reader has: the sources, and what their tests read.
+SOURCES = ("tvm_fusionx", "tests", "docs", "benchmarks")
+LOOSE = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml")
 
 
 def blocks(page: str) -> list[str]:
@@ -52,37 +72,62 @@ def test_the_rule_holds_and_is_applied() -> None:
     assert [node.op for node in before.calls()] == ["minimum"]
 
 
-@pytest.fixture(name="flat")
-def fixture_flat(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Put the page's template in front of all others."""
-    source, imports = blocks("add-a-template")[:2]
-    first = "import math\nfrom dataclasses import dataclass\nfrom typing import Any\n"
-    template = written(f"{first}{imports}{source}", {"__name__": __name__})["FLAT"]
-    family = Family(describe_cpu, (template, *schedules.CPU_TEMPLATES))
-    monkeypatch.setitem(schedules.FAMILIES, "llvm", family)
-    return template
+def _changed(text: str, diff: str) -> str:
+    """Return `text` after each hunk of `diff`, whose old lines must stand in it once."""
+    for hunk in re.split(r"^@@\n", diff, flags=re.MULTILINE)[1:]:
+        lines = hunk.splitlines(keepends=True)
+        old = "".join(line[1:] or line for line in lines if line[0] != "+")
+        new = "".join(line[1:] or line for line in lines if line[0] != "-")
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
 
 
-def test_the_template_serves_and_its_numbers_are_right(flat: Any) -> None:
-    scheduled = schedule(unscheduled(relay.add(X, Y)), TARGET)
-    assert scheduled.template == flat.name
-    x, y = (np.random.default_rng(seed).random((64, 256), "float32") for seed in (0, 1))
-    out = tvm.nd.array(np.zeros_like(x))
-    compile_kernel(scheduled.func, TARGET, "kernel")(tvm.nd.array(x), tvm.nd.array(y), out)
-    assert_close([out.numpy()], [x + y], 1e-6)
+def _write(page: str, sources: Path) -> list[str]:
+    """Do what a page says to files; return their paths, the Python among them."""
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+    files = re.findall(r"^```(\w+) title=\"(.*?)\"\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    for language, name, body in files:
+        path = sources / name
+        if language == "diff":
+            body = _changed(path.read_text(encoding="utf-8"), body)
+        else:
+            assert not path.exists(), f"{name} is there: the page needs another example"
+        path.write_text(body, encoding="utf-8")
+    return [name for _, name, _ in files if name.endswith(".py")]
 
 
-def test_the_template_refuses_with_its_reasons(flat: Any) -> None:
-    for body, why in (
-        (relay.nn.softmax(X), "it has"),
-        (relay.max(X, axis=1), "it sums"),
-        (relay.exp(var("z", 3, 5)), "do not divide"),
-        (relay.add(X, var("b", 256)), "other shapes"),
-    ):
-        refused = {
-            each.template: each.reason for each in schedule(unscheduled(body), TARGET).refusals
-        }
-        assert why in refused[flat.name]
+def _run(sources: Path, *words: str) -> None:
+    """Run a module of Python in `sources`, which must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=sources,
+        env={**os.environ, "PYTHONPATH": str(sources)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(name="sources")
+def fixture_sources(tmp_path: Path) -> Path:
+    """Return a copy of the sources, to write in."""
+    for name in SOURCES:
+        ignored = shutil.ignore_patterns("__pycache__", "results")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    for name in LOOSE:
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TESTS_OF_PAGES)
+def test_what_a_page_writes_passes_the_tests_that_it_names(page: str, sources: Path) -> None:
+    names = _write(page, sources)
+    for words in (["ruff", "check"], ["ruff", "format", "--check"]) if names else ():
+        _run(sources, *words, *names)
+    _run(sources, "pytest", "-q", "-p", "no:cacheprovider", *TESTS_OF_PAGES[page])
 
 
 def test_the_converter_agrees_and_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

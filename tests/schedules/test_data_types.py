@@ -26,6 +26,8 @@ TYPES = {
     "float64": ("float64", "float64", "float64"),
     "bfloat16": ("bfloat16", "bfloat16", "bfloat16"),
 }
+# Data that is moved, compared or joined, and not multiplied.
+MOVED = ["int8", "bfloat16", "uint8", "int64", "bool", "float16", "float64"]
 # Of the largest number: sums of 144 products in another order. float16 has 11 bits.
 TOLERANCES = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12}
 
@@ -172,9 +174,7 @@ def test_sums_of_products_are_of_their_own_type(case: str, types: str) -> None:
     _assert_same(PRODUCTS[case](*TYPES[types]))
 
 
-@pytest.mark.parametrize(
-    "dtype", few_fast(["int8", "bfloat16", "uint8", "int64", "bool", "float16", "float64"])
-)
+@pytest.mark.parametrize("dtype", few_fast(MOVED))
 @pytest.mark.parametrize("case", OTHERS)
 def test_what_is_moved_or_compared_is_the_same(case: str, dtype: str) -> None:
     if case == "largest" and dtype == "bool":

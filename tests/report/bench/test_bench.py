@@ -45,7 +45,7 @@ KEYS = {
     "first_run_s",
     "remarks",
 }
-SCHEMA_PAGE = Path(__file__).resolve().parents[2] / "docs" / "bench_schema.md"
+SCHEMA_PAGE = Path(__file__).resolve().parents[3] / "docs" / "bench_schema.md"
 
 
 @pytest.fixture(scope="module")
