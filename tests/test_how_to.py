@@ -130,6 +130,14 @@ def test_what_a_page_writes_passes_the_tests_that_it_names(page: str, sources: P
     _run(sources, "pytest", "-q", "-p", "no:cacheprovider", *TESTS_OF_PAGES[page])
 
 
+def test_rows_that_a_page_quotes_are_there() -> None:
+    text = (PAGES / "add-a-processor.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^```json title=\"(.*?)\"\n(.*?)\n```", text, re.DOTALL | re.MULTILINE)
+    assert quoted
+    for name, row in quoted:
+        assert row in (ROOT / name).read_text(encoding="utf-8")
+
+
 def test_the_converter_agrees_and_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Det" not in CONVERTERS, "the page needs another operator"
     monkeypatch.setitem(CONVERTERS, "Det", CONVERTERS["Gemm"])  # taken out again in the end
