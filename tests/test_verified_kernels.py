@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import te
+from tvm import relay, te
 
 from tests import verified_kernels
-from tests.relay_modules import assert_close, inputs_of
+from tests.relay_modules import assert_close, inputs_of, module, var
 from tests.verified_kernels import (
     TABLE,
     VerifiedKernels,
     assert_kernel,
+    assert_same_numbers,
     digest_of,
     read_rows,
     write_rows,
 )
+from tvm_fusionx.expressions.round_even import ROUND_EVEN, register_rounding
 
 TARGET = tvm.target.Target("llvm -mcpu=x86-64")
 DATA = np.arange(8, dtype="float32")
@@ -169,3 +171,39 @@ def test_a_known_kernel_is_not_run(nothing_known: VerifiedKernels) -> None:
         assert_kernel(func, TARGET, [DATA], [DATA], 0)
     nothing_known.known = {digest}
     assert_kernel(func, TARGET, [DATA], [DATA], 0)
+
+
+def _scaled(factor: float) -> tvm.IRModule:
+    return module(var("x", 4) * relay.const(np.full(4, factor, "float32")))
+
+
+def test_graphs_that_passed_are_not_run_again(nothing_known: VerifiedKernels) -> None:
+    assert_same_numbers(_scaled(2), _scaled(2), 0)
+    # Of the wrong ones the first few, so that one at least is not always compiled.
+    for factor in (3, 4, 5):
+        with pytest.raises(AssertionError):
+            assert_same_numbers(_scaled(factor), _scaled(2), 0)
+    nothing_known.known = {
+        digest
+        for digest, _, _ in nothing_known.asked
+        if not digest.startswith(verified_kernels.ALWAYS_COMPILED)
+    }
+    nothing_known.asked.clear()
+    skipped = 0
+    for factor in (3, 4, 5):
+        try:
+            assert_same_numbers(_scaled(factor), _scaled(2), 0)
+            skipped += 1
+        except AssertionError:
+            assert nothing_known.asked
+    assert skipped
+    # Another constant makes another graph.
+    with pytest.raises(AssertionError):
+        assert_same_numbers(_scaled(6), _scaled(2), 0)
+
+
+def test_graphs_with_operators_of_our_own_always_run(nothing_known: VerifiedKernels) -> None:
+    register_rounding()
+    ours = module(relay.Call(relay.op.get(ROUND_EVEN), [var("x", 4)]))
+    assert_same_numbers(ours, ours, 0)
+    assert not nothing_known.asked

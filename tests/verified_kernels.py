@@ -12,7 +12,7 @@ import ast
 import hashlib
 import inspect
 import textwrap
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,24 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.relay_modules import assert_close
+from tests.relay_modules import (
+    TARGET,
+    assert_close,
+    inputs_of,
+    operator_names,
+    run_plain,
+)
 from tvm_fusionx._tvm.cures import let_cure
 from tvm_fusionx.late_passes.context import pass_context
 from tvm_fusionx.lowering import compile_kernel
+from tvm_fusionx.schedules import resolve_target
 
 TABLE = Path(__file__).with_name("verified_kernels.txt")
 DIGITS = 16
 # One row in so many is compiled all the same, so that every run compiles some of every template.
 ALWAYS_COMPILED = "0"
+# How the names of operators begin that this package defines.
+OUR_OPERATORS = "fusionx."
 
 # Digest, processor, test file.
 Row = tuple[str, str, str]
@@ -54,9 +63,13 @@ def digest_of(func: Any, target: tvm.target.Target, facts: Sequence[Any]) -> str
     """Return the digest of a scheduled PrimFunc, lowered for `target`, and of a question."""
     with let_cure(), pass_context(target):
         lowered = tvm.lower(func, name="kernel")
+    return _digest(target, (lowered, *facts))
+
+
+def _digest(target: tvm.target.Target, facts: Sequence[Any]) -> str:
     versions = (tvm.__version__, tvm.target.codegen.llvm_version_major())
-    parts = [lowered, str(target), *versions, *facts]
-    return hashlib.sha256(_text_of(parts).encode()).hexdigest()[:DIGITS]
+    text = _text_of([str(target), *versions, *facts])
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
 def read_rows(path: Path) -> set[Row]:
@@ -96,7 +109,13 @@ class VerifiedKernels:
 
     def has(self, func: Any, target: tvm.target.Target, facts: Sequence[Any]) -> bool:
         """Tell whether an equal kernel passed; if not, the caller compiles and compares."""
-        digest = digest_of(func, target, facts)
+        return self._knows(digest_of(func, target, facts), target)
+
+    def has_graphs(self, target: tvm.target.Target, facts: Sequence[Any]) -> bool:
+        """Tell whether graphs that plain TVM compiles passed: modules among the facts."""
+        return self._knows(_digest(target, facts), target)
+
+    def _knows(self, digest: str, target: tvm.target.Target) -> bool:
         if digest in self.known and not self.compile_all and digest[0] != ALWAYS_COMPILED:
             return True
         processor = str(target.attrs.get("mcpu", "") or "any")
@@ -168,6 +187,27 @@ def assert_kernel(
     if kernels.has(func, resolved, facts):
         return
     assert_results(compile_kernel(func, resolved, "kernel"), inputs, expected, tolerance)
+
+
+def assert_same_numbers(
+    found: tvm.IRModule,
+    expected: tvm.IRModule,
+    tolerance: float,
+    inputs: Mapping[str, np.ndarray] | None = None,
+) -> None:
+    """Run two modules by plain TVM, and compare: unless these very ones passed.
+
+    Modules with an operator of our own always run: they do not tell how it is defined.
+    """
+    given = inputs_of(expected) if inputs is None else inputs
+    facts = (found, expected, *given, *given.values(), tolerance, run_plain, assert_close)
+    if not _has_our_operators(found) and kernels.has_graphs(resolve_target(TARGET), facts):
+        return
+    assert_close(run_plain(found, given), run_plain(expected, given), tolerance)
+
+
+def _has_our_operators(mod: tvm.IRModule) -> bool:
+    return any(name.startswith(OUR_OPERATORS) for name in operator_names(mod["main"]))
 
 
 def assert_results(

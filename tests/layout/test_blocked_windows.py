@@ -8,14 +8,12 @@ from tvm import relay
 from tests.layout.test_convolution import Avx, module_of
 from tests.relay_modules import (
     REASSOCIATING,
-    assert_close,
     const,
-    inputs_of,
     module,
-    run_plain,
     var,
 )
 from tests.sampled import few_fast
+from tests.verified_kernels import assert_same_numbers
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.layout import pack_convolutions
 
@@ -67,9 +65,7 @@ def test_chunks_of_two_widths_meet_in_the_narrower(name: str) -> None:
     pack_convolutions(made, Avx(16))
     joined = next(node for node in made.calls() if node.op == "concatenate")
     assert joined.outputs[0].shape[-1] == 8
-    inputs = inputs_of(module(body))
-    found = run_plain(module_of(made), inputs)
-    assert_close(found, run_plain(module(body), inputs), REASSOCIATING)
+    assert_same_numbers(module_of(made), module(body), REASSOCIATING)
 
 
 @pytest.mark.parametrize("name", few_fast([*STAY, *LEAVE], 1))
@@ -81,6 +77,4 @@ def test_operators_follow_or_get_the_image(name: str) -> None:
     last = made.outputs[0].node
     left_after_it = last.op in ("layout_transform", "reshape")
     assert left_after_it == stays
-    inputs = inputs_of(module(body))
-    found = run_plain(module_of(made), inputs)
-    assert_close(found, run_plain(module(body), inputs), REASSOCIATING)
+    assert_same_numbers(module_of(made), module(body), REASSOCIATING)
