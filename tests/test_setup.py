@@ -138,7 +138,7 @@ def test_make_builds_a_wheel_and_says_so() -> None:
         pytest.skip("make is not installed")
     for words, said in (
         (["-n", "-o", ".venv/made.stamp", "wheel"], "pip wheel .*--no-deps --wheel-dir dist ."),
-        (["help"], "make venv +create"),
+        (["help"], "make venv +make"),
         (["help"], "make wheel +build"),
     ):
         told = subprocess.run([make, *words], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -12,7 +12,9 @@ from tvm import relay
 from tests.relay_modules import TARGET, blocks_of, const, graph, operator_names, var
 from tvm_fusionx.fusion.border import border_of
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring.block_timer import BlockTimer, block_module, time_library
+from tvm_fusionx.processors.targets import resolve_target
 
 x = var("x", 4, 8)
 
@@ -90,6 +92,7 @@ def test_indices_are_zeros_and_thus_valid() -> None:
     found = graph(relay.take(table, rows, axis=0))
     calls = found.calls()
     mod = block_module(calls, border_of(found, calls, frozenset(found.outputs)))
-    library = relay.build(mod, TARGET)
+    with lowering(TARGET):
+        library = relay.build(mod, resolve_target(TARGET))
     assert time_library(library, mod) > 0
     assert np.array(seen).size == 0

@@ -5,6 +5,7 @@ from tvm import relay
 
 from tests.passes.assert_pass import assert_numbers_agree, assert_unchanged
 from tests.relay_modules import TARGET, const, module, operator_names, var
+from tvm_fusionx.errors import TargetError
 from tvm_fusionx.passes import PackLayouts
 
 image, kernel = var("image", 1, 16, 8, 8), const(16, 16, 1, 1)
@@ -38,12 +39,9 @@ def test_packing_again_changes_nothing() -> None:
     assert_unchanged(PackLayouts(TARGET), found, because="it is packed already")
 
 
-def test_a_target_without_templates_keeps_the_layouts_it_has() -> None:
-    assert_unchanged(
-        PackLayouts("c"),
-        module(relay.nn.conv2d(image, kernel)),
-        because="nothing is known of what it runs fastest on",
-    )
+def test_a_kind_of_target_without_templates_is_refused() -> None:
+    with pytest.raises(TargetError, match="kinds with templates: llvm, opencl; found 'c'"):
+        PackLayouts("c")(module(relay.nn.conv2d(image, kernel)))
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_only_constants_of_products_are_read_as_images() -> None:
 
 def test_images_are_the_default_where_a_device_has_textures_and_tiles_take_whole_pixels() -> None:
     def knob(gpu: Gpu, columns: int = 8) -> tuple[int, tuple[int, ...]]:
-        found = knobs_of(GPU_TILE, describe(_product("constant1", columns)), gpu)["texture"]
+        found = knobs_of(GPU_TILE, describe(_product("constant1", columns), gpu))["texture"]
         return found.default, found.choices
 
     assert knob(Gpu(has_textures=True, busy_items=1)) == (1, (0, 1))
