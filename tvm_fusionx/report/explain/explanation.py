@@ -84,7 +84,6 @@ class Report:
         InputError
             There is no such name.
         """
-        # Answers are read from reports, so their module imports this one.
         return between(self.blocks, self.edges, first, second)
 
     def to_json(self) -> dict[str, Any]:
