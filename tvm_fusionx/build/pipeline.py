@@ -17,6 +17,7 @@ from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
@@ -100,6 +101,7 @@ def pipeline(
     *,
     rules: Sequence[Rule] | None = None,
     float16: bool = False,
+    denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -118,6 +120,9 @@ def pipeline(
     float16
         Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
         targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
+    denormals
+        ``"flush"`` makes zeros of constants below the smallest normal number, as kernels of
+        ``lowering(denormals="flush")`` take them; ``"keep"`` leaves them.
     fuse, planner, measure, allow, deny
         What the planner may do, as :func:`planner_options` tells.
 
@@ -130,7 +135,10 @@ def pipeline(
     ------
     TargetError
         The target is unknown, or float16 is asked for and the target is not OpenCL.
+    ValueError
+        `denormals` is neither.
     """
+    check_denormals(denormals)
     resolved = resolve_target(target)
     options = planner_options(
         resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
@@ -140,7 +148,7 @@ def pipeline(
             # Quantized products before laws move their scales.
             RewriteQuantized(resolved),
             # Laws first: they see the model's own operators.
-            RewriteGraph(rules=rules),
+            RewriteGraph(rules=rules, denormals=denormals),
             # Layouts and packed constants, while every operator still stands alone.
             PackLayouts(resolved),
             # Then blocks.
@@ -164,6 +172,7 @@ def build(
     *,
     rules: Sequence[Rule] | None = None,
     float16: bool = False,
+    denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -191,6 +200,10 @@ def build(
     rules, float16
         Rewriting rules to apply, all when None; whether to keep what passes between blocks as
         float16, for OpenCL. See :func:`pipeline`.
+    denormals
+        What numbers below the smallest normal one (1.2e-38 of float32) are: ``"flush"`` takes them
+        for zero, in constants and in every kernel on a CPU, whose instructions are many times
+        slower with them; the caller's floating-point settings stay. ``"keep"`` computes with them.
     fuse
         Whether to fuse; without, every operator is its own block, as a control.
     planner
@@ -217,6 +230,7 @@ def build(
         target,
         rules=rules,
         float16=float16,
+        denormals=denormals,
         fuse=fuse,
         planner=planner,
         measure=measure,
@@ -224,7 +238,7 @@ def build(
         deny=deny,
     )
     blocks = passes(bound)
-    with lowering(target, records, device, activation_images) as log:
+    with lowering(target, records, device, activation_images, denormals) as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     return library
