@@ -202,8 +202,8 @@ def build(
         float16, for OpenCL. See :func:`pipeline`.
     denormals
         What numbers below the smallest normal one (1.2e-38 of float32) are: ``"flush"`` takes them
-        for zero, in constants and in every kernel on a CPU, whose instructions are many times
-        slower with them; the caller's floating-point settings stay. ``"keep"`` computes with them.
+        for zero, in constants and in every kernel on a CPU, for many CPUs are many times slower
+        with them; the caller's floating-point settings stay. ``"keep"`` computes with them.
     fuse
         Whether to fuse; without, every operator is its own block, as a control.
     planner

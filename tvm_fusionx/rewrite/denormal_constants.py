@@ -1,8 +1,7 @@
 """Make zeros of constants' elements that are below the smallest normal number.
 
 Training wears weights down to such numbers: of one layer of a published detector two thirds. They
-add nothing to a sum that has a normal number in it, and cost a processor that computes with them a
-hundred cycles each.
+add nothing to a sum that has a normal number in it, and many processors take 150 cycles for each.
 """
 
 from __future__ import annotations
