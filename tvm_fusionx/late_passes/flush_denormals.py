@@ -3,9 +3,9 @@
 Of numbers below the smallest normal one (1.2e-38 of float32) many processors make an exception that
 costs them some 150 cycles (Intel's call it an assist), and a layer whose weights training has worn
 down to such numbers then takes many times as long. Processors have bits that make zeros of them, in
-a register that each thread has for itself. A kernel sets them when it begins, again where a thread begins its share of a
-parallel loop, and gives back to each what it found: whoever calls the kernel keeps its own
-arithmetic. Being in the code, it holds behind RPC and in exported libraries as well.
+a register that each thread has for itself. A kernel sets them when it begins, again where a thread
+begins its share of a parallel loop, and gives back to each what it found: whoever calls the kernel
+keeps its own arithmetic. Being in the code, it holds behind RPC and in exported libraries as well.
 """
 
 from __future__ import annotations
