@@ -123,6 +123,20 @@ def test_the_module_given_is_not_changed() -> None:
     assert mod.astext(show_meta_data=False) == text
 
 
+def test_denormals_are_zero_in_constants_and_kernels_unless_they_are_kept() -> None:
+    worn = relay.const(np.full((4, 8), 1e-39, "float32"))
+    mod = module(relay.nn.relu(var("x", 4, 8) * relay.const(np.float32(1e-3)) + worn))
+    inputs = {"x": np.full((4, 8), 1e-36, "float32")}
+    plain = run_plain(mod, inputs)[0]
+    assert plain.min() > 0
+    (flushed,) = run_once(fx.build(mod, TARGET), inputs)
+    np.testing.assert_array_equal(flushed, 0)
+    (kept,) = run_once(fx.build(mod, TARGET, denormals="keep"), inputs)
+    np.testing.assert_allclose(kept, plain, rtol=0, atol=2e-45)
+    with pytest.raises(ValueError, match="denormals: expected 'flush' or 'keep'; found 'zero'"):
+        fx.build(mod, TARGET, denormals="zero")  # type: ignore[arg-type]
+
+
 def test_the_pipeline_is_passes_in_a_sequential() -> None:
     sequence = fx.pipeline(TARGET)
     assert isinstance(sequence, tvm.transform.Sequential)

@@ -273,3 +273,14 @@ def test_the_named_compiler_links(run: Callable[..., Ran], tmp_path: Path) -> No
     assert ran.code == 0, ran.err
     assert mark.exists()
     assert load_library(output).module is not None
+
+
+def test_denormals_are_kept_on_request(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model = save(perceptron(), tmp_path)
+    output = tmp_path / "lib.tar"
+    for options, expected in (([], True), (["--denormals", "keep"], False)):
+        ran = run("compile", model, "-o", output, "--dump-code", "ll", *options)
+        assert ran.code == 0, ran.err
+        code = (tmp_path / "lib.tar.ll").read_text()
+        assert any(name in code for name in ("ldmxcsr", "set.fpcr")) == expected
+    assert run("compile", model, "-o", output, "--denormals", "lose").code == 2

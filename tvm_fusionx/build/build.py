@@ -16,6 +16,7 @@ from tvm_fusionx.build.pipeline import bind_parameters, check_static, pipeline
 from tvm_fusionx.build.programs import Programs, Shapes, build_programs
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.fusion.planner import GREEDY
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.rewrite import Rule
@@ -33,6 +34,7 @@ def build(
     *,
     rules: Sequence[Rule] | None = None,
     float16: bool = False,
+    denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -62,6 +64,10 @@ def build(
     rules, float16
         Rewriting rules to apply, all when None; whether to keep what passes between blocks as
         float16, for OpenCL. See :func:`pipeline`.
+    denormals
+        What numbers below the smallest normal one (1.2e-38 of float32) are: ``"flush"`` takes them
+        for zero, in constants and in every kernel on a CPU, for many CPUs are many times slower
+        with them; the caller's floating-point settings stay. ``"keep"`` computes with them.
     fuse
         Whether to fuse; without, every operator is its own block, as a control.
     planner
@@ -89,6 +95,7 @@ def build(
     choices: dict[str, Any] = {
         "rules": rules,
         "float16": float16,
+        "denormals": denormals,
         "fuse": fuse,
         "planner": planner,
         "measure": measure,
@@ -101,7 +108,7 @@ def build(
     bound = bind_parameters(mod, params)
     check_static(bound)
     blocks = pipeline(target, **choices)(bound)
-    with lowering(target, records, device, activation_images) as log:
+    with lowering(target, records, device, activation_images, denormals) as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     return library

@@ -15,6 +15,7 @@ from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
     FuseByMapping,
@@ -93,6 +94,7 @@ def pipeline(
     *,
     rules: Sequence[Rule] | None = None,
     float16: bool = False,
+    denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -111,6 +113,9 @@ def pipeline(
     float16
         Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
         targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
+    denormals
+        ``"flush"`` makes zeros of constants below the smallest normal number, as kernels of
+        ``lowering(denormals="flush")`` take them; ``"keep"`` leaves them.
     fuse, planner, measure, allow, deny
         What the planner may do, as :func:`planner_options` tells.
 
@@ -123,7 +128,10 @@ def pipeline(
     ------
     TargetError
         The target is unknown, or float16 is asked for and the target is not OpenCL.
+    ValueError
+        `denormals` is neither.
     """
+    check_denormals(denormals)
     resolved = resolve_target(target)
     options = planner_options(
         resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
@@ -133,7 +141,7 @@ def pipeline(
             # Quantized products before laws move their scales.
             RewriteQuantized(resolved),
             # Laws first: they see the model's own operators.
-            RewriteGraph(rules=rules),
+            RewriteGraph(rules=rules, denormals=denormals),
             # Layouts and packed constants, while every operator still stands alone.
             PackLayouts(resolved),
             # Then blocks.

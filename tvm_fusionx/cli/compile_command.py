@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -63,6 +63,13 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
     is_flag=True,
     help="For OpenCL: keep weights, and what kernels pass to each other, as float16.",
 )
+@click.option(
+    "--denormals",
+    type=click.Choice(["flush", "keep"]),
+    default="flush",
+    show_default=True,
+    help="Whether kernels on CPUs take numbers below the smallest normal one for zero.",
+)
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
 @device_options
 @click.option(
@@ -80,6 +87,7 @@ def command(
     choices: dict[str, Any],
     records: Path | None,
     float16: bool,
+    denormals: Literal["flush", "keep"],
     cross_compiler: str | None,
     device: DeviceChoice,
     dump_code: tuple[str, ...],
@@ -113,6 +121,7 @@ def command(
             model_name=model.stem,
             records=records_for(chosen, records) if chosen is not None else records,
             float16=float16,
+            denormals=denormals,
             on_stage=stage,
             **choices,
         )

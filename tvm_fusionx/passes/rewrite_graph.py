@@ -11,8 +11,10 @@ import tvm
 from tvm_fusionx._tvm.cures import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.fusion import plan
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.rewrite import Application, Rule, Strategy, rewrite
+from tvm_fusionx.rewrite.denormal_constants import flush_constants
 
 # TVM's own simplifications are registered at this level or below.
 TVM_OPT_LEVEL = 3
@@ -45,6 +47,10 @@ class RewriteGraph:
     budget_seconds: float = 5.0
     """Time for saturation."""
 
+    denormals: Denormals = FLUSH
+    """``"flush"`` makes zeros of constants' elements below the smallest normal number, for which
+    kernels would take them anyway; ``"keep"`` leaves them."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the rewritten module."""
         return rewrite_module(
@@ -53,6 +59,7 @@ class RewriteGraph:
             rules=self.rules,
             strategy=self.strategy,
             budget_seconds=self.budget_seconds,
+            denormals=self.denormals,
         )[0]
 
 
@@ -63,6 +70,7 @@ def rewrite_module(
     rules: Sequence[Rule] | None = None,
     strategy: Strategy = "greedy",
     budget_seconds: float = 5.0,
+    denormals: Denormals = FLUSH,
 ) -> tuple[Any, list[Application]]:
     """Simplify and rewrite every static function of a module.
 
@@ -74,6 +82,8 @@ def rewrite_module(
         Whether to apply only rules that keep every bit.
     rules, strategy, budget_seconds
         See :func:`tvm_fusionx.rewrite.rewrite`.
+    denormals
+        See :class:`RewriteGraph`.
 
     Returns
     -------
@@ -82,11 +92,15 @@ def rewrite_module(
     applications
         Every application of a rule, in order.
     """
+    check_denormals(denormals)
     with let_cure(), tvm.transform.PassContext(opt_level=TVM_OPT_LEVEL):
         mod = tvm.transform.Sequential(simplification_passes())(mod)
     applications: list[Application] = []
 
     def apply_rules(_: str, graph: Graph) -> Any:
+        if denormals == FLUSH:
+            flush_constants(graph)
+        mark = graph.mark()
         applications.extend(
             rewrite(
                 graph,
@@ -97,6 +111,9 @@ def rewrite_module(
                 count_kernels=planned_kernels,
             )
         )
+        if denormals == FLUSH:
+            # Products of constants may have become too small.
+            flush_constants(graph, since=mark)
         return to_relay(graph)
 
     return transform_graphs(mod, apply_rules), applications
