@@ -29,8 +29,20 @@ ELEMENTS = {dtype: element for element, dtype in DTYPES.items()}
 STORED_WIDER: dict[int, str] = {TensorProto.INT4: "int8", TensorProto.UINT4: "uint8"}
 LIMITS: dict[int, tuple[int, int]] = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}
 
+# Operators that only move elements, whatever their type.
+MOVES = frozenset(
+    {"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
+)
 # Only these take and make four-bit integers or bfloat16; NumPy and TVM's kernels know neither well.
-NARROW_OPERATORS = frozenset({"Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"})
+NARROW_OPERATORS = MOVES | {
+    "Cast",
+    "CastLike",
+    "DequantizeLinear",
+    "QuantizeLinear",
+    "com.microsoft.DequantizeLinear",
+    "com.microsoft.GatherBlockQuantized",
+    "com.microsoft.QuantizeLinear",
+}
 
 
 def element_type_name(element: int) -> str:

@@ -95,6 +95,9 @@ class Translation:
     def _initializer(self, tensor: Any) -> Value:
         dtype = dtype_of(tensor.data_type, f"initializer {tensor.name!r}")
         array = numpy_helper.to_array(tensor)
+        if tensor.data_type in STORED_WIDER:
+            # ONNX marks these by a dtype of its own, which NumPy takes for equal to the bytes.
+            array = array.view(dtype)
         # NumPy has no bfloat16: ONNX hands its numbers out as float32, so does this.
         value = Tensor.from_array(array if dtype == "bfloat16" else array.astype(dtype, copy=False))
         value.element = tensor.data_type

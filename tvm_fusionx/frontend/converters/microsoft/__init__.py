@@ -1,0 +1,27 @@
+"""Operators that ONNX Runtime defines, as exporters and its optimizer write them.
+
+Each is written by the functions of ONNX's own operators. What a node says comes from its schema
+(`contrib_schemas.json`), defaults included, and nothing of it is ignored.
+"""
+
+from tvm_fusionx.frontend.converters.microsoft import (
+    activations,
+    fused_convolution,
+    fused_products,
+    normalization,
+    packed_weights,
+    quantized_elementwise,
+    quantized_products,
+    quantized_windows,
+)
+
+__all__ = [
+    "activations",
+    "fused_convolution",
+    "fused_products",
+    "normalization",
+    "packed_weights",
+    "quantized_elementwise",
+    "quantized_products",
+    "quantized_windows",
+]
