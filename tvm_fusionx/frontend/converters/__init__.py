@@ -7,6 +7,7 @@ opsets, and in places wrong without a word; ``because`` in the table names the f
 
 from tvm_fusionx.frontend.converters import (
     activations,
+    attention_operator,
     casts,
     convolution,
     einsum,
@@ -21,6 +22,7 @@ from tvm_fusionx.frontend.converters import (
     reductions,
     regions,
     resizing,
+    rotary,
     shapes,
     signal,
     slicing,
@@ -31,6 +33,7 @@ __all__ = [
     "CONVERTERS",
     "Converter",
     "activations",
+    "attention_operator",
     "casts",
     "convolution",
     "einsum",
@@ -45,6 +48,7 @@ __all__ = [
     "reductions",
     "regions",
     "resizing",
+    "rotary",
     "shapes",
     "signal",
     "slicing",
