@@ -111,6 +111,24 @@ def load_data_sets(model_dir: Path, model: Any) -> list[tuple[list[Any], list[An
     return data_sets
 
 
+def load_case(case: Any) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
+    """Return a test's model and data sets: from its files, or as the package made them."""
+    import onnx
+    from onnx import numpy_helper
+
+    if case.model_dir is not None:
+        model = onnx.load(Path(case.model_dir) / "model.onnx")
+        return model, load_data_sets(Path(case.model_dir), model)
+
+    def value(item: Any) -> Any:
+        if isinstance(item, onnx.TensorProto):
+            return numpy_helper.to_array(item)
+        return np.asarray(item) if isinstance(item, np.generic) else item
+
+    sides = [([value(i) for i in a], [value(i) for i in b]) for a, b in case.data_sets]
+    return case.model, sides
+
+
 def flatten(values: list[Any]) -> list[Any]:
     """Flatten sequences one level: a compiled model returns a sequence as that many outputs."""
     flat: list[Any] = []
@@ -196,10 +214,9 @@ def run_case(case: Any, backend: str, target: str, should_fix_shapes: bool) -> N
 
     from tvm_fusionx.frontend import inputs_needed_as_constants
 
-    model_dir = Path(case.model_dir)
-    model = onnx.load(model_dir / "model.onnx")
+    model, data_sets = load_case(case)
     names = [info.name for info in model.graph.input]
-    for inputs, expected in load_data_sets(model_dir, model):
+    for inputs, expected in data_sets:
         fixed = inputs_needed_as_constants(model) if should_fix_shapes else []
         constants = {n: v for n, v in zip(names, inputs, strict=False) if n in fixed}
         if should_fix_shapes and not constants:

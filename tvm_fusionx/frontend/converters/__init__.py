@@ -7,6 +7,7 @@ opsets, and in places wrong without a word; ``because`` in the table names the f
 
 from tvm_fusionx.frontend.converters import (
     activations,
+    attention_operator,
     casts,
     convolution,
     einsum,
@@ -22,6 +23,7 @@ from tvm_fusionx.frontend.converters import (
     reductions,
     regions,
     resizing,
+    rotary,
     shapes,
     signal,
     slicing,
@@ -32,6 +34,7 @@ __all__ = [
     "CONVERTERS",
     "Converter",
     "activations",
+    "attention_operator",
     "casts",
     "convolution",
     "einsum",
@@ -47,6 +50,7 @@ __all__ = [
     "reductions",
     "regions",
     "resizing",
+    "rotary",
     "shapes",
     "signal",
     "slicing",
