@@ -32,6 +32,11 @@ def test_defaults_come_from_the_schema_or_from_its_words() -> None:
         "transBatchA": 0,
         "transBatchB": 0,
     }
+    # A default that stands in a sentence only.
+    attribute = schemas["com.microsoft.Attention"].attributes["mask_filter_value"]
+    assert attribute.default == -10000.0
+    # One that is told as a formula has no value.
+    assert schemas["com.microsoft.Attention"].attributes["scale"].default is None
 
 
 def test_what_a_node_may_not_say() -> None:

@@ -18,8 +18,6 @@ from tvm_fusionx.frontend.structures import STRUCTURES
 TVM_CONVERTERS: dict[str, int] = {
     "ReverseSequence": 10,
     "ai.onnx.preview.training.Adagrad": 1,
-    "com.microsoft.Attention": 1,
-    "com.microsoft.QAttention": 1,
 }
 
 # Operators whose result is known although their input is not: shapes are static here.

@@ -43,6 +43,9 @@ class Call:
     ignored: Mapping[int, Any] = field(default_factory=dict)
     """By output, the places (an index) that ONNX Runtime leaves undefined."""
 
+    declared: Mapping[int, int] = field(default_factory=dict)
+    """By output, its element type where ONNX Runtime does not infer it."""
+
 
 def model_of(calls: Sequence[Call], opset: int = OPSET) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Return one model that makes all calls side by side, and its inputs."""
@@ -75,7 +78,13 @@ def model_of(calls: Sequence[Call], opset: int = OPSET) -> tuple[onnx.ModelProto
                 **call.attributes,
             )
         )
-        outputs.extend(helper.make_empty_tensor_value_info(name) for name in made if name)
+        outputs.extend(
+            helper.make_tensor_value_info(name, call.declared[index], None)
+            if index in call.declared
+            else helper.make_empty_tensor_value_info(name)
+            for index, name in enumerate(made)
+            if name
+        )
     graph = helper.make_graph(nodes, "calls", infos, outputs, initializers)
     opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in DOMAINS)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), feeds

@@ -3,7 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontend.converters.microsoft.by_onnx_runtime import Call, check, floats, translate
+from tests.frontend.converters.microsoft.by_onnx_runtime import (
+    Call,
+    check,
+    floats,
+    model_of,
+    translate,
+)
+from tests.frontend.onnx_nodes import run
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend.converters.microsoft.normalization import wide_of
 
@@ -65,9 +72,6 @@ def test_root_mean_squares_over_any_axes() -> None:
 
 
 def test_the_statistics_are_those_of_the_sum() -> None:
-    from tests.frontend.converters.microsoft.by_onnx_runtime import model_of
-    from tests.frontend.onnx_nodes import run
-
     call = Call("SkipLayerNormalization", [X, SKIP, GAMMA], outputs=(True,) * 4)
     _, mean, inverse, total = run(*model_of([call]))
     np.testing.assert_allclose(total, X + SKIP, rtol=1e-6)

@@ -6,22 +6,28 @@ Each is written by the functions of ONNX's own operators. What a node says comes
 
 from tvm_fusionx.frontend.converters.microsoft import (
     activations,
+    attention,
     fused_convolution,
     fused_products,
+    grouped_attention,
     normalization,
     packed_weights,
     quantized_elementwise,
     quantized_products,
     quantized_windows,
+    rotary,
 )
 
 __all__ = [
     "activations",
+    "attention",
     "fused_convolution",
     "fused_products",
+    "grouped_attention",
     "normalization",
     "packed_weights",
     "quantized_elementwise",
     "quantized_products",
     "quantized_windows",
+    "rotary",
 ]

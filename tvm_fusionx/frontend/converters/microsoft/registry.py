@@ -23,8 +23,8 @@ ONCE = 1
 # Those that it keeps among ONNX's own operators meet any of ONNX's versions.
 ANY = 1 << 30
 
-# Attributes that tell a runtime how to compute, or where memory lies, and never what.
-HINTS = frozenset({"accuracy_level", "past_present_share_buffer", "weight_prepacked"})
+# Attributes that tell a runtime how to compute, and never what.
+HINTS = frozenset({"accuracy_level"})
 
 
 class SchemaNode(Node):
@@ -69,6 +69,11 @@ class SchemaNode(Node):
         """Return the input at `position`, which must be a tensor."""
         self._read_inputs.add(position)
         return super().tensor(position)
+
+    @property
+    def input_roles(self) -> tuple[str, ...]:
+        """The names that the schema has for inputs."""
+        return tuple(name.rstrip("?*") for name in self._schema.inputs)
 
     def position(self, name: str) -> int:
         """Return where the input of that name stands in the schema."""
