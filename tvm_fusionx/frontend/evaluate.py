@@ -52,7 +52,7 @@ def _gather_elements(data: Any, indices: Any, axis: int = 0) -> Any:
 # elements by the first index of each row.
 OWN_EVALUATORS: dict[str, Callable[..., Any]] = {"Div": _divide, "GatherElements": _gather_elements}
 
-# Operators that onnx 1.17's reference evaluator computes rightly in every version. Of others it
+# Operators that onnx's reference evaluator computes rightly in every version. Of others it
 # has wrong ones: scatters that multiply, grouped and padded windows, softmax before opset 13.
 TRUSTED = frozenset(
     {

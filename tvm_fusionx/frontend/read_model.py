@@ -24,7 +24,7 @@ ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto"
 
 EXPORT_AGAIN = "Export or download the model again."
 # The newest IR version and opset that onnx 1.17 knows, and our converters were checked against.
-NEWEST_OPSET = 25
+NEWEST_OPSET = 28
 STANDARD_DOMAINS = ("", "ai.onnx")
 
 

@@ -18,6 +18,7 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from tvm import relay
 
 from tvm_fusionx._tvm import cures
+from tvm_fusionx._tvm.onnx_importer import convert_onnx_node
 from tvm_fusionx.errors import FusionXError, UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 MESSAGE_CHARACTERS = 300
 
-# ONNX 1.17 counts a window that starts behind the data, which ONNX Runtime and PyTorch do not make.
+# ONNX counts a window that starts behind the data, which ONNX Runtime and PyTorch do not make.
 WITH_CEIL_MODE = ("AveragePool", "LpPool", "MaxPool")
 
 
@@ -211,7 +212,7 @@ class Translation:
                 inputs.append(variable)
         opset = self.opsets.get("", 1)
         with cures.let_cure():
-            result = cures.convert_onnx_node(proto, inputs, opset)
+            result = convert_onnx_node(proto, inputs, opset)
         return self.seal(node, result, stand_ins)
 
     def input_tensor(self, variable: Any, shape: tuple[int, ...], dtype: str) -> Tensor:
