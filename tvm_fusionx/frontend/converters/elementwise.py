@@ -241,7 +241,7 @@ def convert_clip(node: Node) -> Any:
     known: list[float | None] = []
     for position, name in ((1, "min"), (2, "max")):
         tensor = node.tensor(position) if node.has(position) else None
-        value = node.attribute(name) if tensor is None else tensor.array
+        value = node.attributes.get(name) if tensor is None else tensor.array
         known.append(None if value is None else np.asarray(value).reshape(-1)[0].item())
     low, high = known
     if dtype.startswith("float") and _are_finite_and_ordered(low, high):
