@@ -158,13 +158,16 @@ def import_with_tvm(model: Any, constants: dict[str, np.ndarray]) -> Any:
     from onnx import numpy_helper
     from tvm import relay
 
+    from tvm_fusionx._tvm.onnx_importer import onnx_mapping
+
     model.graph.initializer.extend(
         numpy_helper.from_array(value, name) for name, value in constants.items()
     )
     kept = [i for i in model.graph.input if i.name not in constants]
     del model.graph.input[:]
     model.graph.input.extend(kept)
-    return relay.frontend.from_onnx(model, freeze_params=True)[0]
+    with onnx_mapping():
+        return relay.frontend.from_onnx(model, freeze_params=True)[0]
 
 
 def compile_and_load(

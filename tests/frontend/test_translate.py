@@ -6,10 +6,11 @@ from onnx import TensorProto, helper
 from tvm import relay
 
 from tests.frontend.small_models import model, operator_names, value
-from tvm_fusionx.errors import UnsupportedOperatorError
+from tvm_fusionx.errors import ModelError, UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
+from tvm_fusionx.frontend.inferred_types import why_not_of_type
 from tvm_fusionx.frontend.scope import Scope
-from tvm_fusionx.frontend.translate import Translation, why_not_of_type
+from tvm_fusionx.frontend.translate import Translation
 from tvm_fusionx.frontend.values import Tensor
 
 
@@ -20,7 +21,7 @@ def test_a_scope_sees_its_surroundings_and_hides_what_it_redefines() -> None:
     inner["a"] = Tensor.from_array(np.ones(1))
     assert inner["b"] is outer["b"]
     assert inner["a"] is not outer["a"]
-    with pytest.raises(KeyError):
+    with pytest.raises(ModelError):
         outer["c"]
 
 

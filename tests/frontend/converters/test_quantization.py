@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from tests.frontend.onnx_nodes import Case, check, floats
 
@@ -59,3 +60,16 @@ def test_halves_are_rounded_to_the_even_number() -> None:
     x = np.array([-2.5, -1.5, 0.5, 1.5], "float32")
     expected = np.array([-2, -2, 0, 2], "int8")
     check([Case("QuantizeLinear", [x, np.float32(1), np.int8(0)], expected=[expected])])
+
+
+def test_the_dequantized_type_may_be_given() -> None:
+    q = np.arange(-6, 6, dtype="int8").reshape(3, 4)
+    scale = np.array(0.5, "float32")
+    half = {"output_dtype": TensorProto.FLOAT16}
+    check(
+        [
+            Case("DequantizeLinear", [q, scale], half, expected=[(q * 0.5).astype("float16")]),
+            Case("DequantizeLinear", [q, scale, np.int8(1)], expected=[((q - 1) * scale)]),
+        ],
+        25,
+    )

@@ -62,7 +62,7 @@ def saturate(x: Any, zero: Any, element: int, dtype: str) -> Any:
     return relay.cast(relay.clip(shifted, float(low), float(high)), dtype)
 
 
-@converter("QuantizeLinear", through=21, because="TVM quantizes int4 and blocks as other types")
+@converter("QuantizeLinear", through=28, because="TVM quantizes int4 and blocks as other types")
 def convert_quantize_linear(node: Node) -> Any:
     """round(x / scale) + zero point, saturated."""
     if node.has(2):
@@ -76,7 +76,7 @@ def convert_quantize_linear(node: Node) -> Any:
     return saturate(scaled, zero, element, target)
 
 
-@converter("DequantizeLinear", through=21, because="TVM fails on blocks")
+@converter("DequantizeLinear", through=28, because="TVM fails on blocks")
 def convert_dequantize_linear(node: Node) -> Any:
     """(x - zero point) * scale."""
     if why_not_one_operator(node) is None:
@@ -84,8 +84,13 @@ def convert_dequantize_linear(node: Node) -> Any:
     wide = cast(node.expr(), node.dtype(), "int32")
     if node.has(2):
         wide = wide - cast(_parameter(node, 2), node.dtype(2), "int32")
-    target = node.dtype(1)
-    return relay.cast(wide, target) * _parameter(node, 1)
+    target = _dequantized_dtype(node)
+    return relay.cast(wide, target) * cast(_parameter(node, 1), node.dtype(1), target)
+
+
+def _dequantized_dtype(node: Node) -> str:
+    to = int(node.attribute("output_dtype", 0))
+    return dtype_of(to, f"DequantizeLinear node {node.name!r}") if to else node.dtype(1)
 
 
 def is_quantized_matrix(node: Node) -> bool:
@@ -104,6 +109,8 @@ def why_not_one_operator(node: Node) -> str | None:
         return "it dequantizes blocks"
     if node.tensor(0).is_narrow or node.dtype() not in BYTES or node.dtype(1) != "float32":
         return f"it makes {node.dtype(1)} of {node.dtype()}"
+    if _dequantized_dtype(node) != "float32":
+        return f"it makes {_dequantized_dtype(node)}"
     if any(node.has(position) and node.tensor(position).array is None for position in (1, 2)):
         return "its parameters are computed"
     if node.rank() == 0 or node.rank(1) > 1:

@@ -28,8 +28,8 @@ def _log_sum_exp(x: Any, axes: list[int], keepdims: bool) -> Any:
 REDUCTIONS: dict[str, tuple[Reduce, int]] = {
     "ReduceL1": (lambda x, axes, keep: relay.sum(relay.abs(x), axes, keep), 18),
     "ReduceL2": (lambda x, axes, keep: relay.sqrt(relay.sum(x * x, axes, keep)), 18),
-    "ReduceLogSum": (lambda x, axes, keep: relay.log(relay.sum(x, axes, keep)), 18),
-    "ReduceLogSumExp": (_log_sum_exp, 18),
+    "ReduceLogSum": (lambda x, axes, keep: relay.log(relay.sum(x, axes, keep)), 28),
+    "ReduceLogSumExp": (_log_sum_exp, 28),
     "ReduceMax": (relay.max, 20),
     "ReduceMean": (relay.mean, 18),
     "ReduceMin": (relay.min, 20),

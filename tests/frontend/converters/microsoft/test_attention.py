@@ -148,5 +148,4 @@ def test_what_has_no_meaning_is_refused() -> None:
     with pytest.raises(UnsupportedOperatorError, match="hidden sizes that 4 heads divide"):
         translate(Call("Attention", [floats(1, 2, 6), floats(6, 18)], HEADS))
     with pytest.raises(UnsupportedOperatorError, match="'do_rotary' at its default, 0; found 1"):
-        inputs = [floats(1, 2, 8), floats(8, 24)]
-        translate(Call("Attention", inputs, {**HEADS, "do_rotary": 1}))
+        translate(Call("Attention", [floats(1, 2, 8), floats(8, 24)], {**HEADS, "do_rotary": 1}))

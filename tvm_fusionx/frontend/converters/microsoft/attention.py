@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -36,8 +37,10 @@ def scale_of(node: SchemaNode, size: int) -> float:
 
 def cut_columns(x: Any, rank: int, starts: list[int]) -> list[Any]:
     """Return the parts of the last axis between each start and the next."""
-    pairs = zip(starts, starts[1:], strict=False)
-    return [slice_axis(x, rank - 1, range(a, b), starts[-1]) for a, b in pairs]
+    return [
+        slice_axis(x, rank - 1, range(first, last), starts[-1])
+        for first, last in itertools.pairwise(starts)
+    ]
 
 
 def _hidden_sizes(node: SchemaNode, columns: int) -> list[int]:

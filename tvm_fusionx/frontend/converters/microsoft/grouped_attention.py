@@ -155,7 +155,7 @@ def _turned(node: SchemaNode, cache: Cache, parts: list[Heads]) -> list[Heads]:
 
 
 def _mask(node: SchemaNode, cache: Cache, steps: int, has_sink: bool) -> Mask:
-    """Return which keys of a cache each query sees; one more, at the end, takes a softmax's rest."""
+    """Return which keys of a cache each query sees, and the sink behind them, which all see."""
     mask = Mask()
     rows, columns = positions(steps, cache.length + has_sink)
     is_sink = columns >= cache.length

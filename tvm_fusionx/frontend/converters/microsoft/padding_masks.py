@@ -14,6 +14,8 @@ from tvm_fusionx.frontend.converters.microsoft.registry import SchemaNode
 from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.values import Tensor, constant
 
+HEADS_RANK = 4
+
 
 @dataclass(frozen=True)
 class Sizes:

@@ -40,8 +40,8 @@ def turn(
             f"{list(cosines.shape)} and {list(sines.shape)}",
         )
     shape = (x.shape[0], x.length, half)
-    rows = (rows_at(cache.expr, positions, shape) for cache in (cosines, sines))
-    return rotate(x, *rows, 2 * half, interleaved)
+    cosine, sine = (rows_at(cache.expr, positions, shape) for cache in (cosines, sines))
+    return rotate(x, cosine, sine, 2 * half, interleaved)
 
 
 @microsoft("RotaryEmbedding")
