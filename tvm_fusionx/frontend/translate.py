@@ -20,7 +20,7 @@ from tvm_fusionx._tvm.type_errors import plain_message
 from tvm_fusionx.errors import FusionXError, UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
-from tvm_fusionx.frontend.element_types import NARROW_OPERATORS, element_type_name
+from tvm_fusionx.frontend.element_types import MOVES, NARROW_OPERATORS, element_type_name
 from tvm_fusionx.frontend.evaluate import evaluate
 from tvm_fusionx.frontend.functions import expand_function
 from tvm_fusionx.frontend.inferred_types import check_types, inferred_types, type_proto
@@ -109,6 +109,8 @@ class Translation:
         try:
             self._check_node(proto, node, schema)
             results = self._results(proto, node, scope)
+            if node.op_type in MOVES:
+                keep_element_type(node.inputs[0], results)
             if node.op_type not in STRUCTURES:
                 check_types(proto, node, results, self.opsets)
         except FusionXError:
@@ -254,3 +256,12 @@ class Translation:
         if tensor.array is None:
             self.known[expr] = expr
         return tensor
+
+
+def keep_element_type(source: Value, results: Sequence[Value]) -> None:
+    """Mark what is moved as of the element type it came from, which its dtype may not tell."""
+    if not isinstance(source, Tensor) or not source.is_narrow:
+        return
+    for result in results:
+        if isinstance(result, Tensor) and result.dtype == source.dtype:
+            result.element = source.element

@@ -15,7 +15,6 @@ from tvm_fusionx.frontend.converters.microsoft.attention import cut_columns, sca
 from tvm_fusionx.frontend.converters.microsoft.registry import SchemaNode, microsoft
 from tvm_fusionx.frontend.converters.microsoft.rotary import counted_from, turn
 from tvm_fusionx.frontend.converters.shapes import reshape
-from tvm_fusionx.frontend.node import FIX_INPUT
 from tvm_fusionx.frontend.values import Tensor, constant
 
 # Beyond any position: a limit that holds always.
@@ -39,14 +38,7 @@ class Cache:
 
 def _cache(node: SchemaNode, batch: int, steps: int, room: int) -> Cache:
     """Return the cache of a call that adds `steps` positions to one with `room`."""
-    total = node.named("total_sequence_length")
-    if total.array is None:
-        raise node.refuse(
-            "total_sequence_length to be known while compiling, for it decides a shape",
-            "a value computed at run time",
-            FIX_INPUT,
-        )
-    count = int(np.asarray(total.array).reshape(-1)[0])
+    count = int(node.scalar(node.position("total_sequence_length")))
     lengths = node.named("seqlens_k")
     if lengths.shape not in ((batch,), (batch, 1)):
         raise node.refuse(f"seqlens_k of [{batch}]", str(list(lengths.shape)))

@@ -18,7 +18,6 @@ from tvm_fusionx.frontend.converters.linear import matmul
 from tvm_fusionx.frontend.converters.microsoft.registry import SchemaNode, microsoft
 from tvm_fusionx.frontend.converters.slicing import take
 from tvm_fusionx.frontend.element_types import STORED_WIDER
-from tvm_fusionx.frontend.node import FIX_INPUT
 from tvm_fusionx.frontend.values import constant
 
 Array = np.ndarray[Any, Any]
@@ -56,14 +55,7 @@ def known(node: SchemaNode, name: str) -> Array:
     UnsupportedOperatorError
         If they are computed at run time.
     """
-    tensor = node.named(name)
-    if tensor.array is None:
-        raise node.refuse(
-            f"the weights {name!r} to be known while compiling",
-            "numbers computed at run time",
-            FIX_INPUT,
-        )
-    return np.asarray(tensor.array)
+    return node.array(node.position(name), "weights are unpacked then")
 
 
 def unpack(packed: Array, bits: int) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 from tvm_fusionx.frontend.contrib_schemas import Schema, contrib_schemas
 from tvm_fusionx.frontend.converters.registry import Convert, converter
 from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.schemas import defaults_of, schema_of
 from tvm_fusionx.frontend.values import Tensor
 
 # As new as any definition: what is written here follows the newest ones.
@@ -53,7 +54,8 @@ class SchemaNode(Node):
     ) -> Node:
         """Return this call as one of ONNX's own operator, for that operator's converter."""
         names = [""] * len(inputs)
-        return Node(self.name, op_type, NEWEST, attributes, inputs, self.outputs, names)
+        defaults = defaults_of(schema_of(op_type, "", NEWEST))
+        return Node(self.name, op_type, NEWEST, attributes, inputs, self.outputs, names, defaults)
 
     def attributes_named(self, *names: str) -> dict[str, Any]:
         """Return those of the named attributes that the node or its schema sets."""
