@@ -7,6 +7,7 @@ Each is written by the functions of ONNX's own operators. What a node says comes
 from tvm_fusionx.frontend.converters.microsoft import (
     activations,
     attention,
+    blocked_layouts,
     fused_convolution,
     fused_products,
     grouped_attention,
@@ -22,6 +23,7 @@ from tvm_fusionx.frontend.converters.microsoft import (
 __all__ = [
     "activations",
     "attention",
+    "blocked_layouts",
     "fused_convolution",
     "fused_products",
     "grouped_attention",
