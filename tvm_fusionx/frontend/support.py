@@ -38,7 +38,9 @@ TVM_CONVERTERS: dict[str, int] = {
 }
 
 # Operators whose result is known although their input is not: shapes are static here.
-KNOWN_FROM_TYPES = frozenset({"EyeLike", "SequenceLength", "Shape", "Size"})
+KNOWN_FROM_TYPES = frozenset(
+    {"EyeLike", "RandomNormalLike", "RandomUniformLike", "SequenceLength", "Shape", "Size"}
+)
 
 
 def qualified_name(proto: Any) -> str:
