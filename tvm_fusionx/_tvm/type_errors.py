@@ -15,7 +15,8 @@ import tvm
 from tvm.ir import diagnostics
 
 # What stands before the words in the last line of TVM's errors.
-_COMPARISON = re.compile(r"^Check failed: .+? \([^()]* vs\. [^()]*\) : ")
+_KIND = re.compile(r"^(?:\w*(?:Error|Exception): )*")
+_COMPARISON = re.compile(r".+ \((?P<sides>[^()]* vs\. [^()]*)\) : ?(?P<words>.*)$")
 _FRAME = re.compile(r"^\s*(?:\d+: |File \"|Stack trace|Traceback|\[bt\])")
 # TVM's second remark on a call, which says nothing about it.
 _NO_HINT = "The type inference pass was unable to infer a type"
@@ -64,8 +65,16 @@ def plain_message(error: BaseException, heard: list[str] | None = None) -> str:
     last = lines[-1].strip() if lines else type(error).__name__
     if _POINTS_ELSEWHERE in last:
         return " ".join(heard[-1].split()) if heard else "types that do not fit"
-    words = re.sub(r"^(?:\w*(?:Error|Exception): )*", "", last)
-    words = _COMPARISON.sub("", words)
-    words = re.sub(r"^Check failed: (?:.+ is false: |.+?\) ?: )", "", words)
-    words = re.sub(r"^(?:\w*(?:Error|Exception): )*", "", words)
-    return " ".join(words.split()) or type(error).__name__
+    return " ".join(_words(last).split()) or type(error).__name__
+
+
+def _words(line: str) -> str:
+    """Return what a line says behind the kind of error and the source of the check."""
+    words = line.rpartition("Check failed: ")[2]
+    compared = _COMPARISON.match(words)
+    if compared is not None:
+        # A check without words of its own still tells the two numbers.
+        words = compared["words"] or compared["sides"]
+    elif "Check failed: " in line:
+        words = words.partition(" is false: ")[2] or words
+    return _KIND.sub("", words)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     debug_option,
@@ -38,7 +39,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
         return formats
 
 
-@click.command("compile")
+@click.command("compile", cls=ModelCommand)
 @model_argument
 @click.option(
     "-o",
@@ -50,6 +51,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 )
 @target_option
 @input_shapes_option
+@constants_option
 @planner_options
 @tuning_records_option
 @click.option(
@@ -71,6 +73,7 @@ def command(
     output: Path,
     target: str,
     shape: dict[str, tuple[int, ...]] | None,
+    constants: dict[str, Any],
     choices: dict[str, Any],
     records: Path | None,
     float16: bool,
@@ -103,7 +106,7 @@ def command(
     resolved = chosen.tvm_target() if chosen is not None else resolve_target(target)
     with Stages(f"compiling {model.name}") as stage:
         stage("importing")
-        mod, params = from_onnx(model, shape=shape)
+        mod, params = from_onnx(bind(model, constants), shape=shape)
         stage("building")
         build = build_fused(
             mod,

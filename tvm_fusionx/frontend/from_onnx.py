@@ -12,6 +12,7 @@ from tvm import relay
 from tvm_fusionx._tvm.type_errors import heard_diagnostics, plain_message
 from tvm_fusionx.errors import FusionXError, ModelError
 from tvm_fusionx.frontend.check_products import check_products
+from tvm_fusionx.frontend.functions import local_functions
 from tvm_fusionx.frontend.model_inputs import (
     DtypeArgument,
     ShapeArgument,
@@ -19,7 +20,7 @@ from tvm_fusionx.frontend.model_inputs import (
     resolve_inputs,
 )
 from tvm_fusionx.frontend.nchwc_blocks import blocks_of
-from tvm_fusionx.frontend.read_model import ModelSource, opsets_of, read_model
+from tvm_fusionx.frontend.read_model import ModelSource, check_source, opsets_of, read_model
 from tvm_fusionx.frontend.scope import Scope
 from tvm_fusionx.frontend.support import check_operators
 from tvm_fusionx.frontend.translate import Translation
@@ -74,10 +75,11 @@ def from_onnx(
     --------
     >>> mod, params = from_onnx("model.onnx", shape={"x": (1, 3, 320, 320)})  # doctest: +SKIP
     """
+    check_source(path_or_model)
     with heard_diagnostics() as heard:
         try:
             return _import(path_or_model, shape, dtype, constants or {}, heard), {}
-        except (FusionXError, TypeError):
+        except FusionXError:
             raise
         except Exception as error:
             # The last net: what no check above foresaw is still a sentence, with the cause chained.
@@ -106,7 +108,7 @@ def _import(
     opsets = opsets_of(model)
     check_operators(model, opsets, inputs)
 
-    translation = Translation(opsets, heard)
+    translation = Translation(opsets, heard, local_functions(model))
     scope = Scope()
     params = []
     elements = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}

@@ -22,6 +22,19 @@ MESSAGE_CHARACTERS = 300
 # ONNX counts a window that starts behind the data, which ONNX Runtime and PyTorch do not make.
 WITH_CEIL_MODE = ("AveragePool", "LpPool", "MaxPool")
 
+# ONNX's inference takes the attribute that is left out for 0 and not for its default.
+READS_NO_DEFAULT = {"STFT": {"onesided": 1}}
+
+
+def _with_defaults(proto: Any) -> Any:
+    missing = READS_NO_DEFAULT.get(proto.op_type, {}).keys() - {a.name for a in proto.attribute}
+    if not missing:
+        return proto
+    copy = onnx.NodeProto.FromString(proto.SerializeToString())
+    defaults = READS_NO_DEFAULT[proto.op_type]
+    copy.attribute.extend(helper.make_attribute(name, defaults[name]) for name in missing)
+    return copy
+
 
 def inferred_types(proto: Any, node: Node, opsets: Mapping[str, int]) -> dict[str, Any]:
     """Return ``onnx.TypeProto`` by output name, where ONNX can tell.
@@ -47,7 +60,9 @@ def inferred_types(proto: Any, node: Node, opsets: Mapping[str, int]) -> dict[st
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     try:
         return dict(
-            shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
+            shape_inference.infer_node_outputs(
+                schema, _with_defaults(proto), types, data, opset_imports=imports
+            )
         )
     except shape_inference.InferenceError as error:
         found = " ".join(str(error).split())[-MESSAGE_CHARACTERS:]

@@ -110,7 +110,8 @@ def _fits(outputs: int, inputs: int, groups: int, block: int) -> bool:
 def _fills_up(weights: Array, groups: int, block: int) -> bool:
     plain = plain_weights(weights, groups, block)
     sides: list[Any] = [plain.any(axis=(1, 2, 3))]
-    if not is_in_rows(*weights.shape[:2], groups, block):
+    outputs, inputs = weights.shape[:2]
+    if not is_in_rows(outputs, inputs, groups, block):
         sides.append(plain.any(axis=(0, 2, 3)))
     return any(_ends_in_zeros(side, block) for side in sides)
 

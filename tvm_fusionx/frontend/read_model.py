@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -85,7 +86,29 @@ def _check_is_whole(model: Any, thing: str) -> None:
             found="a message without nodes and outputs",
             next_step=f"The file is truncated, corrupt or of another format. {EXPORT_AGAIN}",
         )
+    damaged = next((name for name in _texts(model.graph) if not isinstance(name, str)), None)
+    if damaged is not None:
+        raise ModelError(
+            thing,
+            expected="names in UTF-8",
+            found=repr(damaged),
+            next_step=f"The file is damaged. {EXPORT_AGAIN}",
+        )
     _check_versions(model, thing)
+
+
+def _texts(graph: Any) -> Iterator[Any]:
+    """Yield all names of a graph and those within it; protobuf gives what is no text as bytes."""
+    waiting = [graph]
+    while waiting:
+        current = waiting.pop()
+        yield from (info.name for info in (*current.input, *current.output))
+        yield from (tensor.name for tensor in current.initializer)
+        for node in current.node:
+            yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
+            for attribute in node.attribute:
+                yield attribute.name
+                waiting.extend([attribute.g] if attribute.HasField("g") else attribute.graphs)
 
 
 def _check_versions(model: Any, thing: str) -> None:
@@ -127,6 +150,14 @@ def opset_of(model: Any) -> int:
     return opsets_of(model).get("", 1)
 
 
+def check_source(source: Any) -> None:
+    """Raise a TypeError where `source` is no path, no bytes and no model."""
+    if not isinstance(source, (str, os.PathLike, bytes, onnx.ModelProto)):
+        raise TypeError(
+            f"from_onnx takes a path, bytes or an onnx.ModelProto, not {type(source).__name__}"
+        )
+
+
 def read_model(source: ModelSource) -> Any:
     """Return `source` as a ``ModelProto`` with its weights, its functions inlined, sorted.
 
@@ -142,19 +173,16 @@ def read_model(source: ModelSource) -> Any:
     TypeError
         If `source` is none of the three.
     """
+    check_source(source)
     if isinstance(source, (str, os.PathLike)):
         thing = os.fspath(source)
         model = _read_path(Path(source))
     elif isinstance(source, bytes):
         thing = "the model's bytes"
         model = _read_bytes(source, thing)
-    elif isinstance(source, onnx.ModelProto):
+    else:
         thing = f"model {source.graph.name!r}"
         model = source
-    else:
-        raise TypeError(
-            f"from_onnx takes a path, bytes or an onnx.ModelProto, not {type(source).__name__}"
-        )
     _check_is_whole(model, thing)
     if model.functions:
         model = _inline_functions(model, thing)
@@ -163,6 +191,7 @@ def read_model(source: ModelSource) -> Any:
 
 def _inline_functions(model: Any, thing: str) -> Any:
     try:
+        # Functions of another opset than the model's are left for the translation.
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:
         raise ModelError(

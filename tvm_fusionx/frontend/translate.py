@@ -22,7 +22,7 @@ from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
 from tvm_fusionx.frontend.element_types import MOVES, NARROW_OPERATORS, element_type_name
 from tvm_fusionx.frontend.evaluate import evaluate
-from tvm_fusionx.frontend.functions import expand_function
+from tvm_fusionx.frontend.functions import expand_function, expand_local_function
 from tvm_fusionx.frontend.inferred_types import check_types, inferred_types, type_proto
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
 from tvm_fusionx.frontend.schemas import (
@@ -49,13 +49,22 @@ class Translation:
         Opset version per domain.
     heard
         What TVM said about types, newest last; see :mod:`tvm_fusionx._tvm.type_errors`.
+    functions
+        The model's own, by domain and name.
     """
 
-    def __init__(self, opsets: Mapping[str, int], heard: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        heard: list[str] | None = None,
+        functions: Mapping[tuple[str, str], Any] | None = None,
+    ) -> None:
         self.opsets = dict(opsets)
         # Expressions of earlier nodes, each standing for itself: where naming and folding stop.
         self.known: dict[Any, Any] = {}
         self.heard = [] if heard is None else heard
+        self.functions = functions or {}
+        self._calling: list[tuple[str, str]] = []
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
 
@@ -139,6 +148,8 @@ class Translation:
         self._check_narrow_inputs(node)
 
     def _results(self, proto: Any, node: Node, scope: Scope) -> Sequence[Value]:
+        if (proto.domain, proto.op_type) in self.functions:
+            return self._call(proto, node)
         if node.op_type in STRUCTURES:
             return STRUCTURES[node.op_type](self, node, scope)
         known = None if is_quantized_matrix(node) else self._evaluate(proto, node)
@@ -148,7 +159,7 @@ class Translation:
         if way == "converter":
             return self.seal(node, CONVERTERS[node.op_type].convert(node))
         if way == "function":
-            return self._expand(proto, node, scope)
+            return self._expand(proto, node)
         if way == "tvm":
             return self._convert_with_tvm(proto, node)
         raise node.refuse("an operator with a translation", "none", ASK_SUPPORT)
@@ -179,10 +190,23 @@ class Translation:
         results = evaluate(proto, arrays, self.opsets)
         return None if results is None else [Tensor.from_array(array) for array in results]
 
-    def _expand(self, proto: Any, node: Node, scope: Scope) -> list[Value]:
+    def _call(self, proto: Any, node: Node) -> list[Value]:
+        """Translate a call of one of the model's own functions."""
+        key = (proto.domain, proto.op_type)
+        if key in self._calling:
+            raise node.refuse("functions that do not call themselves", node.op_type)
+        self._calling.append(key)
+        try:
+            return self._run_body(node, *expand_local_function(proto, self.functions[key]))
+        finally:
+            self._calling.pop()
+
+    def _expand(self, proto: Any, node: Node) -> list[Value]:
         """Translate an operator through the body that ONNX defines it by."""
         types = [type_proto(value) for value in node.inputs]
-        body, opsets = expand_function(proto, types, self.opsets)
+        return self._run_body(node, *expand_function(proto, types, self.opsets))
+
+    def _run_body(self, node: Node, body: Any, opsets: dict[str, int]) -> list[Value]:
         inner = Scope()
         for name, value in zip(body.input, node.inputs, strict=False):
             inner[name] = value

@@ -67,8 +67,6 @@ BINARY: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
 }
 
 VARIADIC: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
-    "Max": (relay.maximum, 13),
-    "Min": (relay.minimum, 13),
     "Sum": (relay.add, 13),
 }
 

@@ -27,6 +27,8 @@ INITIAL_C, PEEPHOLES = 6, 7
 # LSTM's gates are i, o, f, c; GRU's z, r, h; RNN has one.
 LSTM_GATES, GRU_GATES, RNN_GATES = 4, 3, 1
 PEEPHOLE_GATES = 3
+# A layer is unrolled, so its steps are the length of the compiled program.
+MOST_STEPS = 5000
 # Of X and R: steps, batch, features; directions, gates, hidden.
 RANK = 3
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -229,6 +231,8 @@ def _check_widths(node: Node, gates: int, initial: tuple[int, ...], is_batch_fir
     steps, batch, features = node.shape(X)
     if is_batch_first:
         steps, batch = batch, steps
+    if not 0 < steps <= MOST_STEPS:
+        raise node.refuse(f"1 to {MOST_STEPS} steps", str(steps))
     hidden, kind = node.shape(R)[2], str(node.attribute("direction", "forward"))
     directions = DIRECTIONS.get(kind)
     if directions is None:

@@ -87,16 +87,6 @@ CONVERTERS.update(
 )
 
 
-@converter("ArgMax", "ArgMin", through=13)
-def convert_arg_extreme(node: Node) -> Any:
-    """Return the index of the largest or smallest element along an axis."""
-    function = relay.argmax if node.op_type == "ArgMax" else relay.argmin
-    is_last = bool(node.attribute("select_last_index", 0))
-    keepdims = bool(node.attribute("keepdims", 1))
-    best = function(node.expr(), axis=node.axis(0), keepdims=keepdims, select_last_index=is_last)
-    return relay.cast(best, "int64")
-
-
 @converter("MeanVarianceNormalization", through=13)
 def convert_mean_variance_normalization(node: Node) -> Any:
     """(x - mean) / standard deviation over the axes."""
