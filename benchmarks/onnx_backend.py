@@ -43,22 +43,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx_backend_cases import DISPUTED, list_cases, load_case
 
-# Tests whose expected numbers ONNX Runtime contradicts as well, each with what is wrong with them.
-SATURATION = "the expected numbers wrap around where the definition saturates"
-ROUNDING = "the expected zeros carry the reference's rounding errors, above the absolute tolerance"
-CEIL_DIVISOR = "the expected divisor counts the rows that ceil_mode adds behind the padding"
-DISPUTED = {
-    "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True": CEIL_DIVISOR,
-    "test_dft_inverse": ROUNDING,
-    "test_dft_inverse_opset19": ROUNDING,
-    "test_qlinearmatmul_2D_int8_float16": SATURATION,
-    "test_qlinearmatmul_2D_int8_float32": SATURATION,
-    "test_qlinearmatmul_3D_int8_float16": SATURATION,
-    "test_qlinearmatmul_3D_int8_float32": SATURATION,
-}
-
-KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 OUTCOMES = ("passed", "refused", "disputed", "wrong", "crashed", "failed")
 BACKENDS = ("fusionx", "frontend", "tvm")
 # The slowest passing test takes about 20 s of one core here; a hang is a hang at three times that.
@@ -74,41 +60,6 @@ class WrongAnswerError(Exception):
 
 class NothingToFixError(Exception):
     """The model has no shape-like input that could be given as a constant."""
-
-
-def list_cases() -> dict[str, Any]:
-    """Return every packaged test by name, without those that need a download."""
-    from onnx.backend.test import loader
-
-    return {case.name: case for kind in KINDS for case in loader.load_model_tests(kind=kind)}
-
-
-def load_values(path: Path, type_proto: Any) -> Any:
-    """Read one input or output of a test: an array, a list of arrays, or None."""
-    import onnx
-    from onnx import numpy_helper
-
-    content = path.read_bytes()
-    kind = type_proto.WhichOneof("value")
-    if kind == "sequence_type":
-        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
-    if kind == "optional_type":
-        return numpy_helper.to_optional(onnx.OptionalProto.FromString(content))
-    return numpy_helper.to_array(onnx.TensorProto.FromString(content))
-
-
-def load_data_sets(model_dir: Path, model: Any) -> list[tuple[list[Any], list[Any]]]:
-    """Return (inputs, expected outputs) of every data set of a test."""
-    data_sets = []
-    for folder in sorted(model_dir.glob("test_data_set*")):
-        sides = []
-        for stem, infos in (("input", model.graph.input), ("output", model.graph.output)):
-            count = len(list(folder.glob(f"{stem}_*.pb")))
-            sides.append(
-                [load_values(folder / f"{stem}_{i}.pb", infos[i].type) for i in range(count)]
-            )
-        data_sets.append((sides[0], sides[1]))
-    return data_sets
 
 
 def flatten(values: list[Any]) -> list[Any]:
@@ -140,13 +91,16 @@ def import_with_tvm(model: Any, constants: dict[str, np.ndarray]) -> Any:
     from onnx import numpy_helper
     from tvm import relay
 
+    from tvm_fusionx._tvm.onnx_importer import onnx_mapping
+
     model.graph.initializer.extend(
         numpy_helper.from_array(value, name) for name, value in constants.items()
     )
     kept = [i for i in model.graph.input if i.name not in constants]
     del model.graph.input[:]
     model.graph.input.extend(kept)
-    return relay.frontend.from_onnx(model, freeze_params=True)[0]
+    with onnx_mapping():
+        return relay.frontend.from_onnx(model, freeze_params=True)[0]
 
 
 def compile_and_load(
@@ -196,10 +150,9 @@ def run_case(case: Any, backend: str, target: str, should_fix_shapes: bool) -> N
 
     from tvm_fusionx.frontend import inputs_needed_as_constants
 
-    model_dir = Path(case.model_dir)
-    model = onnx.load(model_dir / "model.onnx")
+    model, data_sets = load_case(case)
     names = [info.name for info in model.graph.input]
-    for inputs, expected in load_data_sets(model_dir, model):
+    for inputs, expected in data_sets:
         fixed = inputs_needed_as_constants(model) if should_fix_shapes else []
         constants = {n: v for n, v in zip(names, inputs, strict=False) if n in fixed}
         if should_fix_shapes and not constants:

@@ -54,7 +54,7 @@ def test_the_example_is_short() -> None:
 def test_the_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx==1.17.0")
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx")
     monkeypatch.chdir(tmp_path)
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(

@@ -5,20 +5,17 @@ import sys
 import threading
 
 import numpy as np
-import onnx
 import pytest
 import tvm
 from tvm import relay, te, tir, topi
 from tvm.relay.backend import te_compiler
 
-from tests.relay_modules import var
 from tvm_fusionx._tvm import cures
 from tvm_fusionx._tvm.cures import (
     PASS_THAT_FORGETS_NAMES,
     PASSES_THAT_UNDO_BLOCKS,
     build_config,
     concatenation_as_expression,
-    convert_onnx_node,
     drop_lets,
     let_cure,
     simplification_passes,
@@ -183,29 +180,6 @@ def test_the_passes_left_out_are_passes_that_tvm_runs() -> None:
     names = {str(step.info.name) for step in prefix.passes}
     # The others run later in the build; a name that nothing bears would switch nothing off.
     assert {"FoldConstant", "SimplifyExpr", PASS_THAT_FORGETS_NAMES} <= names
-
-
-# ---- the importer -----------------------------------------------------------------------------
-
-x = var("x", 4, 6)
-
-
-def test_one_onnx_node_is_converted() -> None:
-    proto = onnx.helper.make_node("LeakyRelu", ["x"], ["y"], name="act", alpha=0.25)
-    (result,) = convert_onnx_node(proto, [x], 13)
-    assert result.op.name == "nn.leaky_relu"
-    assert result.attrs.alpha == 0.25
-
-
-def test_a_node_with_several_results_gives_a_list() -> None:
-    proto = onnx.helper.make_node("Split", ["x"], ["a", "b"], name="cut", axis=1)
-    assert len(convert_onnx_node(proto, [x], 11)) == 2
-
-
-def test_the_opset_chooses_the_converter() -> None:
-    proto = onnx.helper.make_node("Softmax", ["x"], ["y"], name="prob")
-    old, new = (convert_onnx_node(proto, [var("x", 2, 3, 4)], opset)[0] for opset in (11, 13))
-    assert not tvm.ir.structural_equal(old, new, map_free_vars=True)
 
 
 def test_build_flags_are_asked_for_once_and_the_scope_is_undone(

@@ -256,25 +256,6 @@ def simplification_passes() -> list[Any]:
     return [step for step in steps if step.info.name not in left_out]
 
 
-def convert_onnx_node(proto: Any, inputs: list[Any], opset: int) -> list[Any]:
-    """Convert one ONNX node with the converter that TVM's importer has for it.
-
-    The importer has no public entrance for less than a model, and looks operators up by name
-    without their domain. Its converters infer types over everything upstream of `inputs`: give them
-    variables.
-    """
-    from tvm.relay.frontend import onnx as importer
-
-    graph = importer.GraphProto({}, None)
-    attributes = graph._parse_attr(proto.attribute)
-    attributes["tvm_custom"] = {"name": proto.name, "num_outputs": len(proto.output)}
-    convert = importer._get_convert_map(opset)[proto.op_type]
-    result = convert(importer.onnx_input(inputs), attributes, {})
-    if isinstance(result, tvm.relay.expr.TupleWrapper):
-        return list(result)
-    return [result]
-
-
 def connect_rpc(host: str, port: int, key: str, timeout_seconds: float) -> tuple[Any, Any]:
     """Return a session with an RPC server, and a handle of the socket that TVM holds.
 

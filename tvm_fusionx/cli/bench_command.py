@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option, without_bound
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     Duration,
@@ -34,7 +35,7 @@ SUSTAINED_SECONDS = "30"
 MILLISECONDS = 1e3
 
 
-@click.command("bench")
+@click.command("bench", cls=ModelCommand)
 @model_argument
 @click.option(
     "--vs",
@@ -43,6 +44,7 @@ MILLISECONDS = 1e3
 @target_option
 @device_options
 @input_shapes_option
+@constants_option
 @inputs_option
 @tuning_records_option
 @threads_option
@@ -82,6 +84,7 @@ def command(
     target: str,
     device: DeviceChoice,
     shape: dict[str, tuple[int, ...]] | None,
+    constants: dict[str, Any],
     inputs: Path | None,
     records: Path | None,
     threads: int | None,
@@ -116,13 +119,13 @@ def command(
     chosen = device.find()
     with Stages(f"benchmarking {model.name}") as stage:
         result = bench(
-            model,
+            bind(model, constants),
             target,
             sides,
             device=chosen,
             threads=threads,
             repeat=repeat,
-            inputs=read_inputs(inputs) if inputs is not None else None,
+            inputs=without_bound(read_inputs(inputs), constants) if inputs is not None else None,
             shape=shape,
             records=records,
             sustained=sustained,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     debug_option,
@@ -38,7 +39,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
         return formats
 
 
-@click.command("compile")
+@click.command("compile", cls=ModelCommand)
 @model_argument
 @click.option(
     "-o",
@@ -56,6 +57,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
     help='Shapes of inputs that are dynamic in the file, as "x:[1,3,320,320] mask:[1,128]"; '
     '"ids:[1,32|64|128]" makes a program for each extent, and `run` takes the smallest that fits.',
 )
+@constants_option
 @planner_options
 @tuning_records_option
 @click.option(
@@ -84,6 +86,7 @@ def command(
     output: Path,
     target: str,
     shapes: list[dict[str, tuple[int, ...]]] | None,
+    constants: dict[str, Any],
     choices: dict[str, Any],
     records: Path | None,
     float16: bool,
@@ -115,7 +118,7 @@ def command(
     resolved = chosen.tvm_target() if chosen is not None else resolve_target(target)
     with Stages(f"compiling {model.name}") as stage:
         made = build_programs(
-            model,
+            bind(model, constants),
             resolved,
             shapes or [{}],
             model_name=model.stem,

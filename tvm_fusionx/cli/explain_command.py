@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option
 from tvm_fusionx.cli.options import (
     debug_option,
     input_shapes_option,
@@ -19,10 +20,11 @@ from tvm_fusionx.cli.options import (
 from tvm_fusionx.cli.progress import Stages
 
 
-@click.command("explain")
+@click.command("explain", cls=ModelCommand)
 @model_argument
 @target_option
 @input_shapes_option
+@constants_option
 @planner_options
 @click.option(
     "--html",
@@ -66,6 +68,7 @@ def command(
     model: Path,
     target: str,
     shape: dict[str, tuple[int, ...]] | None,
+    constants: dict[str, Any],
     choices: dict[str, Any],
     html_path: Path | None,
     with_build: bool,
@@ -99,7 +102,7 @@ def command(
         use_threads()
     with Stages(f"explaining {model.name}") as stage:
         stage("importing")
-        mod, params = from_onnx(model, shape=shape)
+        mod, params = from_onnx(bind(model, constants), shape=shape)
         stage("planning")
         report = explain(bind_parameters(mod, params), target, **choices).with_title(model.stem)
         if with_build or with_profile:

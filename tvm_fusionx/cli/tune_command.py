@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option, without_bound
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     Duration,
@@ -30,7 +31,7 @@ SPACES = ("fusionx", "tvm", "both")
 SHOWN_BLOCKS = 20
 
 
-@click.command("tune")
+@click.command("tune", cls=ModelCommand)
 @model_argument
 @device_options
 @click.option("--target", help="TVM target in place of the device's.")
@@ -73,6 +74,7 @@ SHOWN_BLOCKS = 20
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--no-transfer", is_flag=True, help="Learn nothing from older trials.")
 @input_shapes_option
+@constants_option
 @inputs_option
 @threads_option
 @json_option
@@ -94,6 +96,7 @@ def command(
     seed: int,
     no_transfer: bool,
     shape: dict[str, tuple[int, ...]] | None,
+    constants: dict[str, Any],
     inputs: Path | None,
     threads: int | None,
     json_path: Path | None,
@@ -126,7 +129,7 @@ def command(
         f"tuning {model.name}", trials or (None if budget else DEFAULT_TRIALS), budget
     ) as bar:
         bar("importing", None)
-        mod, params = from_onnx(model, shape=shape)
+        mod, params = from_onnx(bind(model, constants), shape=shape)
         report = tune(
             mod,
             chosen,
@@ -136,7 +139,7 @@ def command(
             only=only,
             dry_run=dry_run,
             parallel=parallel,
-            inputs=None if inputs is None else read_inputs(inputs),
+            inputs=None if inputs is None else without_bound(read_inputs(inputs), constants),
             model=model.stem,
             watch=bar,
             tuner=tuner,

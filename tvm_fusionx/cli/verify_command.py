@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Column, Table
 
+from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option, without_bound
 from tvm_fusionx.cli.options import (
     debug_option,
     input_shapes_option,
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 SHOWN_BLOCKS = 10
 
 
-@click.command("verify")
+@click.command("verify", cls=ModelCommand)
 @model_argument
 @target_option
 @input_shapes_option
+@constants_option
 @inputs_option
 @tuning_records_option
 @threads_option
@@ -68,6 +70,7 @@ def command(
     model: Path,
     target: str,
     shape: dict[str, tuple[int, ...]] | None,
+    constants: dict[str, Any],
     inputs: Path | None,
     records: Path | None,
     threads: int | None,
@@ -95,16 +98,19 @@ def command(
         reference = "ort" if importlib.util.find_spec("onnxruntime") else "tvm"
     with Stages(f"verifying {model.name}") as stage:
         stage("importing")
-        mod, params = from_onnx(model, shape=shape)
+        source = bind(model, constants)
+        mod, params = from_onnx(source, shape=shape)
         arrays = (
-            read_inputs(inputs) if inputs is not None else random_inputs(inputs_of(mod, params))
+            without_bound(read_inputs(inputs), constants)
+            if inputs is not None
+            else random_inputs(inputs_of(mod, params))
         )
         report = verify(
             mod,
             params,
             arrays,
             target,
-            reference=model if reference == "ort" else None,
+            reference=source if reference == "ort" else None,
             bisect=bisect,
             tolerance=tolerance,
             records=records,

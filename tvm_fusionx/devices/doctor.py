@@ -58,10 +58,9 @@ OLDEST_PYTHON = (3, 10)
 NEWEST_PYTHON = (3, 13)
 
 # Distribution -> versions, as a pattern, that are known to work; what it is needed for.
-# onnx 1.19 has no `onnx.mapping`, which TVM's importer reads.
 KNOWN_VERSIONS = {
     "numpy": (r"[12]\.", "everything"),
-    "onnx": (r"1\.1[0-8]\.", "reading models"),
+    "onnx": (r"1\.(1[7-9]|2[0-3])\.", "reading models"),
     "onnxslim": (r"0\.", "simplifying models"),
     "onnxruntime": (r"1\.", "verifying and comparing"),
     "openvino": (r"20", "comparing"),

@@ -25,12 +25,36 @@ DTYPES: dict[int, str] = {
 }
 ELEMENTS = {dtype: element for element, dtype in DTYPES.items()}
 
-# Four-bit integers: kept one in a byte, with these limits.
-STORED_WIDER: dict[int, str] = {TensorProto.INT4: "int8", TensorProto.UINT4: "uint8"}
-LIMITS: dict[int, tuple[int, int]] = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}
+# ONNX's name of an integer below eight bits, which is kept one in a byte -> dtype and limits. The
+# narrowest came with onnx 1.20.
+_NARROW: dict[str, tuple[str, int, int]] = {
+    "INT4": ("int8", -8, 7),
+    "UINT4": ("uint8", 0, 15),
+    "INT2": ("int8", -2, 1),
+    "UINT2": ("uint8", 0, 3),
+}
+_KNOWN = {
+    TensorProto.DataType.Value(name): row
+    for name, row in _NARROW.items()
+    if name in TensorProto.DataType.keys()  # noqa: SIM118
+}
+STORED_WIDER: dict[int, str] = {element: dtype for element, (dtype, _, _) in _KNOWN.items()}
+LIMITS: dict[int, tuple[int, int]] = {e: (low, high) for e, (_, low, high) in _KNOWN.items()}
 
-# Only these take and make four-bit integers or bfloat16; NumPy and TVM's kernels know neither well.
-NARROW_OPERATORS = frozenset({"Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"})
+# Operators that only move elements, whatever their type.
+MOVES = frozenset(
+    {"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
+)
+# Only these take and make such integers or bfloat16; NumPy and TVM's kernels know neither well.
+NARROW_OPERATORS = MOVES | {
+    "Cast",
+    "CastLike",
+    "DequantizeLinear",
+    "QuantizeLinear",
+    "com.microsoft.DequantizeLinear",
+    "com.microsoft.GatherBlockQuantized",
+    "com.microsoft.QuantizeLinear",
+}
 
 
 def element_type_name(element: int) -> str:

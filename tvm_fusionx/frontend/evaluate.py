@@ -11,19 +11,12 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from tvm_fusionx.frontend.tensors import array_of
+
 logger = logging.getLogger(__name__)
 
-# Two runs give two results, so no constant stands for them.
-RANDOM_OPERATORS = frozenset(
-    {
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
+# What they draw depends on their input, so it cannot be drawn while compiling.
+RANDOM_OPERATORS = frozenset({"Bernoulli", "Multinomial"})
 
 
 def _divide(a: Any, b: Any, **_: Any) -> Any:
@@ -52,7 +45,7 @@ def _gather_elements(data: Any, indices: Any, axis: int = 0) -> Any:
 # elements by the first index of each row.
 OWN_EVALUATORS: dict[str, Callable[..., Any]] = {"Div": _divide, "GatherElements": _gather_elements}
 
-# Operators that onnx 1.17's reference evaluator computes rightly in every version. Of others it
+# Operators that onnx's reference evaluator computes rightly in every version. Of others it
 # has wrong ones: scatters that multiply, grouped and padded windows, softmax before opset 13.
 TRUSTED = frozenset(
     {
@@ -79,7 +72,6 @@ TRUSTED = frozenset(
         "Clip",
         "Compress",
         "Concat",
-        "Constant",
         "ConstantOfShape",
         "Cos",
         "Cosh",
@@ -220,7 +212,7 @@ def attribute_value(attribute: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, onnx.TensorProto):
-        return onnx.numpy_helper.to_array(value)
+        return array_of(value, f"attribute {attribute.name!r}")
     if attribute.type == onnx.AttributeProto.STRINGS:
         return [item.decode("utf-8", errors="replace") for item in value]
     if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import tvm
 from tvm import relay
 
-from tvm_fusionx.errors import ModelError
+from tvm_fusionx._tvm.type_errors import heard_diagnostics, plain_message
+from tvm_fusionx.errors import FusionXError, ModelError
+from tvm_fusionx.frontend.check_products import check_products
+from tvm_fusionx.frontend.functions import local_functions
 from tvm_fusionx.frontend.model_inputs import (
     DtypeArgument,
     ShapeArgument,
     check_constants,
     resolve_inputs,
 )
-from tvm_fusionx.frontend.read_model import ModelSource, read_model
+from tvm_fusionx.frontend.nchwc_blocks import blocks_of
+from tvm_fusionx.frontend.read_model import ModelSource, check_source, opsets_of, read_model
 from tvm_fusionx.frontend.scope import Scope
 from tvm_fusionx.frontend.support import check_operators
 from tvm_fusionx.frontend.translate import Translation
 from tvm_fusionx.frontend.values import Tensor, Value
-
-logger = logging.getLogger(__name__)
 
 
 def from_onnx(
@@ -61,7 +63,7 @@ def from_onnx(
     Raises
     ------
     ModelError
-        If the file is missing, truncated, not ONNX, or newer than opset 22.
+        If the file is missing, truncated, not ONNX, newer than opset 28, or damaged.
     UnsupportedOperatorError
         If operators have no translation (all are listed), or a node uses one as no converter can.
     ShapeError
@@ -73,13 +75,40 @@ def from_onnx(
     --------
     >>> mod, params = from_onnx("model.onnx", shape={"x": (1, 3, 320, 320)})  # doctest: +SKIP
     """
-    model = read_model(path_or_model)
-    arrays = check_constants(model, constants or {})
+    check_source(path_or_model)
+    with heard_diagnostics() as heard:
+        try:
+            return _import(path_or_model, shape, dtype, constants or {}, heard), {}
+        except FusionXError:
+            raise
+        except Exception as error:
+            # The last net: what no check above foresaw is still a sentence, with the cause chained.
+            raise ModelError(
+                _name_of(path_or_model),
+                expected="a model that can be translated",
+                found=f"{type(error).__name__}: {plain_message(error, heard)}",
+                next_step="Check it with onnx.checker.check_model; if it is valid, report this.",
+            ) from error
+
+
+def _name_of(source: ModelSource) -> str:
+    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else "the model"
+
+
+def _import(
+    source: ModelSource,
+    shape: ShapeArgument,
+    dtype: DtypeArgument,
+    constants: Mapping[str, Any],
+    heard: list[str],
+) -> tvm.IRModule:
+    model = read_model(source)
+    arrays = check_constants(model, constants)
     inputs = resolve_inputs(model, shape, dtype, arrays)
-    opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
+    opsets = opsets_of(model)
     check_operators(model, opsets, inputs)
 
-    translation = Translation(opsets)
+    translation = Translation(opsets, heard, local_functions(model))
     scope = Scope()
     params = []
     elements = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}
@@ -91,10 +120,12 @@ def from_onnx(
         scope[name] = tensor
     for name, array in arrays.items():
         scope[name] = Tensor.from_array(array)
-    outputs = _flatten(translation.run_graph(model.graph, scope))
+    with blocks_of(model):
+        outputs = _flatten(translation.run_graph(model.graph, scope))
     body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
-    mod = tvm.IRModule.from_expr(relay.Function(params, body))
-    return relay.transform.InferType()(mod), {}
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(params, body)))
+    check_products(mod)
+    return mod
 
 
 def _flatten(values: list[Value]) -> list[Any]:

@@ -8,13 +8,29 @@ from typing import Any
 import onnx
 from onnx import defs
 
+from tvm_fusionx.frontend.schemas import schema_of
+
 
 def has_function_body(op_type: str, domain: str, version: int) -> bool:
     """Tell whether ONNX defines this operator by a function body."""
-    if not defs.has(op_type, domain):
-        return False
-    schema = defs.get_schema(op_type, version, domain)
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    schema = schema_of(op_type, domain, version)
+    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def local_functions(model: Any) -> dict[tuple[str, str], Any]:
+    """Return the functions that a model brings along, by domain and name."""
+    return {(function.domain, function.name): function for function in model.functions}
+
+
+def expand_local_function(proto: Any, function: Any) -> tuple[Any, dict[str, int]]:
+    """Return the body of a function of the model, a node's attributes filled in, and its opsets."""
+    body = onnx.FunctionProto()
+    body.CopyFrom(function)
+    values = {attribute.name: attribute for attribute in function.attribute_proto}
+    values.update({attribute.name: attribute for attribute in proto.attribute})
+    _fill_in_attributes(body.node, values)
+    opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in body.opset_import}
+    return body, opsets
 
 
 def _newest_at_most(versions: Sequence[int], opset: int) -> int:

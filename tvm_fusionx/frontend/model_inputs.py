@@ -122,7 +122,7 @@ def resolve_inputs(
     for info in infos:
         if info.name in constants:
             continue
-        declared = _declared_dtype(info)
+        declared = declared_dtype(info)
         _check_dtype(info.name, declared, dtype)
         dims = declared_dims(info)
         if info.name in shape:
@@ -141,7 +141,8 @@ def _element_of(info: Any) -> int:
     return int(info.type.tensor_type.elem_type)
 
 
-def _declared_dtype(info: Any) -> str:
+def declared_dtype(info: Any) -> str:
+    """Return the dtype of an input, which must be a tensor."""
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
         raise UnsupportedOperatorError(
@@ -167,6 +168,17 @@ def _check_dtype(name: str, declared: str, given: DtypeArgument) -> None:
         )
 
 
+def check_constant_names(model: Any, constants: Mapping[str, Any]) -> None:
+    """Refuse constants for what is not an input of the model.
+
+    Raises
+    ------
+    InputError
+        Naming the inputs.
+    """
+    _check_names(constants, [info.name for info in graph_inputs(model)], "constant")
+
+
 def check_constants(model: Any, constants: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
     """Return `constants` as arrays, each of the type its input declares."""
     arrays = {}
@@ -174,7 +186,7 @@ def check_constants(model: Any, constants: Mapping[str, Any]) -> dict[str, np.nd
         if info.name not in constants:
             continue
         array = np.asarray(constants[info.name])
-        declared = _declared_dtype(info)
+        declared = declared_dtype(info)
         if str(array.dtype) != declared:
             raise InputError(
                 f"constant for input {info.name!r}",

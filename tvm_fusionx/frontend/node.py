@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.errors import UnsupportedOperatorError
+from tvm_fusionx.frontend.binding import how_to_bind, origin
 from tvm_fusionx.frontend.values import Tensor, Value
 
-FIX_INPUT = (
-    "Give it as a constant: from_onnx(model, constants={name: array}), or fold it in the exporter."
-)
 ASK_SUPPORT = "Export the model without it, or add a converter in tvm_fusionx/frontend/converters."
 
 
@@ -33,6 +31,10 @@ class Node:
         Translated inputs; None where an optional input is left out.
     outputs : Sequence of str
         Names; empty where an optional output is not wanted.
+    defaults : Mapping
+        Attributes that the operator's definition has a value for.
+    elements : dict
+        ONNX's element types of attributes that are tensors.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Node:
         inputs: Sequence[Value],
         outputs: Sequence[str],
         input_names: Sequence[str],
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.op_type = op_type
@@ -52,10 +55,14 @@ class Node:
         self.inputs = inputs
         self.outputs = outputs
         self.input_names = input_names
+        self.defaults = defaults or {}
+        self.elements: dict[str, int] = {}
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or `default` where the node does not set it."""
-        return self.attributes.get(name, default)
+        """Return an attribute; where the node does not set it `default`, else the definition's."""
+        if name in self.attributes:
+            return self.attributes[name]
+        return self.defaults.get(name) if default is None else default
 
     def has(self, position: int) -> bool:
         """Tell whether the optional input at `position` is given."""
@@ -90,21 +97,26 @@ class Node:
         """Return the dtype of an input."""
         return self.tensor(position).dtype
 
-    def array(self, position: int) -> np.ndarray[Any, Any]:
-        """Return the numbers of an input that decides a shape.
+    def array(self, position: int, purpose: str = "it decides a shape") -> np.ndarray[Any, Any]:
+        """Return the numbers of an input that must be known while compiling.
+
+        Parameters
+        ----------
+        purpose
+            What they are needed for, to be told where they are not known.
 
         Raises
         ------
         UnsupportedOperatorError
-            If they are computed at run time.
+            If they are computed at run time; it names the model's inputs to bind.
         """
         tensor = self.tensor(position)
         if tensor.array is None:
             name = self.input_names[position]
             raise self.refuse(
-                f"input {position} ({name!r}) to be known while compiling, for it decides a shape",
-                "a value computed at run time",
-                FIX_INPUT,
+                f"input {position} ({name!r}) to be known while compiling, for {purpose}",
+                origin(tensor.expr),
+                how_to_bind(tensor.expr),
             )
         return np.asarray(tensor.array)
 
@@ -112,9 +124,12 @@ class Node:
         """Return a shape-like input as a list of integers."""
         return [int(i) for i in self.array(position).reshape(-1)]
 
-    def scalar(self, position: int) -> Any:
+    def scalar(self, position: int, purpose: str = "it decides a shape") -> Any:
         """Return a one-element constant input as a Python number."""
-        return self.array(position).reshape(-1)[0].item()
+        array = self.array(position, purpose)
+        if array.size != 1:
+            raise self.refuse(f"one number as input {position}", f"shape {list(array.shape)}")
+        return array.reshape(-1)[0].item()
 
     def ints_from(self, attribute: str, position: int) -> list[int] | None:
         """Return integers that older opsets keep in an attribute and newer ones in an input."""

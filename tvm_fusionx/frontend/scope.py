@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from tvm_fusionx.errors import ModelError
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Value
 
@@ -21,7 +22,12 @@ class Scope:
             if name in scope.values:
                 return scope.values[name]
             scope = scope.parent
-        raise KeyError(name)
+        raise ModelError(
+            f"value {name!r}",
+            expected="a node or an input that makes it",
+            found="none",
+            next_step="The graph is incomplete. Export or download the model again.",
+        )
 
     def __setitem__(self, name: str, value: Value) -> None:
         self.values[name] = value

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx.frontend.control_flow import (
+    KNOWN_COUNT,
+    MOST_ITERATIONS,
+    run_if,
+    run_loop,
+    scalar_tensor,
+    stack,
+)
 from tvm_fusionx.frontend.converters.slicing import split
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.scope import Scope, Translator
@@ -15,16 +22,7 @@ from tvm_fusionx.frontend.values import Tensor, Value
 
 Structure = Callable[[Translator, Node, Scope], Sequence[Value]]
 
-# A loop is unrolled, so its length is the length of the compiled program.
-MOST_ITERATIONS = 1000
 SCAN_WITH_BATCH = 8
-KNOWN_COUNT = (
-    "Export with a fixed iteration count, or give the input that decides it as a constant."
-)
-
-
-def _scalar_tensor(value: Any, dtype: str) -> Tensor:
-    return Tensor.from_array(np.asarray(value, dtype=dtype))
 
 
 def _sequence(node: Node, position: int = 0) -> list[Tensor]:
@@ -32,73 +30,6 @@ def _sequence(node: Node, position: int = 0) -> list[Tensor]:
     if not isinstance(value, list):
         raise node.refuse("a sequence", "a tensor")
     return value
-
-
-def run_if(translation: Translator, node: Node, scope: Scope) -> list[Value]:
-    """Take one branch where the condition is known, else compute both and select."""
-    branches = [node.attribute("else_branch"), node.attribute("then_branch")]
-    condition = node.tensor(0)
-    if condition.array is not None:
-        chosen = branches[int(bool(condition.array.reshape(-1)[0]))]
-        return translation.run_graph(chosen, Scope(scope), f"{node.name}/")
-    no, yes = (translation.run_graph(b, Scope(scope), f"{node.name}/") for b in branches)
-    flag = relay.reshape(condition.expr, ())
-    results = []
-    for a, b in zip(yes, no, strict=True):
-        is_selectable = (
-            isinstance(a, Tensor)
-            and isinstance(b, Tensor)
-            and (a.shape, a.dtype) == (b.shape, b.dtype)
-        )
-        if not is_selectable:
-            raise node.refuse(
-                "branches whose results have the same type",
-                "different ones, chosen at run time",
-                KNOWN_COUNT,
-            )
-        results.append(relay.where(flag, a.expr, b.expr))  # type: ignore[union-attr]
-    return translation.seal(node, results)
-
-
-def _stack(translation: Translator, node: Node, parts: Sequence[Value], axis: int) -> Value:
-    tensors = [part for part in parts if isinstance(part, Tensor)]
-    if all(tensor.array is not None for tensor in tensors):
-        return Tensor.from_array(np.stack([t.array for t in tensors], axis))
-    expanded = [relay.expand_dims(tensor.expr, axis) for tensor in tensors]
-    whole = expanded[0] if len(expanded) == 1 else relay.concatenate(expanded, axis)
-    return translation.seal(node, [whole])[0]
-
-
-def run_loop(translation: Translator, node: Node, scope: Scope) -> list[Value]:
-    """Unroll a loop whose trip count and conditions are known."""
-    body = node.attribute("body")
-    limit = int(node.scalar(0)) if node.has(0) else None
-    is_going = bool(node.scalar(1)) if node.has(1) else True
-    carried = list(node.inputs[2:])
-    count = len(carried)
-    collected: list[list[Value]] = [[] for _ in body.output[1 + count :]]
-    step = 0
-    while is_going and (limit is None or step < limit):
-        if step >= MOST_ITERATIONS:
-            raise node.refuse(f"at most {MOST_ITERATIONS} iterations", "more", KNOWN_COUNT)
-        inner = Scope(scope)
-        values = [_scalar_tensor(step, "int64"), _scalar_tensor(True, "bool"), *carried]
-        for info, value in zip(body.input, values, strict=False):
-            inner[info.name] = value
-        results = translation.run_graph(body, inner, f"{node.name}/{step}/")
-        condition = results[0]
-        if not isinstance(condition, Tensor) or condition.array is None:
-            raise node.refuse(
-                "a condition known while compiling", "one computed at run time", KNOWN_COUNT
-            )
-        is_going = bool(condition.array.reshape(-1)[0])
-        carried = list(results[1 : 1 + count])
-        for parts, value in zip(collected, results[1 + count :], strict=True):
-            parts.append(value)
-        step += 1
-    if not step and collected:
-        raise node.refuse("at least one iteration", "none", KNOWN_COUNT)
-    return carried + [_stack(translation, node, parts, 0) for parts in collected]
 
 
 def _element(translation: Translator, node: Node, tensor: Tensor, axis: int, place: int) -> Value:
@@ -144,7 +75,7 @@ def run_scan(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     stacked = []
     for parts, axis, is_back in zip(collected, out_axes, out_backward, strict=True):
         rank = parts[0].rank + 1 if isinstance(parts[0], Tensor) else 1
-        stacked.append(_stack(translation, node, parts[::-1] if is_back else parts, axis % rank))
+        stacked.append(stack(translation, node, parts[::-1] if is_back else parts, axis % rank))
     return carried + stacked
 
 
@@ -175,9 +106,9 @@ def _run_batched_scan(translation: Translator, node: Node, scope: Scope) -> list
             for parts, value in zip(collected, results[count:], strict=True):
                 parts.append(value)
         results_by_batch.append(
-            carried + [_stack(translation, node, parts, 0) for parts in collected]
+            carried + [stack(translation, node, parts, 0) for parts in collected]
         )
-    return [_stack(translation, node, parts, 0) for parts in zip(*results_by_batch, strict=True)]
+    return [stack(translation, node, parts, 0) for parts in zip(*results_by_batch, strict=True)]
 
 
 def make_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
@@ -211,7 +142,7 @@ def item_of_sequence(translation: Translator, node: Node, scope: Scope) -> list[
 
 def length_of_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Return the number of items, which is known."""
-    return [_scalar_tensor(len(_sequence(node)), "int64")]
+    return [scalar_tensor(len(_sequence(node)), "int64")]
 
 
 def concat_sequence(translation: Translator, node: Node, scope: Scope) -> list[Value]:
@@ -219,7 +150,7 @@ def concat_sequence(translation: Translator, node: Node, scope: Scope) -> list[V
     items = _sequence(node)
     axis = int(node.attribute("axis"))
     if node.attribute("new_axis", 0):
-        return [_stack(translation, node, items, axis % (items[0].rank + 1))]
+        return [stack(translation, node, items, axis % (items[0].rank + 1))]
     if all(item.array is not None for item in items):
         return [Tensor.from_array(np.concatenate([item.array for item in items], axis))]
     return translation.seal(node, [relay.concatenate([item.expr for item in items], axis)])
@@ -249,7 +180,7 @@ def make_optional(translation: Translator, node: Node, scope: Scope) -> list[Val
 
 def has_optional(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Tell whether there is content."""
-    return [_scalar_tensor(bool(node.inputs) and node.inputs[0] is not None, "bool")]
+    return [scalar_tensor(bool(node.inputs) and node.inputs[0] is not None, "bool")]
 
 
 def pass_through(translation: Translator, node: Node, scope: Scope) -> list[Value]:

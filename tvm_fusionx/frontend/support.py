@@ -10,34 +10,21 @@ from onnx import defs
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.evaluate import RANDOM_OPERATORS
-from tvm_fusionx.frontend.functions import has_function_body
+from tvm_fusionx.frontend.functions import has_function_body, local_functions
 from tvm_fusionx.frontend.node import ASK_SUPPORT
+from tvm_fusionx.frontend.schemas import schema_of
 from tvm_fusionx.frontend.structures import STRUCTURES
 
 # Operators left to TVM's own converter, each with the newest definition it was checked against.
 TVM_CONVERTERS: dict[str, int] = {
     "ReverseSequence": 10,
     "ai.onnx.preview.training.Adagrad": 1,
-    "com.microsoft.Attention": 1,
-    "com.microsoft.BiasGelu": 1,
-    "com.microsoft.EmbedLayerNormalization": 1,
-    "com.microsoft.FastGelu": 1,
-    "com.microsoft.Gelu": 1,
-    "com.microsoft.QAttention": 1,
-    "com.microsoft.QGemm": 1,
-    "com.microsoft.QLinearAdd": 1,
-    "com.microsoft.QLinearAveragePool": 1,
-    "com.microsoft.QLinearConcat": 1,
-    "com.microsoft.QLinearGlobalAveragePool": 1,
-    "com.microsoft.QLinearLeakyRelu": 1,
-    "com.microsoft.QLinearMul": 1,
-    "com.microsoft.QLinearSigmoid": 1,
-    "com.microsoft.QLinearSoftmax": 1,
-    "com.microsoft.SkipLayerNormalization": 1,
 }
 
 # Operators whose result is known although their input is not: shapes are static here.
-KNOWN_FROM_TYPES = frozenset({"EyeLike", "SequenceLength", "Shape", "Size"})
+KNOWN_FROM_TYPES = frozenset(
+    {"EyeLike", "RandomNormalLike", "RandomUniformLike", "SequenceLength", "Shape", "Size"}
+)
 
 
 def qualified_name(proto: Any) -> str:
@@ -92,18 +79,18 @@ def check_operators(model: Any, opsets: Mapping[str, int], run_time_inputs: Iter
         Listing every such operator with the nodes that use it.
     """
     users: dict[str, list[str]] = {}
+    functions = local_functions(model)
     for proto in _nodes_run_on_data(model.graph, set(run_time_inputs)):
         name = qualified_name(proto)
-        if name in STRUCTURES:
+        if name in STRUCTURES or (proto.domain, proto.op_type) in functions:
             continue
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         version = opsets.get(domain, 1)
-        if defs.has(proto.op_type, domain):
-            try:
-                schema = defs.get_schema(proto.op_type, version, domain)
-                version = schema.since_version
-            except defs.SchemaError:
-                name = f"{name} (not in opset {version})"
+        schema = schema_of(proto.op_type, domain, version)
+        if schema is not None:
+            version = schema.since_version
+        elif defs.has(proto.op_type, domain):
+            name = f"{name} (not in opset {version})"
         if how_translated(proto, version) is None:
             label = name if version == 1 or domain else f"{name}-{version}"
             users.setdefault(label, []).append(proto.name or f"output {proto.output[0]!r}")

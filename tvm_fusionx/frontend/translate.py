@@ -7,41 +7,37 @@ time is linear in the number of nodes.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 import tvm
-from onnx import defs, helper, numpy_helper, shape_inference
 from tvm import relay
 
 from tvm_fusionx._tvm import cures
+from tvm_fusionx._tvm.onnx_importer import convert_onnx_node
+from tvm_fusionx._tvm.type_errors import plain_message
 from tvm_fusionx.errors import FusionXError, UnsupportedOperatorError
 from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
-from tvm_fusionx.frontend.element_types import (
-    NARROW_OPERATORS,
-    STORED_WIDER,
-    dtype_of,
-    element_type_name,
-)
-from tvm_fusionx.frontend.evaluate import attribute_value, evaluate
-from tvm_fusionx.frontend.functions import expand_function
+from tvm_fusionx.frontend.element_types import MOVES, NARROW_OPERATORS, element_type_name
+from tvm_fusionx.frontend.evaluate import evaluate
+from tvm_fusionx.frontend.functions import expand_function, expand_local_function
+from tvm_fusionx.frontend.inferred_types import check_types, inferred_types, type_proto
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
+from tvm_fusionx.frontend.schemas import (
+    defaults_of,
+    read_attributes,
+    schema_of,
+    why_not_of_schema,
+)
 from tvm_fusionx.frontend.scope import Scope
 from tvm_fusionx.frontend.seal import seal
+from tvm_fusionx.frontend.sort_nodes import EXPORT_AGAIN
 from tvm_fusionx.frontend.structures import STRUCTURES
 from tvm_fusionx.frontend.support import how_translated, qualified_name
+from tvm_fusionx.frontend.tensors import array_of
 from tvm_fusionx.frontend.values import DynamicShapeError, Tensor, Value, constant
-
-logger = logging.getLogger(__name__)
-
-MESSAGE_CHARACTERS = 300
-
-# ONNX 1.17 counts a window that starts behind the data, which ONNX Runtime and PyTorch do not make.
-WITH_CEIL_MODE = ("AveragePool", "LpPool", "MaxPool")
 
 
 class Translation:
@@ -51,12 +47,24 @@ class Translation:
     ----------
     opsets
         Opset version per domain.
+    heard
+        What TVM said about types, newest last; see :mod:`tvm_fusionx._tvm.type_errors`.
+    functions
+        The model's own, by domain and name.
     """
 
-    def __init__(self, opsets: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        heard: list[str] | None = None,
+        functions: Mapping[tuple[str, str], Any] | None = None,
+    ) -> None:
         self.opsets = dict(opsets)
         # Expressions of earlier nodes, each standing for itself: where naming and folding stop.
         self.known: dict[Any, Any] = {}
+        self.heard = [] if heard is None else heard
+        self.functions = functions or {}
+        self._calling: list[tuple[str, str]] = []
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
 
@@ -93,10 +101,7 @@ class Translation:
                     scope[name] = result
 
     def _initializer(self, tensor: Any) -> Value:
-        dtype = dtype_of(tensor.data_type, f"initializer {tensor.name!r}")
-        array = numpy_helper.to_array(tensor)
-        # NumPy has no bfloat16: ONNX hands its numbers out as float32, so does this.
-        value = Tensor.from_array(array if dtype == "bfloat16" else array.astype(dtype, copy=False))
+        value = Tensor.from_array(array_of(tensor, f"initializer {tensor.name!r}"))
         value.element = tensor.data_type
         return value
 
@@ -104,15 +109,19 @@ class Translation:
         op_type = qualified_name(proto)
         inputs = [scope[name] if name else None for name in proto.input]
         name = self.unique_name(prefix + proto.name if proto.name else "", proto.op_type)
-        version = self._version_of(proto)
-        attributes = {a.name: attribute_value(a) for a in proto.attribute}
-        node = Node(
-            name, op_type, version, attributes, inputs, list(proto.output), list(proto.input)
-        )
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        opset = self.opsets.get(domain, 1)
+        schema = schema_of(proto.op_type, domain, opset)
+        version = opset if schema is None else int(schema.since_version)
+        names = (list(proto.output), list(proto.input))
+        node = Node(name, op_type, version, {}, inputs, *names, defaults_of(schema))
         try:
-            self._check_narrow_inputs(node)
+            self._check_node(proto, node, schema)
             results = self._results(proto, node, scope)
-            self._check_types(proto, node, results)
+            if node.op_type in MOVES:
+                keep_element_type(node.inputs[0], results)
+            if node.op_type not in STRUCTURES:
+                check_types(proto, node, results, self.opsets)
         except FusionXError:
             raise
         except DynamicShapeError as error:
@@ -121,24 +130,26 @@ class Translation:
                 f"{error}, which depends on the data",
             ) from error
         except Exception as error:
-            # TVM's converters and type relations raise many types; the user needs one.
-            found = " ".join(str(error).split())[-MESSAGE_CHARACTERS:] or type(error).__name__
+            # TVM's converters and type relations raise many types; the user needs one. ONNX's own
+            # inference says best what is wrong with inputs that do not fit.
+            inferred_types(proto, node, self.opsets)
             raise node.refuse(
-                f"attributes and shapes that opset {version} translates", found
+                f"attributes and shapes that opset {version} translates",
+                plain_message(error, self.heard),
             ) from error
         return results
 
-    def _version_of(self, proto: Any) -> int:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        opset = self.opsets.get(domain, 1)
-        if not defs.has(proto.op_type, domain):
-            return opset
-        try:
-            return int(defs.get_schema(proto.op_type, opset, domain).since_version)
-        except defs.SchemaError:
-            return opset
+    def _check_node(self, proto: Any, node: Node, schema: Any) -> None:
+        node.attributes = read_attributes(proto)
+        node.elements = {a.name: a.t.data_type for a in proto.attribute if a.HasField("t")}
+        why = why_not_of_schema(proto, schema)
+        if why is not None:
+            raise node.refuse(*why, EXPORT_AGAIN)
+        self._check_narrow_inputs(node)
 
     def _results(self, proto: Any, node: Node, scope: Scope) -> Sequence[Value]:
+        if (proto.domain, proto.op_type) in self.functions:
+            return self._call(proto, node)
         if node.op_type in STRUCTURES:
             return STRUCTURES[node.op_type](self, node, scope)
         known = None if is_quantized_matrix(node) else self._evaluate(proto, node)
@@ -148,7 +159,7 @@ class Translation:
         if way == "converter":
             return self.seal(node, CONVERTERS[node.op_type].convert(node))
         if way == "function":
-            return self._expand(proto, node, scope)
+            return self._expand(proto, node)
         if way == "tvm":
             return self._convert_with_tvm(proto, node)
         raise node.refuse("an operator with a translation", "none", ASK_SUPPORT)
@@ -179,10 +190,23 @@ class Translation:
         results = evaluate(proto, arrays, self.opsets)
         return None if results is None else [Tensor.from_array(array) for array in results]
 
-    def _expand(self, proto: Any, node: Node, scope: Scope) -> list[Value]:
+    def _call(self, proto: Any, node: Node) -> list[Value]:
+        """Translate a call of one of the model's own functions."""
+        key = (proto.domain, proto.op_type)
+        if key in self._calling:
+            raise node.refuse("functions that do not call themselves", node.op_type)
+        self._calling.append(key)
+        try:
+            return self._run_body(node, *expand_local_function(proto, self.functions[key]))
+        finally:
+            self._calling.pop()
+
+    def _expand(self, proto: Any, node: Node) -> list[Value]:
         """Translate an operator through the body that ONNX defines it by."""
         types = [type_proto(value) for value in node.inputs]
-        body, opsets = expand_function(proto, types, self.opsets)
+        return self._run_body(node, *expand_function(proto, types, self.opsets))
+
+    def _run_body(self, node: Node, body: Any, opsets: dict[str, int]) -> list[Value]:
         inner = Scope()
         for name, value in zip(body.input, node.inputs, strict=False):
             inner[name] = value
@@ -211,7 +235,7 @@ class Translation:
                 inputs.append(variable)
         opset = self.opsets.get("", 1)
         with cures.let_cure():
-            result = cures.convert_onnx_node(proto, inputs, opset)
+            result = convert_onnx_node(proto, inputs, opset)
         return self.seal(node, result, stand_ins)
 
     def input_tensor(self, variable: Any, shape: tuple[int, ...], dtype: str) -> Tensor:
@@ -257,82 +281,11 @@ class Translation:
             self.known[expr] = expr
         return tensor
 
-    def _check_types(self, proto: Any, node: Node, results: Sequence[Value]) -> None:
-        """Compare the results' types with those that ONNX infers: the last guard."""
-        is_standard = proto.domain in ("", "ai.onnx") and defs.has(proto.op_type)
-        is_computed = any(isinstance(r, Tensor) and r.array is None for r in results)
-        if not is_standard or not is_computed or node.op_type in STRUCTURES:
-            return
-        types = {n: type_proto(v) for n, v in zip(proto.input, node.inputs, strict=True) if n}
-        data = {
-            n: numpy_helper.from_array(np.asarray(v.array), n)
-            for n, v in zip(proto.input, node.inputs, strict=True)
-            if n
-            and isinstance(v, Tensor)
-            and v.array is not None
-            and is_small(v.array)
-            and not v.is_narrow
-        }
-        schema = defs.get_schema(proto.op_type, node.version, "")
-        try:
-            inferred = shape_inference.infer_node_outputs(
-                schema,
-                proto,
-                types,
-                data,
-                opset_imports=[
-                    helper.make_opsetid(domain, version) for domain, version in self.opsets.items()
-                ],
-            )
-        except shape_inference.InferenceError as error:
-            found = " ".join(str(error).split())[-MESSAGE_CHARACTERS:]
-            raise node.refuse("inputs whose types suit the operator", found) from error
-        except Exception as error:
-            # A missing type or a value of a kind that inference does not take says nothing.
-            logger.debug("no types inferred for %s: %s", node.name, error)
-            return
-        for name, result in zip(proto.output, results, strict=False):
-            if name in inferred and isinstance(result, Tensor):
-                if node.op_type in WITH_CEIL_MODE and node.attribute("ceil_mode", 0):
-                    inferred[name].tensor_type.ClearField("shape")
-                why = why_not_of_type(result, inferred[name])
-                if why is not None:
-                    raise node.refuse("a result of " + why[0], why[1], ASK_SUPPORT)
 
-
-def is_small(array: Any) -> bool:
-    """Tell whether `array` can be shape data; larger ones need not be handed to shape inference."""
-    largest_rank = 64
-    return bool(array.size <= largest_rank)
-
-
-def type_proto(value: Value) -> Any:
-    """Return the ONNX type of a value."""
-    if isinstance(value, Tensor):
-        return helper.make_tensor_type_proto(value.element, value.shape)
-    if isinstance(value, list) and value:
-        item = helper.make_tensor_type_proto(value[0].element, None)
-        return helper.make_sequence_type_proto(item)
-    return onnx.TypeProto()
-
-
-def why_not_of_type(tensor: Tensor, inferred: Any) -> tuple[str, str] | None:
-    """Return (expected, found) where a translated tensor is not what ONNX infers, else None."""
-    if not inferred.HasField("tensor_type"):
-        return None
-    element = inferred.tensor_type.elem_type
-    if STORED_WIDER.get(element) == tensor.dtype:
-        tensor.element = element
-    if element != tensor.element:
-        return f"element type {element_type_name(element)}", element_type_name(tensor.element)
-    if not inferred.tensor_type.HasField("shape"):
-        return None
-    dims = inferred.tensor_type.shape.dim
-    fits = len(dims) == tensor.rank and all(
-        not dim.HasField("dim_value") or dim.dim_value == size
-        for dim, size in zip(dims, tensor.shape, strict=True)
-    )
-    if fits:
-        return None
-    shown = [dim.dim_value if dim.HasField("dim_value") else "?" for dim in dims]
-    return f"shape {shown}", str(list(tensor.shape))
+def keep_element_type(source: Value, results: Sequence[Value]) -> None:
+    """Mark what is moved as of the element type it came from, which its dtype may not tell."""
+    if not isinstance(source, Tensor) or not source.is_narrow:
+        return
+    for result in results:
+        if isinstance(result, Tensor) and result.dtype == source.dtype:
+            result.element = source.element

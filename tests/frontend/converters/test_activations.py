@@ -103,3 +103,14 @@ def test_dropout_keeps_everything_and_refuses_to_train() -> None:
     training = Case("Dropout", [X, np.float32(0.5), np.array(True)], known=[1, 2])
     with pytest.raises(UnsupportedOperatorError, match="training_mode=1"):
         check([training])
+
+
+def test_swishes_of_opsets_24_and_28() -> None:
+    check(
+        [
+            Case("Swish", [X]),
+            Case("Swish", [X], {"alpha": 1.7}),
+            Case("SwiGLU", [X, floats(2, 3, 5, seed=1)], {"alpha": 0.5}),
+        ],
+        28,
+    )

@@ -33,3 +33,27 @@ def test_four_bit_integers_are_rounded_and_clipped() -> None:
 def test_types_without_arithmetic_are_refused(element: int) -> None:
     with pytest.raises(UnsupportedOperatorError, match="element type"):
         check([Case("Cast", [X], {"to": element})])
+
+
+def test_bits_are_read_as_a_type_of_the_same_width() -> None:
+    cases = [
+        Case("BitCast", [X], {"to": TensorProto.INT32}),
+        Case("BitCast", [X], {"to": TensorProto.UINT32}, known=[0]),
+        Case("BitCast", [X.astype("float16")], {"to": TensorProto.INT16}),
+        Case("BitCast", [np.arange(4, dtype="int8")], {"to": TensorProto.UINT8}),
+    ]
+    check(cases, 26)
+    with pytest.raises(UnsupportedOperatorError, match="as wide as float32"):
+        check([Case("BitCast", [X], {"to": TensorProto.INT64}, expected=[])], 26)
+
+
+def test_two_bit_integers_are_rounded_and_clipped() -> None:
+    x = np.array([-9.0, -1.6, -0.5, 0.5, 1.4, 7.0], "float32")
+    signed, unsigned = np.array([-2, -2, 0, 0, 1, 1], "int8"), np.array([0, 0, 0, 0, 1, 3], "uint8")
+    check(
+        [
+            Case("Cast", [x], {"to": TensorProto.INT2}, expected=[signed]),
+            Case("Cast", [x], {"to": TensorProto.UINT2}, expected=[unsigned]),
+        ],
+        25,
+    )

@@ -104,3 +104,23 @@ def test_old_opsets_align_operands_by_an_attribute() -> None:
     b = floats(3, seed=2)
     expected = X + b[None, :, None]
     check([Case("Add", [X, b], {"broadcast": 1, "axis": 1}, expected=[expected])], opset=6)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("known", [[], [1]])
+def test_shifts_past_the_width_leave_the_sign(direction: str, known: list[int]) -> None:
+    x = np.array([-8, -1, 5, 127, -128, 3], "int8")
+    counts = np.array([1, 7, 2, 8, 100, -1], "int8")
+    unsigned = [x.view("uint8"), np.array([1, 7, 2, 8, 100, 0], "uint8")]
+    if direction == "LEFT":
+        results = [-16, -128, 20, 0, 0, 0], [240, 128, 20, 0, 0, 3]
+    else:
+        results = [-4, -1, 1, 0, -1, 0], [124, 1, 1, 0, 0, 3]
+    expected = [np.array(r, dtype) for r, dtype in zip(results, ("int8", "uint8"), strict=True)]
+    check(
+        [
+            Case("BitShift", inputs, {"direction": direction}, known=known, expected=[wanted])
+            for inputs, wanted in zip(([x, counts], unsigned), expected, strict=True)
+        ],
+        28,
+    )

@@ -73,3 +73,15 @@ def test_a_wrong_number_of_elements_is_refused() -> None:
     model, _ = model_of([Case("Reshape", [X, ints(5, 5)], known=[1])])
     with pytest.raises(UnsupportedOperatorError, match="24 elements"):
         from_onnx(model)
+
+
+def test_space_to_depth_in_both_orders() -> None:
+    x = floats(2, 3, 4, 6)
+    check([Case("SpaceToDepth", [x], {"blocksize": 2, "mode": m}) for m in ("DCR", "CRD")], 28)
+
+
+def test_halves_are_counted_in_single() -> None:
+    start, limit, delta = (np.array(v, "float16") for v in (2040, 2060, 1))
+    expected = np.arange(2040, 2060).astype("float16")
+    case = Case("Range", [start, limit, delta], known=[0, 1, 2], expected=[expected])
+    check([case, Case("Relu", [X])], 27)

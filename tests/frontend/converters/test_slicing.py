@@ -70,3 +70,14 @@ def test_selected_slices_and_hot_places() -> None:
             Case("OneHot", [ints(0, -1, 2), ints(4)[0], values], {"axis": 0}, known=[1]),
         ]
     )
+
+
+def test_products_along_an_axis() -> None:
+    check(
+        [
+            Case("CumProd", [X, np.int64(1)], {"exclusive": e, "reverse": r}, known=[1])
+            for e in (0, 1)
+            for r in (0, 1)
+        ],
+        26,
+    )

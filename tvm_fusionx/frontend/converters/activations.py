@@ -60,7 +60,7 @@ def convert_selu(node: Node) -> Any:
     return gamma * relay.where(relay.greater(x, scalar(0, dtype)), x, below)
 
 
-@converter("Celu", through=12)
+@converter("Celu", through=28)
 def convert_celu(node: Node) -> Any:
     """Return x where not negative, alpha * (exp(x / alpha) - 1) elsewhere."""
     x, dtype = node.expr(), node.dtype()
@@ -91,6 +91,23 @@ def convert_hard_swish(node: Node) -> Any:
     """Return x * clip(x / 6 + 1 / 2, 0, 1)."""
     x, dtype = node.expr(), node.dtype()
     return x * relay.clip(x * scalar(1 / 6, dtype) + scalar(0.5, dtype), 0.0, 1.0)
+
+
+def swish(x: Any, alpha: float, dtype: str) -> Any:
+    """Return x * sigmoid(alpha * x)."""
+    return x * relay.sigmoid(x if alpha == 1.0 else x * scalar(alpha, dtype))
+
+
+@converter("Swish", through=24)
+def convert_swish(node: Node) -> Any:
+    """Return x * sigmoid(alpha * x)."""
+    return swish(node.expr(), float(node.attribute("alpha", 1.0)), node.dtype())
+
+
+@converter("SwiGLU", through=28)
+def convert_swiglu(node: Node) -> Any:
+    """Return the second input, gated by the swish of the first."""
+    return swish(node.expr(), float(node.attribute("alpha", 1.0)), node.dtype()) * node.expr(1)
 
 
 def softplus(x: Any, dtype: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.elementwise import round_half_even, scalar
@@ -34,13 +35,26 @@ def cast_to_element(node: Node, element: int) -> Any:
     return relay.cast(relay.clip(rounded, low, high), target)
 
 
-@converter("Cast", through=21, because="TVM reads bfloat16, float8 and int4 as other types")
+@converter("Cast", through=28, because="TVM reads bfloat16, float8 and int4 as other types")
 def convert_cast(node: Node) -> Any:
     """Convert to the element type of an attribute."""
     return cast_to_element(node, int(node.attribute("to")))
 
 
-@converter("CastLike", through=21)
+@converter("CastLike", through=25)
 def convert_cast_like(node: Node) -> Any:
     """Convert to the element type of the second input."""
     return cast_to_element(node, node.tensor(1).element)
+
+
+@converter("BitCast", through=26)
+def convert_bit_cast(node: Node) -> Any:
+    """Read the same bits as an element type of the same width."""
+    target = dtype_of(int(node.attribute("to")), f"BitCast node {node.name!r}")
+    source = node.dtype()
+    if np.dtype(source).itemsize != np.dtype(target).itemsize or "bool" in (source, target):
+        raise node.refuse(f"an element type as wide as {source}", target)
+    known = node.tensor(0).array
+    if known is not None:
+        return np.ascontiguousarray(known).view(target)
+    return node.tensor(0) if source == target else relay.reinterpret(node.expr(), target)

@@ -113,7 +113,7 @@ def _parse(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     return labels, right.replace("...", ELLIPSIS_LABELS[:covered])
 
 
-@converter("Einsum", through=12, because="TVM sums element by element, and fails on scalar results")
+@converter("Einsum", through=28, because="TVM sums element by element, and fails on scalar results")
 def convert_einsum(node: Node) -> Any:
     """Contract the operands from left to right."""
     shapes = [node.shape(i) for i in range(len(node.inputs))]

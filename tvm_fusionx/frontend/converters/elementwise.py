@@ -67,8 +67,6 @@ BINARY: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
 }
 
 VARIADIC: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
-    "Max": (relay.maximum, 13),
-    "Min": (relay.minimum, 13),
     "Sum": (relay.add, 13),
 }
 
@@ -184,7 +182,7 @@ def _float_power(node: Node, base: Any, exponent: Any) -> Any:
     return relay.power(base, exponent)
 
 
-@converter("Mod", through=13)
+@converter("Mod", through=28)
 def convert_mod(node: Node) -> Any:
     """Take the divisor's sign, or the dividend's where ``fmod`` is set."""
     a, b, dtype = node.expr(0), node.expr(1), node.dtype()
@@ -198,11 +196,24 @@ def convert_mod(node: Node) -> Any:
     return relay.where(is_off, remainder + b, remainder)
 
 
-@converter("BitShift", through=11)
+@converter("BitShift", through=28)
 def convert_bit_shift(node: Node) -> Any:
-    """Shift unsigned integers left or right."""
+    """Shift left or right; past the width of the type only copies of the sign remain."""
+    x, count, dtype = node.expr(0), node.expr(1), node.dtype()
     is_left = node.attribute("direction") == "LEFT"
-    return (relay.left_shift if is_left else relay.right_shift)(node.expr(0), node.expr(1))
+    shift = relay.left_shift if is_left else relay.right_shift
+    width, known = np.iinfo(dtype).bits, node.tensor(1).array
+    if known is not None and known.size and 0 <= known.min() <= known.max() < width:
+        return shift(x, count)
+    zero = scalar(0, dtype)
+    is_inside = relay.less(count, scalar(width, dtype))
+    is_signed = dtype.startswith("int")
+    if is_signed:
+        is_inside = relay.logical_and(is_inside, relay.greater_equal(count, zero))
+    rest = zero
+    if is_signed and not is_left:
+        rest = relay.where(relay.less(x, zero), scalar(-1, dtype), zero)
+    return relay.where(is_inside, shift(x, relay.where(is_inside, count, zero)), rest)
 
 
 @converter("Where", through=16)
@@ -211,7 +222,7 @@ def convert_where(node: Node) -> Any:
     return relay.where(node.expr(0), node.expr(1), node.expr(2))
 
 
-@converter("Identity", through=21)
+@converter("Identity", through=25)
 def convert_identity(node: Node) -> Any:
     """Pass the input on."""
     return node.tensor(0)
@@ -228,7 +239,7 @@ def convert_clip(node: Node) -> Any:
     known: list[float | None] = []
     for position, name in ((1, "min"), (2, "max")):
         tensor = node.tensor(position) if node.has(position) else None
-        value = node.attribute(name) if tensor is None else tensor.array
+        value = node.attributes.get(name) if tensor is None else tensor.array
         known.append(None if value is None else np.asarray(value).reshape(-1)[0].item())
     low, high = known
     if dtype.startswith("float") and _are_finite_and_ordered(low, high):

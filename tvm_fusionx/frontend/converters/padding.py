@@ -27,7 +27,7 @@ def _pads_by_axis(node: Node) -> dict[int, tuple[int, int]]:
     return {axis: pair for axis, pair in by_axis.items() if pair != (0, 0)}
 
 
-@converter("Pad", through=21, because="TVM ignores axes, and has no wrap mode")
+@converter("Pad", through=25, because="TVM ignores axes, and has no wrap mode")
 def convert_pad(node: Node) -> Any:
     """Add elements around the data; negative pads cut off."""
     pads, shape = _pads_by_axis(node), list(node.shape())

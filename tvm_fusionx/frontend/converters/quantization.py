@@ -16,7 +16,7 @@ from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.converters.slicing import take
 from tvm_fusionx.frontend.element_types import ELEMENTS, LIMITS, dtype_of
 from tvm_fusionx.frontend.node import Node
-from tvm_fusionx.frontend.values import constant
+from tvm_fusionx.frontend.values import Tensor, constant
 
 # Element types of quantized products.
 BYTES = ("int8", "uint8")
@@ -24,27 +24,51 @@ BYTES = ("int8", "uint8")
 MATRIX_RANK = 2
 
 
+def _shape_along(tensor: Tensor, rank: int, axis: int) -> tuple[int, ...]:
+    """Return the shape in which a scale or zero point broadcasts along `axis`."""
+    if tensor.rank == 0 or tensor.shape == (1,):
+        return ()
+    if tensor.rank == 1:
+        return tuple(-1 if i == axis else 1 for i in range(rank))
+    return tensor.shape
+
+
 def along_axis(node: Node, position: int, rank: int, axis: int) -> Any:
     """Return a scale or zero point shaped to broadcast along `axis`; a scalar as it is."""
     tensor = node.tensor(position)
-    if tensor.rank == 0 or tensor.shape == (1,):
-        return reshape(tensor.expr, ())
-    if tensor.rank == 1:
-        return reshape(tensor.expr, [-1 if i == axis else 1 for i in range(rank)])
-    return tensor.expr
+    shape = _shape_along(tensor, rank, axis)
+    return tensor.expr if shape == tensor.shape else reshape(tensor.expr, shape)
 
 
-def repeat_blocks(node: Node, position: int, axis: int) -> Any:
-    """Return a blocked scale or zero point repeated to the data's shape."""
-    block = int(node.attribute("block_size", 0))
-    return take(node.expr(position), np.arange(node.shape()[axis]) // block, axis)
+def block_numbers(node: Node, position: int, axis: int) -> Any:
+    """Return the number of each element's block along `axis`; the last block may be cut.
+
+    Raises
+    ------
+    UnsupportedOperatorError
+        If a scale or zero point has not one entry for each block.
+    """
+    block, shape = int(node.attribute("block_size", 0)), node.shape()
+    blocks = tuple(-(-size // block) if i == axis else size for i, size in enumerate(shape))
+    if node.shape(position) != blocks:
+        name = ("data", "scale", "zero point")[position]
+        expected = f"a {name} of {list(blocks)} for blocks of {block} along axis {axis}"
+        raise node.refuse(expected, str(list(node.shape(position))))
+    return np.arange(shape[axis]) // block
 
 
 def _parameter(node: Node, position: int) -> Any:
     axis = node.axis(1)
     if node.attribute("block_size", 0):
-        return repeat_blocks(node, position, axis)
+        return take(node.expr(position), block_numbers(node, position, axis), axis)
     return along_axis(node, position, node.rank(), axis)
+
+
+def _known_parameter(node: Node, position: int) -> Any:
+    axis, tensor = node.axis(1), node.tensor(position)
+    if node.attribute("block_size", 0):
+        return np.take(tensor.array, block_numbers(node, position, axis), axis)
+    return np.reshape(tensor.array, _shape_along(tensor, node.rank(), axis))
 
 
 def limits_of(element: int, dtype: str) -> tuple[int, int]:
@@ -62,7 +86,7 @@ def saturate(x: Any, zero: Any, element: int, dtype: str) -> Any:
     return relay.cast(relay.clip(shifted, float(low), float(high)), dtype)
 
 
-@converter("QuantizeLinear", through=21, because="TVM quantizes int4 and blocks as other types")
+@converter("QuantizeLinear", through=28, because="TVM quantizes int4 and blocks as other types")
 def convert_quantize_linear(node: Node) -> Any:
     """round(x / scale) + zero point, saturated."""
     if node.has(2):
@@ -70,22 +94,46 @@ def convert_quantize_linear(node: Node) -> Any:
     else:
         element = int(node.attribute("output_dtype", 0)) or ELEMENTS["uint8"]
     target = dtype_of(element, f"QuantizeLinear node {node.name!r}")
+    # Quotients of halves are single, whatever `precision` allows: it is a bound from below.
     x = cast(node.expr(), node.dtype(), "float32")
     scaled = x / cast(_parameter(node, 1), node.dtype(1), "float32")
     zero = cast(_parameter(node, 2), node.dtype(2), "int32") if node.has(2) else None
     return saturate(scaled, zero, element, target)
 
 
-@converter("DequantizeLinear", through=21, because="TVM fails on blocks")
+@converter("DequantizeLinear", through=28, because="TVM fails on blocks")
 def convert_dequantize_linear(node: Node) -> Any:
     """(x - zero point) * scale."""
     if why_not_one_operator(node) is None:
         return _dequantize(node)
+    target = _dequantized_dtype(node)
+    known = _dequantize_known(node)
+    if known is not None:
+        return known.astype(target)
     wide = cast(node.expr(), node.dtype(), "int32")
     if node.has(2):
         wide = wide - cast(_parameter(node, 2), node.dtype(2), "int32")
-    target = node.dtype(1)
-    return relay.cast(wide, target) * _parameter(node, 1)
+    scale = cast(_parameter(node, 1), node.dtype(1), "float32")
+    return cast(relay.cast(wide, "float32") * scale, "float32", target)
+
+
+def _dequantize_known(node: Node) -> Any:
+    """Return constants dequantized in float32, or None where an input is none.
+
+    Done here, such weights take the room of the bytes and of the floats, and no third.
+    """
+    positions = (0, 1, 2) if node.has(2) else (0, 1)
+    if any(node.tensor(position).array is None for position in positions):
+        return None
+    result = node.array(0).astype("float32")
+    if node.has(2):
+        result -= _known_parameter(node, 2).astype("float32")
+    return result * _known_parameter(node, 1).astype("float32")
+
+
+def _dequantized_dtype(node: Node) -> str:
+    to = int(node.attribute("output_dtype", 0))
+    return dtype_of(to, f"DequantizeLinear node {node.name!r}") if to else node.dtype(1)
 
 
 def is_quantized_matrix(node: Node) -> bool:
@@ -104,6 +152,8 @@ def why_not_one_operator(node: Node) -> str | None:
         return "it dequantizes blocks"
     if node.tensor(0).is_narrow or node.dtype() not in BYTES or node.dtype(1) != "float32":
         return f"it makes {node.dtype(1)} of {node.dtype()}"
+    if _dequantized_dtype(node) != "float32":
+        return f"it makes {_dequantized_dtype(node)}"
     if any(node.has(position) and node.tensor(position).array is None for position in (1, 2)):
         return "its parameters are computed"
     if node.rank() == 0 or node.rank(1) > 1:

@@ -26,6 +26,12 @@ X, W, R, B, SEQUENCE_LENS, INITIAL_H = range(6)
 INITIAL_C, PEEPHOLES = 6, 7
 # LSTM's gates are i, o, f, c; GRU's z, r, h; RNN has one.
 LSTM_GATES, GRU_GATES, RNN_GATES = 4, 3, 1
+PEEPHOLE_GATES = 3
+# A layer is unrolled, so its steps are the length of the compiled program.
+MOST_STEPS = 5000
+# Of X and R: steps, batch, features; directions, gates, hidden.
+RANK = 3
+DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
 def _affine(x: Any, alpha: Any, beta: Any) -> Any:
@@ -218,6 +224,40 @@ def _run(
     return results, state
 
 
+def _check_widths(node: Node, gates: int, initial: tuple[int, ...], is_batch_first: bool) -> None:
+    """Refuse operands whose sizes contradict one another, which TVM multiplies without a word."""
+    if node.rank(X) != RANK or node.rank(R) != RANK:
+        raise node.refuse(f"X and R of {RANK} dimensions", f"{node.rank(X)} and {node.rank(R)}")
+    steps, batch, features = node.shape(X)
+    if is_batch_first:
+        steps, batch = batch, steps
+    if not 0 < steps <= MOST_STEPS:
+        raise node.refuse(f"1 to {MOST_STEPS} steps", str(steps))
+    hidden, kind = node.shape(R)[2], str(node.attribute("direction", "forward"))
+    directions = DIRECTIONS.get(kind)
+    if directions is None:
+        raise node.refuse(f"a direction among {', '.join(DIRECTIONS)}", repr(kind))
+    state = (batch, directions, hidden) if is_batch_first else (directions, batch, hidden)
+    expected = {
+        W: (directions, gates * hidden, features),
+        R: (directions, gates * hidden, hidden),
+        B: (directions, 2 * gates * hidden),
+        SEQUENCE_LENS: (batch,),
+        PEEPHOLES: (directions, PEEPHOLE_GATES * hidden),
+        **dict.fromkeys(initial, state),
+    }
+    for position, shape in expected.items():
+        if node.has(position) and node.shape(position) != shape:
+            raise node.refuse(
+                f"input {position} ({node.input_names[position]!r}) of shape {list(shape)}",
+                str(list(node.shape(position))),
+                "The model is damaged, or X has another shape than it was made for.",
+            )
+    given = node.attribute("hidden_size")
+    if given is not None and int(given) != hidden:
+        raise node.refuse(f"hidden_size={hidden}, the width of R", str(given))
+
+
 def _convert(
     node: Node,
     gates: int,
@@ -228,6 +268,7 @@ def _convert(
     if node.attribute("clip") is not None:
         raise node.refuse("no clip of the activations' inputs", f"clip={node.attribute('clip')}")
     is_batch_first = bool(node.attribute("layout", 0))
+    _check_widths(node, gates, initial, is_batch_first)
     x = transpose(node.expr(X), (1, 0, 2)) if is_batch_first else node.expr(X)
     shape = node.shape(X)
     steps, batch = (shape[1], shape[0]) if is_batch_first else shape[:2]

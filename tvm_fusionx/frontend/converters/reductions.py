@@ -28,8 +28,8 @@ def _log_sum_exp(x: Any, axes: list[int], keepdims: bool) -> Any:
 REDUCTIONS: dict[str, tuple[Reduce, int]] = {
     "ReduceL1": (lambda x, axes, keep: relay.sum(relay.abs(x), axes, keep), 18),
     "ReduceL2": (lambda x, axes, keep: relay.sqrt(relay.sum(x * x, axes, keep)), 18),
-    "ReduceLogSum": (lambda x, axes, keep: relay.log(relay.sum(x, axes, keep)), 18),
-    "ReduceLogSumExp": (_log_sum_exp, 18),
+    "ReduceLogSum": (lambda x, axes, keep: relay.log(relay.sum(x, axes, keep)), 28),
+    "ReduceLogSumExp": (_log_sum_exp, 28),
     "ReduceMax": (relay.max, 20),
     "ReduceMean": (relay.mean, 18),
     "ReduceMin": (relay.min, 20),
@@ -85,16 +85,6 @@ CONVERTERS.update(
         for op_type, (function, through) in REDUCTIONS.items()
     }
 )
-
-
-@converter("ArgMax", "ArgMin", through=13)
-def convert_arg_extreme(node: Node) -> Any:
-    """Return the index of the largest or smallest element along an axis."""
-    function = relay.argmax if node.op_type == "ArgMax" else relay.argmin
-    is_last = bool(node.attribute("select_last_index", 0))
-    keepdims = bool(node.attribute("keepdims", 1))
-    best = function(node.expr(), axis=node.axis(0), keepdims=keepdims, select_last_index=is_last)
-    return relay.cast(best, "int64")
 
 
 @converter("MeanVarianceNormalization", through=13)

@@ -25,7 +25,7 @@ def reshaped(node: Node, shape: Any) -> Any:
     return node.tensor(0) if shape == node.shape() else reshape(node.expr(), shape)
 
 
-@converter("Reshape", through=21, because="TVM ignores allowzero")
+@converter("Reshape", through=25, because="TVM ignores allowzero")
 def convert_reshape(node: Node) -> Any:
     """Arrange the elements in the shape of the second input."""
     shape = node.ints_from("shape", 1) or []
@@ -39,14 +39,14 @@ def convert_reshape(node: Node) -> Any:
     return reshaped(node, shape)
 
 
-@converter("Flatten", through=21)
+@converter("Flatten", through=25)
 def convert_flatten(node: Node) -> Any:
     """Make a matrix: the axes before `axis` by those from it on."""
     axis = node.axis(1)
     return reshaped(node, (math.prod(node.shape()[:axis]), math.prod(node.shape()[axis:])))
 
 
-@converter("Squeeze", through=21)
+@converter("Squeeze", through=25)
 def convert_squeeze(node: Node) -> Any:
     """Drop axes of size one."""
     shape, axes = node.shape(), node.ints_from("axes", 1)
@@ -60,7 +60,7 @@ def convert_squeeze(node: Node) -> Any:
     return reshaped(node, [dim for i, dim in enumerate(shape) if i not in dropped])
 
 
-@converter("Unsqueeze", through=21)
+@converter("Unsqueeze", through=25)
 def convert_unsqueeze(node: Node) -> Any:
     """Insert axes of size one."""
     axes = node.ints_from("axes", 1) or []
@@ -70,7 +70,7 @@ def convert_unsqueeze(node: Node) -> Any:
     return reshaped(node, [1 if i in inserted else next(rest) for i in range(rank)])
 
 
-@converter("Transpose", through=21)
+@converter("Transpose", through=25)
 def convert_transpose(node: Node) -> Any:
     """Reorder the axes; without an order reverse them."""
     order = node.attribute("perm") or list(range(node.rank()))[::-1]
@@ -118,30 +118,35 @@ def convert_concat(node: Node) -> Any:
     return relay.concatenate([node.expr(i) for i in parts], node.axis(1))
 
 
-@converter("Shape", through=21)
+@converter("Shape", through=25)
 def convert_shape(node: Node) -> Any:
     """Return the input's shape, which is known."""
     start, end = node.attribute("start", 0), node.attribute("end")
     return np.asarray(node.shape()[start:end], dtype="int64")
 
 
-@converter("Size", through=21)
+@converter("Size", through=25)
 def convert_size(node: Node) -> Any:
     """Return the input's number of elements, which is known."""
     return np.asarray(math.prod(node.shape()), dtype="int64")
 
 
-@converter("ConstantOfShape", through=21)
+@converter("ConstantOfShape", through=25)
 def convert_constant_of_shape(node: Node) -> Any:
     """Fill a shape with one value."""
     value = np.asarray(node.attribute("value", np.zeros(1, "float32")))
     return np.full(node.ints(0), value.reshape(-1)[0], value.dtype)
 
 
-@converter("Range", through=11)
+@converter("Range", through=27)
 def convert_range(node: Node) -> Any:
     """Count from start to limit by delta."""
-    return np.arange(node.scalar(0), node.scalar(1), node.scalar(2), dtype=node.dtype())
+    # Halves are counted in single, as is ``stash_type``'s default: 2049 + 1 is 2048 in half.
+    dtype = "float32" if node.dtype() == "float16" else node.dtype()
+    start, limit, delta = (node.scalar(i) for i in range(3))
+    if not delta:
+        raise node.refuse("a delta that is not zero", "0")
+    return np.arange(start, limit, delta, dtype=dtype).astype(node.dtype())
 
 
 @converter("EyeLike", through=22)
@@ -163,7 +168,7 @@ def convert_trilu(node: Node) -> Any:
     return relay.where(constant(mask), node.expr(), relay.const(0, node.dtype()))
 
 
-@converter("DepthToSpace", through=13)
+@converter("DepthToSpace", through=28)
 def convert_depth_to_space(node: Node) -> Any:
     """Move blocks of channels into the image."""
     n, c, h, w = node.shape()
@@ -176,11 +181,12 @@ def convert_depth_to_space(node: Node) -> Any:
     return reshape(relay.transpose(reshape(node.expr(), split), order), (n, c, h * b, w * b))
 
 
-@converter("SpaceToDepth", through=13)
+@converter("SpaceToDepth", through=28)
 def convert_space_to_depth(node: Node) -> Any:
     """Move blocks of the image into channels."""
     n, c, h, w = node.shape()
     b = int(node.attribute("blocksize"))
     parts = reshape(node.expr(), (n, c, h // b, b, w // b, b))
-    moved = relay.transpose(parts, (0, 3, 5, 1, 2, 4))
+    is_depth_first = node.attribute("mode", "DCR") == "DCR"
+    moved = relay.transpose(parts, (0, 3, 5, 1, 2, 4) if is_depth_first else (0, 1, 3, 5, 2, 4))
     return reshape(moved, (n, c * b * b, h // b, w // b))

@@ -100,16 +100,18 @@ def convert_split(node: Node) -> Any:
 
 
 @converter("CumSum", through=14)
-def convert_cum_sum(node: Node) -> Any:
-    """Sum up along an axis, from either end."""
+@converter("CumProd", through=26)
+def convert_cumulation(node: Node) -> Any:
+    """Sum up or multiply along an axis, from either end."""
     axis = int(node.scalar(1)) % node.rank()
     x, is_reverse = node.expr(), node.attribute("reverse", 0)
     x = relay.reverse(x, axis) if is_reverse else x
-    x = relay.cumsum(x, axis, node.dtype(), bool(node.attribute("exclusive", 0)))
+    function = relay.cumsum if node.op_type == "CumSum" else relay.cumprod
+    x = function(x, axis, node.dtype(), bool(node.attribute("exclusive", 0)))
     return relay.reverse(x, axis) if is_reverse else x
 
 
-@converter("TopK", through=11, because="TVM fails on largest=0")
+@converter("TopK", through=24, because="TVM fails on largest=0")
 def convert_top_k(node: Node) -> Any:
     """Return the k largest or smallest elements along an axis, and their indices."""
     k = int(node.attribute("k")) if node.version == 1 else int(node.scalar(1))
@@ -121,7 +123,7 @@ def convert_top_k(node: Node) -> Any:
     return list(relay.topk(node.expr(), k, axis, "both", is_ascending, "int64"))
 
 
-@converter("Compress", through=11)
+@converter("Compress", through=28)
 def convert_compress(node: Node) -> Any:
     """Keep the slices where the known condition holds."""
     kept = np.flatnonzero(node.array(1))
@@ -135,7 +137,7 @@ def convert_compress(node: Node) -> Any:
     return take(node.expr(), kept, axis)
 
 
-@converter("OneHot", through=11)
+@converter("OneHot", through=28)
 def convert_one_hot(node: Node) -> Any:
     """Set one place of a new axis; negative indices count from its end."""
     depth = int(node.scalar(1))

@@ -1,0 +1,59 @@
+"""Which inputs of the model a value comes from, and how to bind them while compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relay
+
+# More numbers than a person would bind by hand: such an input is data, like a picture.
+MOST_NUMBERS = 16
+# The numbers of an example are written out up to here.
+MOST_SHOWN = 4
+DATA = "Export the model so that it does not depend on the data."
+
+
+def inputs_behind(expr: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """Return name and shape of every input of the model that `expr` is computed from."""
+    return [
+        (str(var.name_hint), tuple(int(dim) for dim in var.type_annotation.shape))
+        for var in relay.analysis.free_vars(expr)
+    ]
+
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for dim in shape:
+        count *= dim
+    return count
+
+
+def _example(name: str, shape: tuple[int, ...]) -> str:
+    if not shape:
+        return f"{name}=N"
+    count = _count(shape)
+    listed = ",".join(["N"] * count) if count <= MOST_SHOWN else "N,..."
+    return f"{name}={'[' * len(shape)}{listed}{']' * len(shape)}"
+
+
+def origin(expr: Any) -> str:
+    """Return in words where a value comes from."""
+    names = [repr(name) for name, _ in inputs_behind(expr)]
+    if not names:
+        return "a value computed at run time"
+    return f"a value computed at run time from input{'s' * (len(names) > 1)} {', '.join(names)}"
+
+
+def how_to_bind(expr: Any) -> str:
+    """Return the sentence that says how to make a value known while compiling."""
+    inputs = inputs_behind(expr)
+    small = [(name, shape) for name, shape in inputs if _count(shape) <= MOST_NUMBERS]
+    if not small:
+        return DATA
+    flag = " ".join(_example(*each) for each in small)
+    names = ", ".join(f"{name!r}: array" for name, _ in small)
+    return (
+        f"Bind {', '.join(repr(name) for name, _ in small)}: --constants {flag}, "
+        f"or from_onnx(model, constants={{{names}}})."
+    )
