@@ -20,8 +20,9 @@ from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
+    ComputeInFloat32,
     FuseByMapping,
-    PackFloat16,
+    PackFloats,
     PackLayouts,
     PackTextures,
     RewriteGraph,
@@ -99,7 +100,7 @@ def pipeline(
     target: TargetLike,
     *,
     rules: Sequence[Rule] | None = None,
-    float16: bool = False,
+    precision: str | None = None,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -115,9 +116,10 @@ def pipeline(
     rules
         Rewriting rules to apply, all when None; without any, TVM's own simplifications are made all
         the same.
-    float16
-        Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
-        targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
+    precision
+        ``"float16"`` or ``"bfloat16"``: keep weights, and what passes between blocks, in that type,
+        and compute in float32. Rounds at every block: outputs differ by about 1e-3 of the largest,
+        of bfloat16 by 1e-2. As the model has it when None; a model in float16 computes in float32.
     fuse, planner, measure, allow, deny
         What the planner may do, as :func:`planner_options` tells.
 
@@ -129,7 +131,7 @@ def pipeline(
     Raises
     ------
     TargetError
-        The target is unknown, or float16 is asked for and the target is not OpenCL.
+        The target is unknown, or its kernels do not convert from that precision.
     """
     resolved = resolve_target(target)
     options = planner_options(
@@ -146,7 +148,8 @@ def pipeline(
             # Then blocks.
             FuseByMapping(resolved, options=options),
             # Last what lies between them.
-            *([PackFloat16(resolved)] if float16 else []),
+            *([PackFloats(resolved, precision)] if precision else []),
+            ComputeInFloat32(resolved),
             *([PackTextures(resolved)] if is_gpu(resolved) else []),
         ],
         name="tvm_fusionx.build.pipeline",
@@ -163,7 +166,7 @@ def build(
     device: str | None = None,
     *,
     rules: Sequence[Rule] | None = None,
-    float16: bool = False,
+    precision: str | None = None,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -188,9 +191,9 @@ def build(
     device
         What `records` name the device that will run the model by: its records count before those of
         others. This machine by default, where it is of the target's kind.
-    rules, float16
-        Rewriting rules to apply, all when None; whether to keep what passes between blocks as
-        float16, for OpenCL. See :func:`pipeline`.
+    rules, precision
+        Rewriting rules to apply, all when None; the type of what passes between blocks, and of
+        weights. See :func:`pipeline`.
     fuse
         Whether to fuse; without, every operator is its own block, as a control.
     planner
@@ -216,7 +219,7 @@ def build(
     passes = pipeline(
         target,
         rules=rules,
-        float16=float16,
+        precision=precision,
         fuse=fuse,
         planner=planner,
         measure=measure,

@@ -53,9 +53,9 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @planner_options
 @tuning_records_option
 @click.option(
-    "--float16",
-    is_flag=True,
-    help="For OpenCL: keep weights, and what kernels pass to each other, as float16.",
+    "--precision",
+    type=click.Choice(["float16", "bfloat16"]),
+    help="Keep weights, and what kernels pass to each other, in 16 bits; compute in float32.",
 )
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
 @device_options
@@ -73,7 +73,7 @@ def command(
     shape: dict[str, tuple[int, ...]] | None,
     choices: dict[str, Any],
     records: Path | None,
-    float16: bool,
+    precision: str | None,
     cross_compiler: str | None,
     device: DeviceChoice,
     dump_code: tuple[str, ...],
@@ -110,7 +110,7 @@ def command(
             resolved,
             params=params,
             records=records_for(chosen, records) if chosen is not None else records,
-            float16=float16,
+            precision=precision,
             on_stage=stage,
             **choices,
         )
