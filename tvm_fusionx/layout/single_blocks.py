@@ -63,6 +63,27 @@ def _rebuilt(expr: Any, made: Mapping[Any, Any], most_uses: float) -> Any:
     return expr
 
 
+def computed_in_single(function: relay.Function) -> relay.Function:
+    """Return a function of operators that takes and gives what it did, and computes in float32.
+
+    Parameters
+    ----------
+    function
+        Typed, and :func:`why_not_single` has no reason against it.
+
+    Returns
+    -------
+    relay.Function
+        The same parameters; not typed.
+    """
+    inside = {
+        param: relay.cast(param, SINGLE) if _is_narrow(param) else param
+        for param in function.params
+    }
+    body = _stored(retyped(function, WIDENED, inside), function.body.checked_type)
+    return relay.Function(function.params, body, None, function.type_params, function.attrs)
+
+
 def why_not_single(block: relay.Function) -> str | None:
     """Return why a block's arithmetic stays in the types it has, or None."""
     calls = [expr for expr in post_order(block.body) if isinstance(expr, relay.Call)]

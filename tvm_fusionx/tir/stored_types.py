@@ -65,7 +65,7 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
         if buffer.dtype not in NARROW:
             continue
         users = [at for at, nest in enumerate(nests) if _uses(nest, buffer)]
-        casts = [(at, copies[at]) for at in users if copies[at] is not None]
+        casts = [(at, copy) for at in users if (copy := copies[at]) is not None]
         if not users or len(casts) < len(users):
             continue
         wide = tir.decl_buffer(buffer.shape, SINGLE, buffer.name)
@@ -74,8 +74,11 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
             dropped.update(at for at, _ in casts)
         elif len(casts) == 1 and casts[0][1].source.dtype == SINGLE:
             at, copy = casts[0]
-            own = [each for each in func.body.block.alloc_buffers if each.same_as(copy.source)]
-            if stores_apart or not own or copy.source in replaced:
+            allocated = func.body.block.alloc_buffers
+            is_own = any(each.same_as(copy.source) for each in allocated)
+            # What another stage reads too stays as exact as it is computed.
+            readers = [nest for nest in nests if _only_reads(nest, copy.source)]
+            if stores_apart or not is_own or len(readers) > 1:
                 replaced[buffer] = wide
             else:
                 replaced[copy.source] = wide
@@ -223,6 +226,19 @@ def _uses(nest: Any, buffer: Any) -> bool:
 
     tir.stmt_functor.post_order_visit(nest, visit)
     return bool(found)
+
+
+def _only_reads(nest: Any, buffer: Any) -> bool:
+    loads, stores = [], []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad) and node.buffer.same_as(buffer):
+            loads.append(node)
+        if isinstance(node, tir.BufferStore) and node.buffer.same_as(buffer):
+            stores.append(node)
+
+    tir.stmt_functor.post_order_visit(nest, visit)
+    return bool(loads) and not stores
 
 
 def _is_read(copy: _Copy, buffer: Any) -> bool:
