@@ -24,8 +24,9 @@ SINGLE, HALF, BRAIN = "float32", "float16", "bfloat16"
 # A smaller constant (a bias, a scale) is read once a kernel and costs no time worth its digits.
 FEWEST_ELEMENTS = 1024
 
-# What a type holds at most; bfloat16 has the exponents of float32.
-LARGEST = {HALF: float(np.finfo(np.float16).max)}
+# What a type holds at most: of bfloat16, which has the exponents of float32 and 8 of its bits, less
+# than float32 does, so that a mask of float32's least would be infinite.
+LARGEST = {HALF: float(np.finfo(np.float16).max), BRAIN: (2 - 2.0**-7) * 2.0**127}
 
 # Results that grow beyond what they are made of, or that differences are taken of, stay float32.
 KEPT_RESULTS = frozenset(
@@ -213,11 +214,10 @@ class _Narrowing:
         return relay.Tuple(results)
 
     def _stored(self, value: Any) -> Any:
-        if self.dtype in LARGEST:
-            # The number last: what is no number stays none.
-            bound = LARGEST[self.dtype]
-            value = relay.maximum(relay.const(-bound, SINGLE), value)
-            value = relay.minimum(relay.const(bound, SINGLE), value)
+        bound = LARGEST[self.dtype]
+        # The number last: what is no number stays none.
+        value = relay.maximum(relay.const(-bound, SINGLE), value)
+        value = relay.minimum(relay.const(bound, SINGLE), value)
         return relay.cast(value, self.dtype)
 
     def _should_narrow(self, constant: Any, call: Any) -> bool:
@@ -228,8 +228,6 @@ class _Narrowing:
 
 
 def _clipped(constant: Any, dtype: str) -> Any:
-    if dtype not in LARGEST:
-        return constant
     numbers = constant.data.numpy()
     return relay.Constant(tvm.nd.array(np.clip(numbers, -LARGEST[dtype], LARGEST[dtype])))
 
