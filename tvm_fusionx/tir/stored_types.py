@@ -60,6 +60,7 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
     dropped: set[int] = set()
     stored: dict[int, str] = {}
     buffers: dict[Any, Any] = dict(func.buffer_map.items())
+    allocated = func.body.block.alloc_buffers
     for number, param in enumerate(func.params):
         buffer = func.buffer_map[param]
         if buffer.dtype not in NARROW:
@@ -70,15 +71,16 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
             continue
         wide = tir.decl_buffer(buffer.shape, SINGLE, buffer.name)
         if all(_is_read(copy, buffer) for _, copy in casts):
-            replaced.update({copy.target: wide for _, copy in casts})
-            dropped.update(at for at, _ in casts)
+            # A result that is the parameter in float32 is still to be written.
+            own = [(at, copy) for at, copy in casts if _is_among(copy.target, allocated)]
+            replaced.update({copy.target: wide for _, copy in own})
+            replaced[buffer] = wide
+            dropped.update(at for at, _ in own)
         elif len(casts) == 1 and casts[0][1].source.dtype == SINGLE:
             at, copy = casts[0]
-            allocated = func.body.block.alloc_buffers
-            is_own = any(each.same_as(copy.source) for each in allocated)
             # What another stage reads too stays as exact as it is computed.
             readers = [nest for nest in nests if _only_reads(nest, copy.source)]
-            if stores_apart or not is_own or len(readers) > 1:
+            if stores_apart or not _is_among(copy.source, allocated) or len(readers) > 1:
                 replaced[buffer] = wide
             else:
                 replaced[copy.source] = wide
@@ -91,8 +93,7 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
         return None
     kept = [_replaced(nest, replaced) for at, nest in enumerate(nests) if at not in dropped]
     body = kept[0] if len(kept) == 1 else tir.SeqStmt(kept)
-    allocated = [each for each in func.body.block.alloc_buffers if each not in replaced]
-    whole = with_root(func, body, allocated)
+    whole = with_root(func, body, [each for each in allocated if each not in replaced])
     single = tir.PrimFunc(whole.params, whole.body, whole.ret_type, buffers, whole.attrs)
     return SingleBlock(single, stored)
 
@@ -239,6 +240,10 @@ def _only_reads(nest: Any, buffer: Any) -> bool:
 
     tir.stmt_functor.post_order_visit(nest, visit)
     return bool(loads) and not stores
+
+
+def _is_among(buffer: Any, buffers: Any) -> bool:
+    return any(each.same_as(buffer) for each in buffers)
 
 
 def _is_read(copy: _Copy, buffer: Any) -> bool:
