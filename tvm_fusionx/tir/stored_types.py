@@ -16,6 +16,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.tir.brain_floats import is_brain, narrowed, widened
 from tvm_fusionx.tir.root_block import nests_of, with_root
 
 SINGLE = "float32"
@@ -165,11 +166,10 @@ class _Narrowing:
         if isinstance(node, tir.DeclBuffer):
             return tir.DeclBuffer(buffer, node.body)
         if isinstance(node, tir.BufferLoad):
-            return tir.Cast(node.dtype, tir.BufferLoad(buffer, node.indices))
+            load = tir.BufferLoad(buffer, node.indices)
+            return widened(load) if is_brain(buffer.dtype) else tir.Cast(node.dtype, load)
         self.accumulates |= _reads(node.value, buffer)
-        lanes = int(tvm.DataType(node.value.dtype).lanes)
-        narrow = buffer.dtype if lanes == 1 else f"{buffer.dtype}x{lanes}"
-        return tir.BufferStore(buffer, tir.Cast(narrow, node.value), node.indices)
+        return tir.BufferStore(buffer, _narrowed(node.value, buffer.dtype), node.indices)
 
     def _block(self, block: Any) -> Any:
         for each in block.match_buffers:
@@ -202,9 +202,18 @@ def _address(call: Any) -> Any:
     if not (isinstance(call.op, tvm.ir.Op) and call.op.name == "tir.address_of"):
         return None
     (value,) = call.args
-    if not isinstance(value, tir.Cast):
+    if isinstance(value, tir.BufferLoad):
         return None
-    return tir.Call(call.dtype, call.op, [value.value])
+    while not isinstance(value, tir.BufferLoad):
+        value = value.value if isinstance(value, tir.Cast) else value.args[0]
+    return tir.Call(call.dtype, call.op, [value])
+
+
+def _narrowed(value: Any, dtype: str) -> Any:
+    if is_brain(dtype):
+        return narrowed(value)
+    lanes = int(tvm.DataType(value.dtype).lanes)
+    return tir.Cast(dtype if lanes == 1 else f"{dtype}x{lanes}", value)
 
 
 def _reads(expr: Any, buffer: Any) -> bool:
