@@ -40,6 +40,38 @@ def in_16_bits(body: relay.Expr, dtype: str) -> relay.Expr:
     )
 
 
+def half_block(body: relay.Expr, dtype: str) -> tvm.IRModule:
+    """Return a module whose ``main`` calls a float32 block stored in 16 bits.
+
+    What it takes that is constant stands in the call, as the planner writes it.
+    """
+    constants: dict[Any, relay.Var] = {}
+
+    def lift(expr: Any) -> None:
+        if isinstance(expr, relay.Constant) and expr.data.shape:
+            of = relay.TensorType(expr.data.shape, expr.data.dtype)
+            constants[expr] = relay.Var(f"constant{len(constants)}", of)
+
+    whole = in_16_bits(body, dtype)
+    relay.analysis.post_order_visit(whole, lift)
+    lifted = _Lift(constants).visit(whole)
+    names = [*relay.analysis.free_vars(whole), *constants.values()]
+    inner = module(lifted, params=names)["main"]
+    block = inner.with_attr("Primitive", tvm.tir.IntImm("int32", 1))
+    count = len(names) - len(constants)
+    given = [relay.Var(each.name_hint, each.type_annotation) for each in names[:count]]
+    return module(relay.Call(block, [*given, *constants]), params=given)
+
+
+class _Lift(relay.ExprMutator):  # type: ignore[misc]
+    def __init__(self, constants: Mapping[Any, relay.Var]) -> None:
+        super().__init__()
+        self.constants = constants
+
+    def visit_constant(self, const: Any) -> Any:
+        return self.constants.get(const, const)
+
+
 def half_inputs(mod: tvm.IRModule, dtype: str) -> dict[str, np.ndarray]:
     """Return inputs for the parameters of ``main`` that are numbers of a 16-bit type."""
     return {
