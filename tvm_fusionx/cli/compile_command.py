@@ -13,6 +13,7 @@ from tvm_fusionx.cli.options import (
     input_shapes_option,
     model_argument,
     planner_options,
+    precision_option,
     target_option,
     tuning_records_option,
 )
@@ -52,11 +53,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @input_shapes_option
 @planner_options
 @tuning_records_option
-@click.option(
-    "--precision",
-    type=click.Choice(["float16", "bfloat16"]),
-    help="Keep weights, and what kernels pass to each other, in 16 bits; compute in float32.",
-)
+@precision_option
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
 @device_options
 @click.option(

@@ -17,6 +17,7 @@ from tvm_fusionx.cli.options import (
     inputs_option,
     json_option,
     model_argument,
+    precision_option,
     target_option,
     threads_option,
     tuning_records_option,
@@ -38,6 +39,7 @@ SHOWN_BLOCKS = 10
 @input_shapes_option
 @inputs_option
 @tuning_records_option
+@precision_option
 @threads_option
 @click.option(
     "--reference",
@@ -70,6 +72,7 @@ def command(
     shape: dict[str, tuple[int, ...]] | None,
     inputs: Path | None,
     records: Path | None,
+    precision: str | None,
     threads: int | None,
     reference: str | None,
     tolerance: float,
@@ -107,6 +110,7 @@ def command(
             reference=model if reference == "ort" else None,
             bisect=bisect,
             tolerance=tolerance,
+            precision=precision,
             records=records,
             reproduction=reproduction,
             on_stage=stage,
