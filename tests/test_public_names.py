@@ -120,7 +120,7 @@ def test_the_options_of_a_build_are_those_of_the_pipeline_and_of_explain() -> No
 
     assert options(fx.build) == options(fx.pipeline)
     assert options(fx.explain).items() == options(fx.build).items() - {
-        item for item in options(fx.build).items() if item[0] == "float16"
+        item for item in options(fx.build).items() if item[0] == "precision"
     }
 
 

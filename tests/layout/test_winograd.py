@@ -121,8 +121,8 @@ def _general(weights: relay.Expr, kernel: int, dtype: str = "float32", groups: i
         (_general(const(4, 2, 3, 3, 8, 8), 3, groups=2), "it has 2 groups"),
         (_general(var("w", 4, 4, 3, 3, 8, 8), 3), "its weights are not constant"),
         (
-            _general(const(4, 4, 3, 3, 8, 8, dtype="float16"), 3, dtype="float16"),
-            "its tensors are float16: only float32 has digits to spare",
+            _general(const(4, 4, 3, 3, 8, 8, dtype="float64"), 3, dtype="float64"),
+            "its tensors are float64: only float32 has digits to spare",
         ),
     ],
 )

@@ -33,7 +33,7 @@ def build(
     device: str | None = None,
     *,
     rules: Sequence[Rule] | None = None,
-    float16: bool = False,
+    precision: str | None = None,
     denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
@@ -61,9 +61,9 @@ def build(
     device
         What `records` name the device that will run the model by: its records count before those of
         others. This machine by default, where it is of the target's kind.
-    rules, float16
-        Rewriting rules to apply, all when None; whether to keep what passes between blocks as
-        float16, for OpenCL. See :func:`pipeline`.
+    rules, precision
+        Rewriting rules to apply, all when None; the type of what passes between blocks, and of
+        weights. See :func:`pipeline`.
     denormals
         What numbers below the smallest normal one (1.2e-38 of float32) are: ``"flush"`` takes them
         for zero, in constants and in every kernel on a CPU, for many CPUs are many times slower
@@ -94,7 +94,7 @@ def build(
     """
     choices: dict[str, Any] = {
         "rules": rules,
-        "float16": float16,
+        "precision": precision,
         "denormals": denormals,
         "fuse": fuse,
         "planner": planner,

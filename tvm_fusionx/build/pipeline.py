@@ -18,8 +18,9 @@ from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
+    ComputeInFloat32,
     FuseByMapping,
-    PackFloat16,
+    PackFloats,
     PackLayouts,
     PackTextures,
     RewriteGraph,
@@ -93,7 +94,7 @@ def pipeline(
     target: TargetLike,
     *,
     rules: Sequence[Rule] | None = None,
-    float16: bool = False,
+    precision: str | None = None,
     denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
@@ -110,9 +111,10 @@ def pipeline(
     rules
         Rewriting rules to apply, all when None; without any, TVM's own simplifications are made all
         the same.
-    float16
-        Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
-        targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
+    precision
+        ``"float16"`` or ``"bfloat16"``: keep weights, and what passes between blocks, in that type,
+        and compute in float32. Rounds at every block: outputs differ by about 1e-3 of the largest,
+        of bfloat16 by 1e-2. As the model has it when None; a model in float16 computes in float32.
     denormals
         ``"flush"`` makes zeros of constants below the smallest normal number, as kernels of
         ``lowering(denormals="flush")`` take them; ``"keep"`` leaves them.
@@ -127,7 +129,7 @@ def pipeline(
     Raises
     ------
     TargetError
-        The target is unknown, or float16 is asked for and the target is not OpenCL.
+        The target is unknown, or its kernels do not convert from that precision.
     ValueError
         `denormals` is neither.
     """
@@ -147,7 +149,8 @@ def pipeline(
             # Then blocks.
             FuseByMapping(resolved, options=options),
             # Last what lies between them.
-            *([PackFloat16(resolved)] if float16 else []),
+            *([PackFloats(resolved, precision)] if precision else []),
+            ComputeInFloat32(resolved),
             *([PackTextures(resolved)] if is_gpu(resolved) else []),
         ],
         name="tvm_fusionx.build.pipeline",

@@ -13,6 +13,7 @@ from tvm_fusionx.cli.options import (
     debug_option,
     model_argument,
     planner_options,
+    precision_option,
     target_option,
     tuning_records_option,
 )
@@ -60,11 +61,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @constants_option
 @planner_options
 @tuning_records_option
-@click.option(
-    "--float16",
-    is_flag=True,
-    help="For OpenCL: keep weights, and what kernels pass to each other, as float16.",
-)
+@precision_option
 @click.option(
     "--denormals",
     type=click.Choice(["flush", "keep"]),
@@ -89,7 +86,7 @@ def command(
     constants: dict[str, Any],
     choices: dict[str, Any],
     records: Path | None,
-    float16: bool,
+    precision: str | None,
     denormals: Literal["flush", "keep"],
     cross_compiler: str | None,
     device: DeviceChoice,
@@ -123,7 +120,7 @@ def command(
             shapes or [{}],
             model_name=model.stem,
             records=records_for(chosen, records) if chosen is not None else records,
-            float16=float16,
+            precision=precision,
             denormals=denormals,
             on_stage=stage,
             **choices,

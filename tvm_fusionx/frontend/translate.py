@@ -23,6 +23,13 @@ from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
 from tvm_fusionx.frontend.element_types import MOVES, NARROW_OPERATORS, element_type_name
 from tvm_fusionx.frontend.evaluate import evaluate
 from tvm_fusionx.frontend.functions import expand_function, expand_local_function
+from tvm_fusionx.frontend.half_precision import (
+    cast_array,
+    is_computed_in_single,
+    rounded_results,
+    single_arrays,
+    with_single_inputs,
+)
 from tvm_fusionx.frontend.inferred_types import check_types, inferred_types, type_proto
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
 from tvm_fusionx.frontend.schemas import (
@@ -156,12 +163,13 @@ class Translation:
         if known is not None:
             return known
         way = how_translated(proto, node.version)
+        seen = with_single_inputs(node) if is_computed_in_single(node) else node
         if way == "converter":
-            return self.seal(node, CONVERTERS[node.op_type].convert(node))
+            return self._sealed(node, seen, CONVERTERS[node.op_type].convert(seen))
         if way == "function":
             return self._expand(proto, node)
         if way == "tvm":
-            return self._convert_with_tvm(proto, node)
+            return self._convert_with_tvm(proto, node, seen)
         raise node.refuse("an operator with a translation", "none", ASK_SUPPORT)
 
     def _check_narrow_inputs(self, node: Node) -> None:
@@ -187,8 +195,14 @@ class Translation:
             for value in node.inputs
         ):
             return None
+        if is_computed_in_single(node):
+            arrays = single_arrays(arrays)
         results = evaluate(proto, arrays, self.opsets)
-        return None if results is None else [Tensor.from_array(array) for array in results]
+        if results is None:
+            return None
+        if is_computed_in_single(node):
+            results = [cast_array(array, node.dtype()) for array in results]
+        return [Tensor.from_array(array) for array in results]
 
     def _call(self, proto: Any, node: Node) -> list[Value]:
         """Translate a call of one of the model's own functions."""
@@ -219,24 +233,32 @@ class Translation:
             self.opsets = outer_opsets
         return [inner.values.get(name) for name in body.output]
 
-    def _convert_with_tvm(self, proto: Any, node: Node) -> list[Value]:
+    def _sealed(
+        self, node: Node, seen: Node, converted: Any, stand_ins: dict[Any, Any] | None = None
+    ) -> list[Value]:
+        """Seal what a converter made of `seen`, which is the node or its float32 form."""
+        if seen is not node:
+            converted = rounded_results(node, seen, converted)
+        return self.seal(node, converted, stand_ins)
+
+    def _convert_with_tvm(self, proto: Any, node: Node, seen: Node) -> list[Value]:
         """Convert with TVM's own converter, against variables that stand for the inputs."""
         stand_ins: dict[Any, Any] = {}
         inputs: list[Any] = []
-        for position, value in enumerate(node.inputs):
+        for position, value in enumerate(seen.inputs):
             if value is None:
                 inputs.append(None)
-            elif node.tensor(position).array is not None:
-                inputs.append(constant(node.tensor(position).array))
+            elif seen.tensor(position).array is not None:
+                inputs.append(constant(seen.tensor(position).array))
             else:
-                tensor = node.tensor(position)
+                tensor = seen.tensor(position)
                 variable = relay.var(f"input{position}", shape=tensor.shape, dtype=tensor.dtype)
                 stand_ins[variable] = tensor.expr
                 inputs.append(variable)
         opset = self.opsets.get("", 1)
         with cures.let_cure():
             result = convert_onnx_node(proto, inputs, opset)
-        return self.seal(node, result, stand_ins)
+        return self._sealed(node, seen, result, stand_ins)
 
     def input_tensor(self, variable: Any, shape: tuple[int, ...], dtype: str) -> Tensor:
         """Return the tensor of a model input; one without elements is known already."""
