@@ -148,6 +148,11 @@ def test_the_converter_agrees_and_refuses(monkeypatch: pytest.MonkeyPatch) -> No
         check([Case("Det", [floats(2, 4, 4)])])
 
 
+def test_several_shapes_are_built_and_run() -> None:
+    (example,) = blocks("several-shapes")
+    assert len(written(example, {})["programs"].programs) == 2
+
+
 @pytest.mark.slow
 def test_the_model_is_one_and_its_row_too() -> None:
     pytest.importorskip("torch")
