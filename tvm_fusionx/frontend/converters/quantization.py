@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.casts import cast
-from tvm_fusionx.frontend.converters.convolution import convolve
+from tvm_fusionx.frontend.converters.convolution import convert_conv
 from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.frontend.converters.linear import matmul
 from tvm_fusionx.frontend.converters.registry import converter
@@ -182,36 +182,60 @@ def convert_matmul_integer(node: Node) -> Any:
     return matmul(a, node.shape(0), b, node.shape(1), "int32")
 
 
+def dequantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int = 1) -> Tensor:
+    """Return the numbers that a quantized operand of `node` stands for.
+
+    Of bytes with known parameters they are what a ``DequantizeLinear`` makes, so the product of two
+    becomes one of integers where the processor has an instruction for it.
+    """
+    inputs, names = [x, scale, zero], [""] * 3
+    inner = Node(node.name, "DequantizeLinear", node.version, {"axis": axis}, inputs, [""], names)
+    result = convert_dequantize_linear(inner)
+    if isinstance(result, np.ndarray):
+        return Tensor.from_array(result)
+    return Tensor(result, x.shape, scale.dtype)
+
+
+def _operand(node: Node, position: int, axis: int) -> Tensor:
+    """Return an input that a scale and a zero point follow, dequantized."""
+    zero = node.tensor(position + 2) if node.has(position + 2) else None
+    return dequantized(node, node.tensor(position), node.tensor(position + 1), zero, axis)
+
+
 @converter("QLinearMatMul", through=21, because="TVM rounds in the wrong place for int8")
 def convert_qlinear_matmul(node: Node) -> Any:
-    """Multiply in 32-bit integers, then rescale once."""
+    """Multiply, then quantize once."""
     rank_a, rank_b = node.rank(0), node.rank(3)
-    a = cast(node.expr(0), node.dtype(0), "int32")
-    b = cast(node.expr(3), node.dtype(3), "int32")
-    a = a - cast(along_axis(node, 2, rank_a, rank_a - 2), node.dtype(2), "int32")
-    b = b - cast(along_axis(node, 5, rank_b, rank_b - 1), node.dtype(5), "int32")
-    product = matmul(a, node.shape(0), b, node.shape(3), "int32")
-    scale_a = cast(along_axis(node, 1, rank_a, rank_a - 2), node.dtype(1), "float32")
-    scale_b = cast(along_axis(node, 4, rank_b, rank_b - 1), node.dtype(4), "float32")
-    scale_y = cast(along_axis(node, 6, rank_a, rank_a - 2), node.dtype(6), "float32")
+    # Rows of the left side may have scales of their own, and columns of the right one.
+    a = _operand(node, 0, max(rank_a - 2, 0))
+    b = _operand(node, 3, max(rank_b - 1, 0))
+    product = matmul(a.expr, a.shape, b.expr, b.shape)
+    scale = cast(along_axis(node, 6, rank_a, rank_a - 2), node.dtype(6), "float32")
     zero = cast(along_axis(node, 7, rank_a, rank_a - 2), node.dtype(7), "int32")
-    scaled = relay.cast(product, "float32") * (scale_a * scale_b / scale_y)
+    scaled = cast(product, a.dtype, "float32") / scale
     return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))
+
+
+def dequantized_bias(bias: Tensor, scale: Tensor, weight_scale: Tensor) -> Any:
+    """Return a bias of integers, at the scale of data and weights together, as floats."""
+    arrays = [tensor.array for tensor in (bias, scale, weight_scale)]
+    if all(array is not None for array in arrays):
+        numbers, data, weights = (array.reshape(-1).astype("float32") for array in arrays)
+        return constant(numbers * (data * weights))
+    both = reshape(scale.expr, (-1,)) * reshape(weight_scale.expr, (-1,))
+    return relay.cast(bias.expr, "float32") * both
 
 
 @converter("QLinearConv", through=10)
 def convert_qlinear_conv(node: Node) -> Any:
-    """Convolve in 32-bit integers, then rescale once."""
-    shape, rank = node.shape(3), node.rank(0)
-    x = cast(node.expr(0), node.dtype(0), "int32") - cast(
-        reshape(node.expr(2), ()), node.dtype(2), "int32"
-    )
-    weights = cast(node.expr(3), node.dtype(3), "int32")
-    weights = weights - cast(along_axis(node, 5, len(shape), 0), node.dtype(5), "int32")
-    product = convolve(node, x, weights, shape, "int32")
+    """Convolve, then quantize once."""
+    inputs: list[Any] = [_operand(node, 0, 1), _operand(node, 3, 0)]
+    names = [""] * len(inputs)
+    convolution = Node(node.name, "Conv", node.version, node.attributes, inputs, [""], names)
+    result = convert_conv(convolution)
     if node.has(8):
-        product = relay.nn.bias_add(product, node.expr(8))
-    scale = reshape(node.expr(1), ()) * along_axis(node, 4, rank, 1) / reshape(node.expr(6), ())
+        bias = dequantized_bias(node.tensor(8), node.tensor(1), node.tensor(4))
+        result = relay.nn.bias_add(result, bias)
+    scaled = result / reshape(node.expr(6), ())
     zero = cast(reshape(node.expr(7), ()), node.dtype(7), "int32")
-    scaled = relay.cast(product, "float32") * scale
     return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))

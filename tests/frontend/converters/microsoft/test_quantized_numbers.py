@@ -16,15 +16,19 @@ from tvm_fusionx.frontend.converters.microsoft.quantized_numbers import (
     quantize_by_range,
     quantized,
 )
+from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor
 
 pytestmark = pytest.mark.slow
+
+NODE = Node("n", "com.microsoft.QLinearAdd", 1, {}, [], [""], [])
 
 
 def computed(*exprs: Any, **feeds: Any) -> list[Any]:
     """Return the numbers of expressions of variables."""
     body = relay.Tuple(list(exprs))
     mod = tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(body), body))
+    mod = relay.qnn.transform.CanonicalizeOps()(relay.transform.InferType()(mod))
     with cures.let_cure(), tvm.transform.PassContext(opt_level=0):
         library = relay.build(mod, "llvm")
     executor = GraphModule(library["default"](tvm.cpu()))
@@ -39,7 +43,7 @@ def one(value: Any) -> Tensor:
 def test_numbers_there_and_back() -> None:
     x, scale, zero = integers("uint8", 100), one(np.float32(0.07)), one(np.uint8(100))
     variable = Tensor(relay.var("x", shape=(100,), dtype="uint8"), (100,), "uint8")
-    real = numbers(variable, scale, zero)
+    real = numbers(NODE, variable, scale, zero)
     found, back = computed(real, quantized(real, scale, zero, variable), x=x)
     np.testing.assert_allclose(found, (x.astype("float32") - 100) * np.float32(0.07), rtol=1e-6)
     np.testing.assert_array_equal(back, x)

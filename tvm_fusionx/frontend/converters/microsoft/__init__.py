@@ -16,6 +16,7 @@ from tvm_fusionx.frontend.converters.microsoft import (
     quantization,
     quantized_elementwise,
     quantized_products,
+    quantized_recurrent,
     quantized_windows,
     rotary,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "quantization",
     "quantized_elementwise",
     "quantized_products",
+    "quantized_recurrent",
     "quantized_windows",
     "rotary",
 ]

@@ -18,8 +18,9 @@ from tvm_fusionx.frontend.converters.attention import (
 )
 from tvm_fusionx.frontend.converters.linear import matmul
 from tvm_fusionx.frontend.converters.microsoft.padding_masks import Sizes, attention_mask
-from tvm_fusionx.frontend.converters.microsoft.quantized_numbers import centred, parameter
+from tvm_fusionx.frontend.converters.microsoft.quantized_products import dequantized_columns
 from tvm_fusionx.frontend.converters.microsoft.registry import SchemaNode, microsoft
+from tvm_fusionx.frontend.converters.quantization import dequantized
 from tvm_fusionx.frontend.converters.shapes import reshape, transpose
 from tvm_fusionx.frontend.converters.slicing import slice_axis
 from tvm_fusionx.frontend.values import Tensor, constant
@@ -119,15 +120,12 @@ def convert_attention(node: SchemaNode) -> list[Any]:
 
 @microsoft("QAttention")
 def convert_qattention(node: SchemaNode) -> list[Any]:
-    """Project in 32-bit integers, rescale, and attend."""
-    x, weights = node.named("input"), node.named("weight")
-    left = centred(x, node.maybe("input_zero_point"))
-    right = centred(weights, node.maybe("weight_zero_point"), (-1,))
-    product = matmul(left, x.shape, right, weights.shape, "int32")
-    scale = parameter(node.named("weight_scale"), "float32", (-1,)) * parameter(
-        node.named("input_scale"), "float32"
-    )
-    projected = relay.cast(product, "float32") * scale + node.named("bias").expr
+    """Project quantized numbers, and attend."""
+    source, weights = node.named("input"), node.named("weight")
+    x = dequantized(node, source, node.named("input_scale"), node.maybe("input_zero_point"), 2)
+    zero = node.maybe("weight_zero_point")
+    right = dequantized_columns(node, weights, node.named("weight_scale"), zero)
+    projected = matmul(x.expr, x.shape, right.expr, right.shape) + node.named("bias").expr
     return _attend_projected(node, projected, (*x.shape[:2], weights.shape[1]))
 
 

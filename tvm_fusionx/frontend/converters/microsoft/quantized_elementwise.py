@@ -15,13 +15,14 @@ from tvm_fusionx.frontend.values import Tensor
 BEFORE_PARTS, A_PART = 2, 3
 
 
+def _operand(node: SchemaNode, name: str) -> tuple[Tensor, Tensor, Tensor | None]:
+    return node.named(name), node.named(f"{name}_scale"), node.maybe(f"{name}_zero_point")
+
+
 @microsoft("QLinearAdd", "QLinearMul")
 def convert_qlinear_binary(node: SchemaNode) -> Any:
     """Add or multiply the numbers that two quantized tensors stand for."""
-    a, b = (
-        numbers(node.named(name), node.named(f"{name}_scale"), node.maybe(f"{name}_zero_point"))
-        for name in ("A", "B")
-    )
+    a, b = (numbers(node, *_operand(node, side)) for side in ("A", "B"))
     result = a + b if node.op_type.endswith("Add") else a * b
     return quantized(
         result, node.named("C_scale"), node.maybe("C_zero_point"), like=node.named("A")
@@ -30,7 +31,7 @@ def convert_qlinear_binary(node: SchemaNode) -> Any:
 
 def _unary(node: SchemaNode) -> tuple[Any, Tensor]:
     x = node.named("X")
-    return numbers(x, node.named("X_scale"), node.maybe("X_zero_point")), x
+    return numbers(node, x, node.named("X_scale"), node.maybe("X_zero_point")), x
 
 
 @microsoft("QLinearSigmoid")
@@ -53,7 +54,7 @@ def convert_qlinear_leaky_relu(node: SchemaNode) -> Any:
 def convert_qlinear_softmax(node: SchemaNode) -> Any:
     """exp(x) / sum(exp(x)) of quantized numbers; ``opset`` says whose softmax."""
     like = node.named("X")
-    x = numbers(like, node.named("X_scale"), node.maybe("x_zero_point"))
+    x = numbers(node, like, node.named("X_scale"), node.maybe("x_zero_point"))
     softmax = node.as_standard(
         "Softmax", [Tensor(x, like.shape, "float32")], node.attributes_named("axis")
     )
@@ -76,7 +77,7 @@ def convert_qlinear_concat(node: SchemaNode) -> Any:
         part, part_scale = node.tensor(at), node.tensor(at + 1)
         part_zero = node.tensor(at + 2) if node.has(at + 2) else None
         if 0 not in part.shape:
-            parts.append(quantized(numbers(part, part_scale, part_zero), scale, zero, part))
+            parts.append(quantized(numbers(node, part, part_scale, part_zero), scale, zero, part))
     return relay.concatenate(parts, node.axis(1, first.rank))
 
 
@@ -84,7 +85,7 @@ def convert_qlinear_concat(node: SchemaNode) -> Any:
 def convert_qlinear_where(node: SchemaNode) -> Any:
     """Select elements of two quantized tensors."""
     x, y = (
-        numbers(node.named(name), node.named(f"{low}_scale"), node.named(f"{low}_zero_point"))
+        numbers(node, node.named(name), node.named(f"{low}_scale"), node.named(f"{low}_zero_point"))
         for name, low in (("X", "x"), ("Y", "y"))
     )
     result = relay.where(node.named("condition").expr, x, y)

@@ -8,8 +8,9 @@ from tvm import relay
 
 from tvm_fusionx.frontend.converters.casts import cast
 from tvm_fusionx.frontend.converters.elementwise import round_half_even, scalar
-from tvm_fusionx.frontend.converters.quantization import saturate
+from tvm_fusionx.frontend.converters.quantization import dequantized, saturate
 from tvm_fusionx.frontend.converters.shapes import reshape
+from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor
 
 # Levels of an unsigned byte.
@@ -38,9 +39,16 @@ def centred(x: Tensor, zero: Tensor | None, shape: tuple[int, ...] = ()) -> Any:
     return wide if zero is None else wide - parameter(zero, "int32", shape)
 
 
-def numbers(x: Tensor, scale: Tensor, zero: Tensor | None) -> Any:
+def numbers(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None) -> Any:
     """Return (x - zero point) * scale."""
-    return relay.cast(centred(x, zero), "float32") * parameter(scale, "float32")
+    if zero is not None and zero.shape != scale.shape:
+        # Both are one number, in a shape or in none.
+        scale, zero = (Tensor(reshape(t.expr, ()), (), t.dtype, _one(t)) for t in (scale, zero))
+    return dequantized(node, x, scale, zero).expr
+
+
+def _one(tensor: Tensor) -> Any:
+    return None if tensor.array is None else tensor.array.reshape(())
 
 
 def quantized(x: Any, scale: Tensor, zero: Tensor | None, like: Tensor) -> Any:

@@ -51,7 +51,9 @@ def convert_contrib_qlinear_conv(node: SchemaNode) -> Any:
 def convert_qlinear_average_pool(node: SchemaNode) -> Any:
     """Average the numbers of each window."""
     x, is_last = _data(node, "X")
-    wide = Tensor(numbers(x, node.named("x_scale"), node.maybe("x_zero_point")), x.shape, "float32")
+    wide = Tensor(
+        numbers(node, x, node.named("x_scale"), node.maybe("x_zero_point")), x.shape, "float32"
+    )
     pool = node.as_standard("AveragePool", [wide], node.attributes_named(*POOL))
     mean = convert_average_pool(pool)
     result = quantized(mean, node.named("y_scale"), node.maybe("y_zero_point"), x)
