@@ -42,6 +42,7 @@ PAIRS: dict[str, Callable[[], relay.Expr]] = {
     "with an activation of several reads": lambda: _second(hard_swish(_first())),
     "with a residual": lambda: _second(_first()) + image,
     "with a gate": lambda: _second(_first() * var("gate", 1, CHANNELS // 8, 1, 1, 8)),
+    "of halves between": lambda: _second(relay.cast(relay.cast(_first(), "float16"), "float32")),
     "with its layout changed": lambda: relay.layout_transform(_second(_first()), "NCHW8c", "NCHW"),
     "of stride 2": lambda: _second(depthwise(image, CHANNELS, stride=2)),
 }

@@ -160,7 +160,14 @@ def test_there_is_no_reason_against_arithmetic_in_halves() -> None:
     assert why_not_single(_typed(_dense())) is None
 
 
-def test_operators_outside_of_blocks_stay_as_they_are() -> None:
-    before = module(relay.exp(_half("x", 4)))
+def test_a_function_without_blocks_is_computed_in_float32_whole() -> None:
+    made = _made(relay.exp(_half("x", 4, dtype=BRAIN)))
+    assert operator_names(made["main"]) == ["cast", "cast", "exp"]
+
+
+def test_operators_beside_blocks_stay_as_they_are() -> None:
+    p = _half("p", 4, 16)
+    moved = block("moves", [p], relay.transpose(p))(_half("x", 4, 16))
+    before = module(relay.exp(moved))
     after = tvm.IRModule.from_expr(compute_in_single(before["main"], OFTEN))
     tvm.ir.assert_structural_equal(relay.transform.InferType()(after), before)

@@ -132,6 +132,29 @@ def test_others_say_why(made: Graph, reason: str) -> None:
     assert pack_winograd(made, AVX512) == 0
 
 
+def test_weights_of_halves_are_transformed_in_float32() -> None:
+    array = const(64, 64, 3, 3).data.numpy()
+    made = graph(
+        relay.nn.contrib_conv2d_nchwc(
+            var("x", 1, 8, 56, 56, 8, dtype="float16"),
+            relay.const(pack_weights(array, 8, 8).astype("float16")),
+            padding=SAME,
+            channels=64,
+            kernel_size=(3, 3),
+            data_layout="NCHW8c",
+            kernel_layout="OIHW8i8o",
+            out_layout="NCHW8c",
+        )
+    )
+    (node,) = made.calls()
+    assert why_not_filtered(node) is None
+    assert pack_winograd(made, WHOLE) == 1
+    (filtered,) = made.calls()
+    assert [each.dtype for each in (*filtered.operands, filtered[0])] == [
+        *("float16", "float32", "float16"),
+    ]
+
+
 def test_unpacking_undoes_packing() -> None:
     array = np.arange(16 * 8 * 9, dtype="float32").reshape(16, 8, 3, 3)
     np.testing.assert_array_equal(unpack_weights(pack_weights(array, 4, 8)), array)

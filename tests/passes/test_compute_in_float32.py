@@ -17,6 +17,7 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
+from tvm_fusionx.ecg.relay_constants import cast_constant
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.passes import ComputeInFloat32, FuseByMapping, RewriteGraph
 from tvm_fusionx.report.bench.plain_tvm import run_once
@@ -94,6 +95,20 @@ def test_a_model_in_float32_stays_as_it_is() -> None:
     p = var("p", 4, 8)
     mod = module(block("b", [p], relay.exp(p))(var("x", 4, 8)))
     assert_unchanged(ComputeInFloat32(TARGET), mod, because="nothing in it is narrow")
+
+
+def test_a_model_whose_constants_numpy_does_not_know_is_right() -> None:
+    x = relay.cast(var("x", 4, 64), "bfloat16")
+    weights = [cast_constant(const(64, 64, seed=seed), "bfloat16") for seed in (0, 1)]
+    body = x
+    for each in weights:
+        body = relay.nn.relu(relay.nn.dense(body, each, out_dtype="bfloat16"))
+    mod = module(relay.cast(body, "float32"))
+    given = inputs_of(mod)
+    wide = given["x"]
+    for each in weights:
+        wide = np.maximum(wide @ cast_constant(each, "float32").data.numpy().T, 0)
+    assert_close(run_once(fx.build(mod, TARGET), given), [wide], 2.0**-7)
 
 
 @pytest.mark.parametrize(("rows", "dtype"), [(8, HALF), (64, "float32")])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tvm
 from tvm import relay
@@ -69,6 +70,21 @@ def test_a_type_that_kernels_do_not_convert_is_refused(target: str, dtype: str, 
 def test_a_build_refuses_it_too() -> None:
     with pytest.raises(TargetError, match="precision: expected of float16, bfloat16"):
         fx.build(_blocks(), "llvm", precision="int8")
+
+
+BEYOND = np.float32([[1e38, -3.4028235e38, 65504, 70000], [np.inf, -np.inf, np.nan, 1.5]])
+
+
+@pytest.mark.parametrize("dtype", sorted(LARGEST))
+def test_kernels_store_what_is_too_large_as_the_largest_number(dtype: str) -> None:
+    y = var("y", 2, 4)
+    mod = module(relay.negative(relay.negative(y)), params=[y])
+    # A control without rules and fusion: two kernels, and something between them.
+    library = fx.build(mod, "llvm -mcpu=native", precision=dtype, fuse=False, rules=[])
+    assert dtype in library.get_graph_json()
+    (found,) = run_once(library, {"y": BEYOND})
+    expected = np.clip(BEYOND, -LARGEST[dtype], LARGEST[dtype])
+    np.testing.assert_allclose(found, expected, rtol=2.0**-8)
 
 
 NET_TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2}

@@ -33,6 +33,7 @@ def compute_in_single(function: relay.Function, most_uses: float) -> relay.Funct
     function
         Typed; its operators stand in inline functions marked ``Primitive``. What is called
         otherwise, blocks that only move, and those that TVM schedules by itself stay as they are.
+        A function without blocks, which the planner could not take, is computed in float32 whole.
     most_uses
         How often each element of a constant may be multiplied for it to stay narrow: one that is
         used more often is widened here, once, and not each time that it is read.
@@ -42,8 +43,11 @@ def compute_in_single(function: relay.Function, most_uses: float) -> relay.Funct
     relay.Function
         The same parameters and results, and their types; not typed.
     """
+    order = post_order(function.body)
+    if not any(map(is_block_call, order)) and why_not_single(function) is None:
+        return computed_in_single(function)
     made: dict[Any, Any] = {}
-    for expr in post_order(function.body):
+    for expr in order:
         made[expr] = _rebuilt(expr, made, most_uses)
     return relay.Function(
         function.params, made[function.body], None, function.type_params, function.attrs

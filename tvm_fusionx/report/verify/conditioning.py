@@ -80,7 +80,11 @@ def _to_neighbours(array: np.ndarray, generator: np.random.Generator, step: floa
     up = generator.random(array.shape, np.float32) < 1 / 2
     if step > np.finfo(array.dtype).eps:
         # As far as rounding moves a number, and further: by half of a step at most.
-        return (array * (1 + np.where(up, step, -step))).astype(array.dtype)
+        further = array * (1 + np.where(up, step, -step))
+        # The largest number, which masks hold, has no neighbour but infinity.
+        largest = np.finfo(array.dtype).max
+        held = np.where(np.isfinite(array), np.clip(further, -largest, largest), array)
+        return held.astype(array.dtype)
     limit = np.asarray(np.inf, array.dtype)
     moved: np.ndarray = np.nextafter(array, np.where(up, limit, -limit))
     return np.where(np.isfinite(array), moved, array)
