@@ -97,6 +97,19 @@ def test_a_norm_behind_a_layer_is_no_obstacle() -> None:
     assert _layers(found) == [LEFT, 4]
 
 
+def test_units_of_a_feed_forward_layer_that_are_dead() -> None:
+    """As it is exported: rows of a batch in one product, with GELU between two of them."""
+    rows = relay.reshape(var("tokens", 2, 6, 12), (12, 12))
+    inner = relay.reshape(relay.nn.dense(rows, weights(C, 12, zero=DEAD)), (2, 6, C))
+    inner = inner + bias(C, axis=0)
+    half = relay.const(np.float32(0.5))
+    curve = relay.erf(inner * relay.const(np.float32(0.5**0.5))) + relay.const(np.float32(1))
+    inner = relay.reshape(half * (inner * curve), (12, C))
+    outer = relay.reshape(relay.nn.dense(inner, weights(12, C)), (2, 6, 12))
+    found, _ = dropped(relay.nn.softmax(outer))
+    assert channels_of(found) == [LEFT, 12]
+
+
 def test_what_is_given_and_returned_keeps_its_shape() -> None:
     layer = features()
     _, applied = dropped(layer)
