@@ -26,7 +26,8 @@ from tvm_fusionx.passes import (
     RewriteGraph,
     RewriteQuantized,
 )
-from tvm_fusionx.processors.gpu import is_gpu
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.gpu import VECTOR_LANES, is_gpu
 from tvm_fusionx.processors.targets import TargetLike, is_cpu
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
@@ -90,6 +91,12 @@ def check_runs_here(target: TargetLike) -> None:
         )
 
 
+def channels_at_once(target: TargetLike) -> int:
+    """Return how many channels a target computes at once: the lanes of a vector."""
+    resolved = resolve_target(target)
+    return describe_cpu(resolved).lanes if is_cpu(resolved) else VECTOR_LANES
+
+
 def pipeline(
     target: TargetLike,
     *,
@@ -143,7 +150,7 @@ def pipeline(
             # Quantized products before laws move their scales.
             RewriteQuantized(resolved),
             # Laws first: they see the model's own operators.
-            RewriteGraph(rules=rules, denormals=denormals),
+            RewriteGraph(rules=rules, denormals=denormals, chunk=channels_at_once(resolved)),
             # Layouts and packed constants, while every operator still stands alone.
             PackLayouts(resolved),
             # Then blocks.

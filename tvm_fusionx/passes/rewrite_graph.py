@@ -10,10 +10,12 @@ import tvm
 
 from tvm_fusionx._tvm.cures import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.fusion import plan
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.rewrite import Application, Rule, Strategy, rewrite
+from tvm_fusionx.rewrite.channels import CHUNK, drop_dead_channels
 from tvm_fusionx.rewrite.denormal_constants import flush_constants
 
 # TVM's own simplifications are registered at this level or below.
@@ -51,6 +53,10 @@ class RewriteGraph:
     """``"flush"`` makes zeros of constants' elements below the smallest normal number, for which
     kernels would take them anyway; ``"keep"`` leaves them."""
 
+    chunk: int = CHUNK
+    """Channels that the target computes at once: of channels that nothing needs, so many go
+    together. None go without rules."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the rewritten module."""
         return rewrite_module(
@@ -60,6 +66,7 @@ class RewriteGraph:
             strategy=self.strategy,
             budget_seconds=self.budget_seconds,
             denormals=self.denormals,
+            chunk=self.chunk,
         )[0]
 
 
@@ -71,6 +78,7 @@ def rewrite_module(
     strategy: Strategy = "greedy",
     budget_seconds: float = 5.0,
     denormals: Denormals = FLUSH,
+    chunk: int = CHUNK,
 ) -> tuple[Any, list[Application]]:
     """Simplify and rewrite every static function of a module.
 
@@ -82,7 +90,7 @@ def rewrite_module(
         Whether to apply only rules that keep every bit.
     rules, strategy, budget_seconds
         See :func:`tvm_fusionx.rewrite.rewrite`.
-    denormals
+    denormals, chunk
         See :class:`RewriteGraph`.
 
     Returns
@@ -90,7 +98,7 @@ def rewrite_module(
     mod
         The rewritten module.
     applications
-        Every application of a rule, in order.
+        What was done, in order: channels dropped, then every application of a rule.
     """
     check_denormals(denormals)
     with let_cure(), tvm.transform.PassContext(opt_level=TVM_OPT_LEVEL):
@@ -101,6 +109,9 @@ def rewrite_module(
         if denormals == FLUSH:
             flush_constants(graph)
         mark = graph.mark()
+        if rules is None or rules:
+            fold_constants(graph)
+            applications.extend(drop_dead_channels(graph, chunk))
         applications.extend(
             rewrite(
                 graph,

@@ -12,7 +12,12 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.build.kernels import KernelGraph
-from tvm_fusionx.build.pipeline import check_module, pipeline, planner_options
+from tvm_fusionx.build.pipeline import (
+    channels_at_once,
+    check_module,
+    pipeline,
+    planner_options,
+)
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
 from tvm_fusionx.fusion.block_key import block_keys
@@ -73,10 +78,11 @@ def explain(
     options = FuseByMapping(resolved, options=chosen).planner_options()
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
+    chunk = channels_at_once(resolved)
     # Two passes are taken apart for what they know and do not leave in the module.
     for step in pipeline(resolved).passes:
         if step.info.name == "tvm_fusionx.RewriteGraph":
-            mod, applications = rewrite_module(mod, rules=rules, denormals=denormals)
+            mod, applications = rewrite_module(mod, rules=rules, denormals=denormals, chunk=chunk)
             applied.update(application.rule for application in applications)
         elif step.info.name == "tvm_fusionx.FuseByMapping":
             mod, plans = fuse_module(mod, options)
