@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
-from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
-from tvm_fusionx.frontend.converters.slicing import slice_axis
 from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.values import constant
 
 
 def is_float(dtype: str) -> bool:
@@ -63,15 +62,16 @@ def convert_arg_extreme(node: Node) -> Any:
     keepdims, axis, dtype = bool(node.attribute("keepdims", 1)), node.axis(0), node.dtype()
     x = node.expr()
     if is_float(dtype):
+        # NaN becomes what nothing is beyond where it is the first, else what everything is beyond.
         limits = np.finfo(dtype)
-        worst = scalar(float(limits.min if is_largest else limits.max), dtype)
-        x = relay.where(relay.isnan(x), worst, x)
+        fill = np.full(node.shape()[axis], limits.min if is_largest else limits.max, dtype)
+        fill[:1] = np.inf if is_largest else -np.inf
+        ones = [1] * node.rank()
+        ones[axis] = fill.size
+        x = relay.where(relay.isnan(x), constant(fill.reshape(ones)), x)
     is_last = bool(node.attribute("select_last_index", 0))
     best = function(x, axis=axis, keepdims=keepdims, select_last_index=is_last)
     if is_float(dtype):
         # Where no element is beyond the type's limit, as of infinities, the reduction ends at -1.
         best = relay.maximum(best, relay.const(0, "int32"))
-        first = relay.isnan(slice_axis(node.expr(), axis, range(1), node.shape()[axis]))
-        first = first if keepdims else relay.squeeze(first, [axis])
-        best = relay.where(first, relay.const(0, "int32"), best)
     return relay.cast(best, "int64")
