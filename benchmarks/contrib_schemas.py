@@ -23,6 +23,7 @@ from measured_runs import ROOT
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from tvm_fusionx.frontend.converters import CONVERTERS
+from tvm_fusionx.frontend.converters.microsoft.registry import ANY
 
 FILE = ROOT / "tvm_fusionx" / "frontend" / "contrib_schemas.json"
 # Some defaults stand in a sentence only, and the kernels read them as such.
@@ -58,11 +59,10 @@ def _attribute(attribute: Any) -> dict[str, Any]:
 
 def schemas() -> dict[str, Any]:
     """Return the content of the file."""
-    known = {(schema.domain, schema.name) for schema in onnx.defs.get_all_schemas()}
     rows = {}
     for schema in runtime.get_all_operator_schema():
         name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
-        if (schema.domain, schema.name) in known or name not in CONVERTERS:
+        if name not in CONVERTERS or (not schema.domain and CONVERTERS[name].through != ANY):
             continue
         rows[name] = {
             "attributes": {

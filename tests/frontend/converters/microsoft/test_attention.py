@@ -10,6 +10,7 @@ from onnx import TensorProto
 from tests.frontend.converters.microsoft.by_onnx_runtime import (
     Call,
     check,
+    expected_outputs,
     floats,
     integers,
     model_of,
@@ -40,6 +41,18 @@ def test_projections_agree_with_onnx_runtime() -> None:
             Call("Attention", [x, weights, bias, None, past], HEADS, [4], (True, True)),
         ]
     )
+
+
+def test_halves_are_those_of_floats() -> None:
+    """ONNX Runtime has no CPU kernel for halves: its floats are the reference."""
+    arrays = [floats(2, 5, 24), floats(24, 96) * 0.3, floats(96)]
+    mask = np.asarray([3, 5], "int32")
+    model, feeds = model_of([Call("Attention", [*arrays, mask], HEADS)])
+    (expected,) = expected_outputs(model, feeds)
+    halves = [array.astype("float16") for array in arrays]
+    (found,) = run(*model_of([Call("Attention", [*halves, mask], HEADS)]))
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, expected, rtol=0, atol=5e-3 * np.abs(expected).max())
 
 
 def test_no_bias_is_one_of_zeros() -> None:

@@ -18,6 +18,7 @@ from tvm_fusionx.frontend.converters.microsoft import (
     quantized_products,
     quantized_recurrent,
     quantized_windows,
+    renamed,
     rotary,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "quantized_products",
     "quantized_recurrent",
     "quantized_windows",
+    "renamed",
     "rotary",
 ]

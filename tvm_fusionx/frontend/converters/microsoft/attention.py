@@ -72,7 +72,9 @@ def _past(node: SchemaNode) -> tuple[Any, Any, tuple[int, ...]] | None:
     return reshape(halves[0], shape), reshape(halves[1], shape), shape
 
 
-def _attend_projected(node: SchemaNode, projected: Any, shape: tuple[int, ...]) -> list[Any]:
+def _attend_projected(
+    node: SchemaNode, projected: Any, shape: tuple[int, ...], dtype: str
+) -> list[Any]:
     """Return attention of queries, keys and values side by side in (batch, steps, columns)."""
     batch, steps, columns = shape
     heads = int(node.attribute("num_heads"))
@@ -98,7 +100,7 @@ def _attend_projected(node: SchemaNode, projected: Any, shape: tuple[int, ...]) 
         keys,
         values,
         scale=scale_of(node, queries.size),
-        dtype="float32",
+        dtype=dtype,
         mask=attention_mask(node, node.maybe("mask_index"), extents),
         is_guarded=False,
     )
@@ -115,7 +117,7 @@ def convert_attention(node: SchemaNode) -> list[Any]:
     bias = node.maybe("bias")
     if bias is not None:
         projected = projected + bias.expr
-    return _attend_projected(node, projected, (*x.shape[:2], weights.shape[1]))
+    return _attend_projected(node, projected, (*x.shape[:2], weights.shape[1]), x.dtype)
 
 
 @microsoft("QAttention")
@@ -126,7 +128,7 @@ def convert_qattention(node: SchemaNode) -> list[Any]:
     zero = node.maybe("weight_zero_point")
     right = dequantized_columns(node, weights, node.named("weight_scale"), zero)
     projected = matmul(x.expr, x.shape, right.expr, right.shape) + node.named("bias").expr
-    return _attend_projected(node, projected, (*x.shape[:2], weights.shape[1]))
+    return _attend_projected(node, projected, (*x.shape[:2], weights.shape[1]), x.dtype)
 
 
 def _unpacked(tensor: Tensor, count: int) -> list[Heads]:
