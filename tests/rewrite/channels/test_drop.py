@@ -145,6 +145,21 @@ def test_what_went_and_why_no_more_did_is_logged(caplog: pytest.LogCaptureFixtur
         assert "and 11 stay: they are tied to others that are not zero" in caplog.text
 
 
+@pytest.mark.parametrize("wrong", [{"channels": 5}, {"groups": 7}, {"padding": (9, 9, 9, 9)}])
+def test_a_call_that_cannot_be_written_leaves_all_as_it_was(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of ours must not stop a build: attributes that are not those of what stays."""
+    monkeypatch.setattr(
+        "tvm_fusionx.rewrite.channels.products._with_channels",
+        lambda node, stays, axis: node.attrs.replace(**wrong),
+    )
+    found, applied = dropped(pointwise(features(), C, 4))
+    assert not applied
+    assert channels_of(found) == [C, 4]
+    assert "channels that nothing needs stay" in caplog.text
+
+
 def test_integers_stay() -> None:
     kernel = relay.const(np.zeros((C, 12), "int8"))
     layer = relay.nn.dense(relay.cast(ROWS, "int8"), kernel, out_dtype="int32")

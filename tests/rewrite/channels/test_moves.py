@@ -99,6 +99,13 @@ def test_what_is_joined_with_other_values_loses_its_own() -> None:
     assert found.calls()[-1].operands[1].shape == (4, LEFT + 6, 1, 1)
 
 
+def test_what_the_model_is_given_stays_in_a_joint_that_nobody_reads() -> None:
+    joined = relay.concatenate([IMAGE, features()], axis=1)
+    found, _ = dropped(pointwise(joined, C + 3, 4, zero=range(3), axis=1))
+    assert channels_of(found) == [LEFT, 4]
+    assert found.calls()[-1].operands[1].shape == (4, LEFT + 3, 1, 1)
+
+
 def test_a_value_beside_itself() -> None:
     layer = features()
     found, _ = dropped(pointwise(relay.concatenate([layer, layer], axis=1), 2 * C, 4))

@@ -174,25 +174,14 @@ def test_infinite_weights_keep_channels_of_zeros() -> None:
 GIVEN = var("given", 4, C, 1, 1)
 REFUSED = {
     "weights that are computed": lambda: relay.nn.conv2d(features(), GIVEN),
-    "integers": lambda: relay.nn.conv2d(
-        relay.cast(features(), "int8"),
-        relay.const(np.ones((4, C, 1, 1), "int8")),
-        out_dtype="int32",
-    ),
-    "layouts NCHW4c": lambda: relay.nn.contrib_conv2d_nchwc(
-        relay.layout_transform(features(), "NCHW", "NCHW4c"),
-        weights(1, 8, 1, 1, 4, 4),
-        kernel_size=(1, 1),
-        channels=4,
-        data_layout="NCHW4c",
-        kernel_layout="OIHW4i4o",
-    ),
     "it adds up another axis": lambda: relay.nn.dense(features(), weights(4, 8)),
     "4 groups": lambda: relay.nn.conv2d(
         features(), weights(8, C // 4, 1, 1), groups=4, channels=8, kernel_size=(1, 1)
     ),
     "a transposed operand": lambda: relay.nn.matmul(
-        relay.nn.dense(ROWS, weights(C, 12, zero=DEAD)), weights(2, 4), transpose_a=True
+        relay.nn.dense(var("rows", C, 12), weights(C, 12, zero=DEAD)),
+        weights(C, 4),
+        transpose_a=True,
     ),
 }
 
@@ -201,6 +190,42 @@ REFUSED = {
 def test_what_channels_end_at(reason: str) -> None:
     result = REFUSED[reason]()
     ends = follow(graph(result)).ends.values()
-    if "layouts" not in reason and reason != "integers":
-        assert [end for end in ends if reason in end], set(ends)
+    assert [end for end in ends if reason in end], set(ends)
     assert not dropped(result)[1]
+
+
+def _chunked() -> relay.Expr:
+    chunks = relay.layout_transform(IMAGE, "NCHW", "NCHW3c")
+    kernel = weights(8, 1, 1, 1, 3, 4, zero=range(4))
+    return relay.nn.conv2d(
+        chunks,
+        kernel,
+        channels=C,
+        kernel_size=(1, 1),
+        data_layout="NCHW3c",
+        kernel_layout="OIHW3i4o",
+        out_layout="NCHW4c",
+    )
+
+
+NOT_BEGUN = {
+    "layouts": _chunked,
+    "integers": lambda: relay.nn.dense(
+        relay.cast(ROWS, "int8"), relay.const(np.zeros((C, 12), "int8")), out_dtype="int32"
+    ),
+    "depthwise of what is given": lambda: relay.nn.conv2d(
+        IMAGE, weights(6, 1, 1, 1, zero=range(4)), groups=3, channels=6, kernel_size=(1, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_BEGUN)
+def test_where_channels_do_not_begin(name: str) -> None:
+    assert not follow(graph(NOT_BEGUN[name]())).of
+
+
+def test_weights_in_an_order_that_tvm_does_not_say_are_left_alone() -> None:
+    layer = relay.nn.conv2d_transpose(
+        IMAGE, weights(3, 3, 1, 1), channels=3, kernel_size=(1, 1), kernel_layout="OIHW"
+    )
+    assert not follow(graph(layer)).of

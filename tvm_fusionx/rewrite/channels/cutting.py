@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import tvm
 
 from tvm_fusionx.ecg.graph import Graph, Value
 from tvm_fusionx.rewrite.channels.flow import Flow, Marks
 from tvm_fusionx.rewrite.channels.following import Flows
+
+
+class CannotCutError(Exception):
+    """A call cannot be written without some channels."""
 
 
 def cut(graph: Graph, flows: Flows, going: Marks) -> None:
@@ -17,7 +22,24 @@ def cut(graph: Graph, flows: Flows, going: Marks) -> None:
     going
         For each value that channels are followed in, which of them go: such as
         :func:`~tvm_fusionx.rewrite.channels.liveness.can_go` found, and no other set.
+
+    Raises
+    ------
+    CannotCutError
+        A call does not have the type that it should have then; the graph is as it was.
     """
+    mark = graph.mark()
+    try:
+        now = _written(graph, flows, going)
+    except (CannotCutError, tvm.TVMError) as error:
+        graph.rollback(mark)
+        raise CannotCutError(str(error)) from error
+    graph.outputs = tuple(now.get(value, value) for value in graph.outputs)
+    graph.prune()
+
+
+def _written(graph: Graph, flows: Flows, going: Marks) -> dict[Value, Value]:
+    """Write the calls that change, and return what stands for each of their results."""
     stays = {value: ~marks for value, marks in going.items() if marks.any()}
     now: dict[Value, Value] = {}
     for node in graph.calls():
@@ -45,10 +67,10 @@ def cut(graph: Graph, flows: Flows, going: Marks) -> None:
             name=node.name,
         )
         for value, new in zip(node, written, strict=True):
-            assert new.shape == _shape(value, flow, stays), f"{node} became {written}"
+            if new.shape != _shape(value, flow, stays):
+                raise CannotCutError(f"{node} became {written}")
             now[value] = new
-    graph.outputs = tuple(now.get(value, value) for value in graph.outputs)
-    graph.prune()
+    return now
 
 
 def _is(one: Value, other: Value) -> bool:

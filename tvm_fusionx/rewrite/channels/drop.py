@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.rewrite.channels.cutting import cut
+from tvm_fusionx.rewrite.channels.cutting import CannotCutError, cut
 from tvm_fusionx.rewrite.channels.flow import Marks
 from tvm_fusionx.rewrite.channels.following import Flows, follow
 from tvm_fusionx.rewrite.channels.liveness import can_go, should_go, zero_channels
@@ -51,7 +51,11 @@ def drop_dead_channels(graph: Graph, chunk: int = CHUNK) -> list[Application]:
     if not shorter:
         return []
     before = cost_of(graph.calls())
-    cut(graph, flows, going)
+    try:
+        cut(graph, flows, going)
+    except CannotCutError as error:
+        logger.warning("channels that nothing needs stay: %s", error)
+        return []
     after = cost_of(graph.calls())
     gain = Cost(*(first - second for first, second in zip(before, after, strict=True)))
     names = tuple(node.name for node in shorter if node.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -60,10 +61,16 @@ class Product:
         is_read: np.ndarray = np.any(reads, axis=1)
         return {self.result: ~is_read}
 
+    @cached_property
+    def _read_by_some(self) -> np.ndarray:
+        found: np.ndarray = np.any(self.reads, axis=0)
+        return found
+
     def unread(self, zero: Marks, may_go: Marks) -> np.ndarray:
         """Return which channels of the operand add nothing to any result that stays."""
         assert self.data is not None
-        is_read: np.ndarray = np.any(self.reads[~may_go[self.result]], axis=0)
+        go = may_go[self.result]
+        is_read = np.any(self.reads[~go], axis=0) if go.any() else self._read_by_some
         return ~is_read | zero[self.data] if self.is_finite else ~is_read
 
 

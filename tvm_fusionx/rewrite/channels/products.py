@@ -80,10 +80,10 @@ def _sums(node: Node, axes: Axes, places: tuple[int, int], sides: tuple[int, int
     result, (axis, out_axis), (out, into) = node[0], places, sides
     if (weights.shape[out], weights.shape[into]) != (result.shape[out_axis], data.shape[axis]):
         return f"weights of {weights.shape}"
-    largest = _largest(weights.array, (out, into))
-    largest = largest if out < into else largest.T
+    reads = _is_not_zero(weights.array, (out, into))
     followed = data if data in axes else None
-    product = Product(followed, result, largest != 0, bool(np.isfinite(largest).all()))
+    is_finite = followed is None or _is_finite(weights.array)
+    product = Product(followed, result, reads if out < into else reads.T, is_finite)
     cuts = [Cut(out, result), *([Cut(into, data)] if followed is not None else [])]
     return Flow(
         {result: out_axis},
@@ -101,12 +101,11 @@ def _apart(node: Node, places: tuple[int, int], sides: tuple[int, int]) -> Flow 
     each = results // channels
     if (weights.shape[out], weights.shape[into]) != (results, 1):
         return f"weights of {weights.shape} in {channels} groups"
-    largest = _largest(weights.array, (out,))
-    is_finite = np.isfinite(largest)
+    is_nothing, is_finite = ~_is_not_zero(weights.array, (out,)), _is_finite(weights.array)
     tie = Tie(data, result, np.repeat(np.arange(channels), each), np.arange(results))
 
     def zeros(known: Marks) -> dict[Value, np.ndarray]:
-        return {result: (largest == 0) | (known[data][tie.here] & is_finite)}
+        return {result: is_nothing | (known[data][tie.here] & is_finite)}
 
     def attributes(stays: Marks) -> Attributes:
         groups = count(stays, data, axis)
@@ -121,12 +120,17 @@ def _apart(node: Node, places: tuple[int, int], sides: tuple[int, int]) -> Flow 
     )
 
 
-def _largest(weights: np.ndarray, kept: tuple[int, ...]) -> np.ndarray:
-    """Return the largest magnitude along all axes but some; NaN where there is one."""
+def _is_not_zero(weights: np.ndarray, kept: tuple[int, ...]) -> np.ndarray:
+    """Tell along some axes whether any weight there is not zero."""
     others = tuple(axis for axis in range(weights.ndim) if axis not in kept)
-    magnitudes = np.abs(weights)
-    found: np.ndarray = magnitudes.max(axis=others, initial=0) if others else magnitudes
-    return found
+    found: np.ndarray = weights != 0
+    return np.any(found, axis=others) if others else found
+
+
+def _is_finite(weights: np.ndarray) -> bool:
+    """Tell whether all are; a NaN is the smallest and the largest of its array."""
+    ends = np.array([weights.min(initial=0), weights.max(initial=0)])
+    return bool(np.isfinite(ends).all())
 
 
 def _with_channels(node: Node, stays: Marks, axis: int) -> Attributes:
