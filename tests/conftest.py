@@ -77,6 +77,18 @@ def _library_information() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _brief_measuring() -> Iterator[None]:
+    """Measure as briefly as can be: tests look at what is done with times, not at the times."""
+    from tvm_fusionx.tuning import comparison, peak
+
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(peak, "REPEATS", 1)
+        changed.setattr(peak, "ROUNDS", 1)
+        changed.setattr(comparison, "ROUND_MILLISECONDS", 1)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _cores_stay() -> Iterator[None]:
     """Plans depend on the usable cores: a test that takes some away would change others."""

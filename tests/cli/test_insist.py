@@ -15,8 +15,8 @@ from tvm_fusionx.cli.insist import INTERRUPTED, WAITING, insistent
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A command that writes a file and works in compiled code, where no signal is looked at. Python looks
-# between two of its own steps: there is none between the word and the work, which `map` calls.
+# A command that writes a file and works in compiled code, where no signal is looked at. Python
+# looks between two of its own steps: between the word and the work, both called by `map`, is none.
 COMMAND = """
 import functools, hashlib, os, tempfile
 import click

@@ -24,7 +24,7 @@ from tvm_fusionx.threads import SHARE_ALL_CORES, usable_cores
 # Makes `import tvm` load the runtime without the compiler: a third of the time.
 RUNTIME_ONLY = "TVM_USE_RUNTIME_LIB"
 # A child whose client is gone ends by itself; one in a kernel is ended.
-END_SECONDS = 2.0
+END_SECONDS = 0.5
 KEY_BYTES = 8
 SHOWN_CHARACTERS = 300
 
