@@ -121,7 +121,7 @@ def compile_and_load(
 
         mod, _ = from_onnx(model, constants=constants)
     if backend == "fusionx":
-        from tvm_fusionx.build.pipeline import build
+        from tvm_fusionx.build.build import build
 
         library = build(mod, target)
     else:

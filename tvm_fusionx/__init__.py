@@ -45,7 +45,8 @@ if not is_the_command():
     # A function that bears its module's name is imported eagerly on purpose: importing such a
     # module later would put the module in the function's place.
     from tvm_fusionx import passes, schedules
-    from tvm_fusionx.build.pipeline import build, pipeline
+    from tvm_fusionx.build.build import build
+    from tvm_fusionx.build.pipeline import pipeline
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.report.explain.explain import explain
     from tvm_fusionx.report.profile.profile import profile

@@ -33,7 +33,12 @@ class InputSpec:
 
     def __str__(self) -> str:
         """Return the form of the flag ``--input-shapes``, with the dtype."""
-        return f"{self.name}:[{','.join(map(str, self.shape))}] {self.dtype}"
+        return f"{self.shape_text} {self.dtype}"
+
+    @property
+    def shape_text(self) -> str:
+        """Return the form of the flag ``--input-shapes``."""
+        return f"{self.name}:[{','.join(map(str, self.shape))}]"
 
 
 def inputs_of(mod: Any, params: Mapping[str, Any] | None = None) -> tuple[InputSpec, ...]:

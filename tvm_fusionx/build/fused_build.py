@@ -12,7 +12,7 @@ from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
-from tvm_fusionx.build.pipeline import BUILT_FROM, bind_parameters, check_static, pipeline
+from tvm_fusionx.build.pipeline import bind_parameters, check_static, pipeline
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg.flops import flops as node_flops
@@ -20,6 +20,13 @@ from tvm_fusionx.lowering import LoweredBlock, lowering
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.block_work import Work, work_of
+
+# Attribute of what ``fx.build`` returns: its blocks, whose constants are the library's own, and the
+# log of their lowering.
+BUILT_FROM = "fusionx_built_from"
+
+# TVM's own name of a library, which the symbols of its kernels begin with.
+DEFAULT_NAME = "default"
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ def build_fused(
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
     on_stage: Callable[[str], None] = lambda stage: None,
+    name: str = DEFAULT_NAME,
     **choices: Any,
 ) -> FusedBuild:
     """Fuse and build `mod` as ``fx.build`` does.
@@ -59,6 +67,8 @@ def build_fused(
         The device whose records go before those of others; see ``fx.build``.
     on_stage
         Told what is being done, in words; what is counted as ``N of M``.
+    name
+        What the symbols of its kernels begin with: libraries that are linked together differ in it.
     **choices
         Of :func:`tvm_fusionx.build.pipeline.pipeline`; ``fuse=False`` puts every operator in a
         block of its own: same lowering, same templates, no fusion.
@@ -74,7 +84,7 @@ def build_fused(
             f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
         )
         log.on_code = lambda: on_stage(f"making code of {len(log.entries)} kernels")
-        library = relay.build(fused, target=resolved)
+        library = relay.build(fused, target=resolved, mod_name=name)
     return FusedBuild(relay.transform.InferType()(fused), library, log)
 
 

@@ -2,8 +2,9 @@
 
 ``LIB.tar`` holds ``mod.so``, ``mod.json`` and ``mod.params``, as tvmc writes them, and
 ``fusionx.json``: format version, model, target, versions, inputs, outputs, kernels, and the
-SHA-256 of each other member. Reading checks all of it, and unpickles and executes nothing before
-it is checked.
+SHA-256 of each other member. A model for several shapes has a ``programN.json`` more for each
+program behind the first, whose weights are in the same ``mod.params``, once. Reading checks all of
+it, and unpickles and executes nothing before it is checked.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import hashlib
 import io
 import json
 import platform
+import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,9 @@ from tvm_fusionx.inputs import InputSpec
 from tvm_fusionx.output_file import check_space, new_file, reported_space
 from tvm_fusionx.version import VERSION
 
+# Of a file with one program, and with several.
 FORMAT_VERSION = 1
+SEVERAL_PROGRAMS_VERSION = 2
 
 # The names are tvmc's: ``tvmc run`` takes the file as its own.
 CODE = "mod.so"
@@ -41,6 +45,8 @@ GRAPH = "mod.json"
 PARAMS = "mod.params"
 METADATA = "fusionx.json"
 CHECKED_MEMBERS = (CODE, GRAPH, PARAMS)
+OTHER_GRAPH = "program{}.json"
+_OTHER_GRAPH_NAME = re.compile(r"program[1-9][0-9]{0,2}\.json")
 
 # A description is a few kilobytes, plus a line for each kernel; more is not ours.
 LARGEST_METADATA_BYTES = 64 * 2**20
@@ -81,7 +87,13 @@ class Library:
         created = graph_executor.create(
             self.graph_json, self.module, device if device is not None else tvm.cpu(0)
         )
-        created.load_params(relay.save_param_dict(dict(self.params)))
+        if device is not None:
+            created.load_params(relay.save_param_dict(dict(self.params)))
+            return created
+        # They are where they are needed: several programs read the same.
+        share = created.module["set_input_zero_copy"]
+        for name, value in self.params.items():
+            share(name, value)
         return created
 
     # What ``StepwiseExecutor`` asks a factory module for; a loaded library answers the same.
@@ -146,7 +158,7 @@ def build_versions() -> dict[str, str]:
 
 
 def save_library(
-    library: Library,
+    library: Library | Sequence[Library],
     path: str | Path,
     compiler: str | None = None,
     device: Device | None = None,
@@ -155,6 +167,9 @@ def save_library(
 
     Parameters
     ----------
+    library
+        One program, or several of one model: with the same module, and weights that are equal the
+        same arrays.
     compiler
         Command of the C++ compiler that links for the target, such as ``aarch64-linux-gnu-g++``; by
         default the host's.
@@ -172,23 +187,46 @@ def save_library(
     LinkError
         It fails, as the host's does on code for another processor.
     """
+    programs = (library,) if isinstance(library, Library) else tuple(library)
+    first = programs[0]
     with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
         code = Path(folder) / CODE
         if device is None:
-            _link(library, code, compiler)
+            _link(first, code, compiler)
         else:
-            export_kernel(library.module, code, device)
-        members = {
-            CODE: code.read_bytes(),
-            GRAPH: library.graph_json.encode(),
-            PARAMS: bytes(relay.save_param_dict(dict(library.params))),
-        }
-    members[METADATA] = json.dumps(_metadata(library, members), indent=1).encode()
+            export_kernel(first.module, code, device)
+        members = {CODE: code.read_bytes()}
+    arrays, names = _stored_weights(programs)
+    members[GRAPH] = first.graph_json.encode()
+    members[PARAMS] = bytes(relay.save_param_dict(arrays))
+    for number, program in enumerate(programs[1:], 1):
+        members[OTHER_GRAPH.format(number)] = program.graph_json.encode()
+    metadata = _metadata(programs, names, members)
+    members[METADATA] = json.dumps(metadata, indent=1).encode()
     with new_file(path) as scratch, tarfile.open(scratch, "w") as archive:
         for name, content in members.items():
             header = tarfile.TarInfo(name)
             header.size = len(content)
             archive.addfile(header, io.BytesIO(content))
+
+
+def _stored_weights(
+    programs: Sequence[Library],
+) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Return each array once, by the name it is stored under; and those names for each program."""
+    arrays: dict[str, Any] = {}
+    stored: dict[int, str] = {}
+    names: list[dict[str, str]] = []
+    for number, program in enumerate(programs):
+        names.append({})
+        for own, array in program.params.items():
+            # The first program's are those of its graph, which tvmc reads.
+            name = stored.setdefault(id(array), own if number == 0 else f"program{number}.{own}")
+            if number == 0:
+                name = own
+            arrays[name] = array
+            names[-1][own] = name
+    return arrays, names
 
 
 def _link(library: Library, code: Path, compiler: str | None) -> None:
@@ -214,22 +252,58 @@ def _link(library: Library, code: Path, compiler: str | None) -> None:
         ) from error
 
 
-def _metadata(library: Library, members: Mapping[str, bytes]) -> dict[str, Any]:
-    return {
-        "format_version": FORMAT_VERSION,
-        "model": library.model,
-        "target": library.target,
-        "versions": dict(library.versions),
-        "inputs": [asdict(spec) for spec in library.inputs],
-        "outputs": [asdict(spec) for spec in library.outputs],
-        "kernel_count": len(KernelGraph.from_json(library.graph_json).kernels),
-        "kernels": [asdict(note) for note in library.kernels],
+def _metadata(
+    programs: Sequence[Library], names: Sequence[Mapping[str, str]], members: Mapping[str, bytes]
+) -> dict[str, Any]:
+    first = programs[0]
+    found = {
+        "format_version": FORMAT_VERSION if len(programs) == 1 else SEVERAL_PROGRAMS_VERSION,
+        "model": first.model,
+        "target": first.target,
+        "versions": dict(first.versions),
+        **_description(first),
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
+    }
+    if len(programs) > 1:
+        found["programs"] = [
+            {**_description(program), "params": dict(own)}
+            for program, own in zip(programs[1:], names[1:], strict=True)
+        ]
+    return found
+
+
+def _description(program: Library) -> dict[str, Any]:
+    return {
+        "inputs": [asdict(spec) for spec in program.inputs],
+        "outputs": [asdict(spec) for spec in program.outputs],
+        "kernel_count": len(KernelGraph.from_json(program.graph_json).kernels),
+        "kernels": [asdict(note) for note in program.kernels],
     }
 
 
 def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> Library:
-    """Read the library file at `path`.
+    """Read the library file at `path`, of a model for one set of shapes.
+
+    Raises
+    ------
+    LibraryFileError
+        As for :func:`load_programs`; or the file has several programs.
+    """
+    programs = load_programs(path, load)
+    if len(programs) > 1:
+        raise _refusal(
+            Path(path),
+            "one program",
+            f"{len(programs)}, for several shapes",
+            "Read it with load_programs, or run it with `fusionx run`.",
+        )
+    return programs[0]
+
+
+def load_programs(
+    path: str | Path, load: Callable[[str], Any] | None = None
+) -> tuple[Library, ...]:
+    """Read the programs of the library file at `path`, the smallest first.
 
     Only after every checksum agrees is the code loaded.
 
@@ -263,21 +337,47 @@ def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> 
                 f"It was built for {metadata['target']!r}; compile it again on this machine.",
             ) from error
     try:
-        return Library(
-            graph_json=members[GRAPH].decode(),
-            module=module,
-            params=relay.load_param_dict(bytearray(members[PARAMS])),
-            model=str(metadata["model"]),
-            target=str(metadata["target"]),
-            inputs=_specs(metadata["inputs"]),
-            outputs=_specs(metadata["outputs"]),
-            kernels=tuple(map(KernelNote.from_json, metadata["kernels"])),
-            versions=dict(metadata["versions"]),
+        arrays = relay.load_param_dict(bytearray(members[PARAMS]))
+        others = list(metadata.get("programs", []))
+        first = _program(metadata, members[GRAPH], module, metadata, None, arrays)
+        return (
+            first,
+            *(
+                _program(
+                    metadata, members[OTHER_GRAPH.format(at)], module, row, row["params"], arrays
+                )
+                for at, row in enumerate(others, 1)
+            ),
         )
     except (KeyError, TypeError, ValueError, tvm.TVMError) as error:
         raise _refusal(
             path, f"a complete {METADATA}", f"{type(error).__name__}: {error}", COMPILE_AGAIN
         ) from error
+
+
+def _program(
+    metadata: Mapping[str, Any],
+    graph: bytes,
+    module: Any,
+    row: Mapping[str, Any],
+    names: Mapping[str, str] | None,
+    arrays: Mapping[str, Any],
+) -> Library:
+    """Return a program as `row` describes it; without `names` its graph names its weights."""
+    if names is None:
+        nodes = KernelGraph.from_json(graph.decode()).nodes
+        names = {node.name: node.name for node in nodes if node.name in arrays}
+    return Library(
+        graph_json=graph.decode(),
+        module=module,
+        params={own: arrays[stored] for own, stored in names.items()},
+        model=str(metadata["model"]),
+        target=str(metadata["target"]),
+        inputs=_specs(row["inputs"]),
+        outputs=_specs(row["outputs"]),
+        kernels=tuple(map(KernelNote.from_json, row["kernels"])),
+        versions=dict(metadata["versions"]),
+    )
 
 
 COMPILE_AGAIN = "Compile the model again with `fusionx compile`."
@@ -295,7 +395,9 @@ def _read_members(path: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(path, "r:") as archive:
             for member in archive:
-                if member.name not in (*CHECKED_MEMBERS, METADATA) or not member.isfile():
+                is_known = member.name in (*CHECKED_MEMBERS, METADATA)
+                is_known |= _OTHER_GRAPH_NAME.fullmatch(member.name) is not None
+                if not is_known or not member.isfile():
                     raise _refusal(
                         path,
                         f"only the members {', '.join((*CHECKED_MEMBERS, METADATA))}",
@@ -330,19 +432,19 @@ def _checked_metadata(path: Path, members: Mapping[str, bytes]) -> dict[str, Any
             raise ValueError("it is too large")
         metadata = json.loads(members[METADATA])
         version, sums = metadata["format_version"], metadata["sha256"]
-        declared = {name: str(sums[name]) for name in CHECKED_MEMBERS}
+        declared = {name: str(sums[name]) for name in members if name != METADATA}
     except (ValueError, KeyError, TypeError) as error:
         raise _refusal(
             path, f"a readable {METADATA}", f"{type(error).__name__}: {error}", COMPILE_AGAIN
         ) from error
-    if version != FORMAT_VERSION:
+    if version not in (FORMAT_VERSION, SEVERAL_PROGRAMS_VERSION):
         raise _refusal(
             path,
-            f"format version {FORMAT_VERSION}",
+            f"format version {FORMAT_VERSION} or {SEVERAL_PROGRAMS_VERSION}",
             f"format version {version!r}",
             "Compile the model again with this version, or read it with the version that wrote it.",
         )
-    for name in CHECKED_MEMBERS:
+    for name in declared:
         found = hashlib.sha256(members[name]).hexdigest()
         if found != declared[name]:
             raise _refusal(

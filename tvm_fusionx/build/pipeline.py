@@ -9,15 +9,12 @@ from typing import Any
 
 import tvm
 from tvm import relay
-from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
-from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
-from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
     FuseByMapping,
@@ -31,10 +28,6 @@ from tvm_fusionx.processors.gpu import is_gpu
 from tvm_fusionx.processors.targets import TargetLike, is_cpu
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
-
-# Attribute of what `build` returns: its blocks, whose constants are the library's own, and the log
-# of their lowering.
-BUILT_FROM = "fusionx_built_from"
 
 
 def planner_options(
@@ -151,83 +144,6 @@ def pipeline(
         ],
         name="tvm_fusionx.build.pipeline",
     )
-
-
-@interruptible()
-def build(
-    mod: tvm.IRModule,
-    target: TargetLike,
-    params: Mapping[str, Any] | None = None,
-    records: str | Path | None = None,
-    activation_images: bool = False,
-    device: str | None = None,
-    *,
-    rules: Sequence[Rule] | None = None,
-    float16: bool = False,
-    fuse: bool = True,
-    planner: str = GREEDY,
-    measure: bool | str | Path = False,
-    allow: Iterable[str] = (),
-    deny: Iterable[str] = (),
-) -> GraphExecutorFactoryModule:
-    """Compile a module to a graph-executor library.
-
-    Parameters
-    ----------
-    mod
-        Relay module, as from :func:`tvm_fusionx.from_onnx`; not changed.
-    target
-        Target string or object.
-    params
-        Values of parameters that are not bound in the module yet.
-    records
-        Tuning records: a file or directory; templates' defaults when None. How many blocks they
-        cover, and what share of the time, is logged in one line.
-    activation_images
-        For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
-    device
-        What `records` name the device that will run the model by: its records count before those of
-        others. This machine by default, where it is of the target's kind.
-    rules, float16
-        Rewriting rules to apply, all when None; whether to keep what passes between blocks as
-        float16, for OpenCL. See :func:`pipeline`.
-    fuse
-        Whether to fuse; without, every operator is its own block, as a control.
-    planner
-        ``"greedy"``, or ``"optimal"``: the fastest cover by legal blocks that a solver finds.
-    measure
-        Whether ties are measured on this machine; or the file that keeps the answers.
-    allow, deny
-        Names of operators, nodes or blocks: all that is fused, where there are any; what is not.
-
-    Returns
-    -------
-    lib : tvm.relay.backend.executor_factory.GraphExecutorFactoryModule
-        As from ``relay.build``; :func:`tvm_fusionx.profile` knows its kernels' templates, too.
-
-    Raises
-    ------
-    ModelError, ShapeError, TargetError, RecordError
-        `mod` is no Relay module; a shape in it is not known; the target is unknown; the records are
-        not for it.
-    """
-    bound = bind_parameters(mod, params)
-    check_static(bound)
-    passes = pipeline(
-        target,
-        rules=rules,
-        float16=float16,
-        fuse=fuse,
-        planner=planner,
-        measure=measure,
-        allow=allow,
-        deny=deny,
-    )
-    blocks = passes(bound)
-    with lowering(target, records, device, activation_images) as log:
-        library = relay.build(blocks, resolve_target(target))
-    setattr(library, BUILT_FROM, (blocks, log))
-    return library
 
 
 def check_static(mod: Any) -> None:

@@ -11,13 +11,13 @@ from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     debug_option,
-    input_shapes_option,
     model_argument,
     planner_options,
     target_option,
     tuning_records_option,
 )
 from tvm_fusionx.cli.progress import Stages
+from tvm_fusionx.cli.shape_buckets import ShapeBuckets
 
 DUMP_FORMATS = ("relay", "ll", "asm")
 
@@ -50,7 +50,13 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
     help="The library file; `tvmc run` takes it too.",
 )
 @target_option
-@input_shapes_option
+@click.option(
+    "--input-shapes",
+    "shapes",
+    type=ShapeBuckets(),
+    help='Shapes of inputs that are dynamic in the file, as "x:[1,3,320,320] mask:[1,128]"; '
+    '"ids:[1,32|64|128]" makes a program for each extent, and `run` takes the smallest that fits.',
+)
 @constants_option
 @planner_options
 @tuning_records_option
@@ -72,7 +78,7 @@ def command(
     model: Path,
     output: Path,
     target: str,
-    shape: dict[str, tuple[int, ...]] | None,
+    shapes: list[dict[str, tuple[int, ...]]] | None,
     constants: dict[str, Any],
     choices: dict[str, Any],
     records: Path | None,
@@ -89,12 +95,10 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
-    from tvm_fusionx.build.fused_build import build_fused, kernel_notes
     from tvm_fusionx.build.kernels import KernelGraph
-    from tvm_fusionx.build.library import describe_library, save_library
+    from tvm_fusionx.build.library import save_library
+    from tvm_fusionx.build.programs import build_programs
     from tvm_fusionx.devices.own_records import records_for
-    from tvm_fusionx.frontend import from_onnx
-    from tvm_fusionx.inputs import inputs_of
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.schedules import resolve_target
     from tvm_fusionx.threads import threads as use_threads
@@ -105,34 +109,31 @@ def command(
     chosen = device.find()
     resolved = chosen.tvm_target() if chosen is not None else resolve_target(target)
     with Stages(f"compiling {model.name}") as stage:
-        stage("importing")
-        mod, params = from_onnx(bind(model, constants), shape=shape)
-        stage("building")
-        build = build_fused(
-            mod,
+        made = build_programs(
+            bind(model, constants),
             resolved,
-            params=params,
+            shapes or [{}],
+            model_name=model.stem,
             records=records_for(chosen, records) if chosen is not None else records,
             float16=float16,
             on_stage=stage,
             **choices,
         )
         stage("writing")
-        library = describe_library(
-            build.library,
-            model=model.stem,
-            target=str(resolved),
-            inputs=inputs_of(mod, params),
-            kernels=kernel_notes(build),
-        )
-        save_library(library, output, compiler=cross_compiler, device=chosen)
+        save_library(made.programs, output, compiler=cross_compiler, device=chosen)
         for kind in dump_code:
-            with new_file(f"{output}.{kind}") as scratch:
-                scratch.write_text(_code(build, kind), encoding="utf-8")
-    kernels = len(KernelGraph.from_json(library.graph_json).kernels)
-    click.echo(f"{output}: {kernels} kernels for {resolved}")
-    if build.log.coverage:
-        click.echo(f"tuning records: {build.log.coverage}")
+            for number, build in enumerate(made.builds):
+                program = f".program{number}" if number else ""
+                with new_file(f"{output}{program}.{kind}") as scratch:
+                    scratch.write_text(_code(build, kind), encoding="utf-8")
+    for library, build in zip(made.programs, made.builds, strict=True):
+        kernels = len(KernelGraph.from_json(library.graph_json).kernels)
+        line = f"{output}: {kernels} kernels for {resolved}"
+        if len(made.programs) > 1:
+            line += f", {' '.join(spec.shape_text for spec in library.inputs)}"
+        click.echo(line)
+        if build.log.coverage:
+            click.echo(f"tuning records: {build.log.coverage}")
 
 
 def _code(build: Any, kind: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +95,11 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.build.fit import fitted
     from tvm_fusionx.build.kernels import KernelGraph
-    from tvm_fusionx.build.library import load_library
+    from tvm_fusionx.build.library import load_programs
     from tvm_fusionx.devices import open_session
-    from tvm_fusionx.inputs import check_inputs, fill_inputs, read_inputs
+    from tvm_fusionx.inputs import fill_inputs, read_inputs
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.report.bench.plain_tvm import set_inputs
     from tvm_fusionx.report.bench.timing import threads_apart
@@ -114,26 +116,31 @@ def command(
     with contextlib.ExitStack() as scope:
         started = time.perf_counter()
         if chosen is None:
-            loaded, context = load_library(library), None
+            programs, context = load_programs(library), None
         else:
             session = scope.enter_context(open_session(chosen))
             session.keep_threads_apart()
-            loaded, context = load_library(library, session.load), session.context
-        executor = loaded.executor(context)
-        init_seconds = time.perf_counter() - started
+            programs, context = load_programs(library, session.load), session.context
+        loading_seconds = time.perf_counter() - started
         given = {} if inputs is None else read_inputs(inputs)
         if inputs is None and fill_mode is None:
             click.echo("No --inputs: using random ones.", err=True)
         if inputs is None or fill_mode is not None:
-            given = fill_inputs(given, loaded.inputs, fill_mode or "random")
-        arrays = check_inputs(given, loaded.inputs)
+            given = fill_inputs(given, programs[-1].inputs, fill_mode or "random")
+        fit = fitted(programs, given)
+        loaded, arrays = fit.program, fit.inputs
+        if len(programs) > 1:
+            click.echo(f"program {fit.number + 1} of {len(programs)}: {fit.text()}", err=True)
+        started = time.perf_counter()
+        executor = loaded.executor(context)
+        init_seconds = loading_seconds + time.perf_counter() - started
         set_inputs(executor, arrays)
         started = time.perf_counter()
         executor.run()
         first_seconds = time.perf_counter() - started
-        results = [
-            executor.get_output(index).numpy() for index in range(executor.get_num_outputs())
-        ]
+        results = fit.cut(
+            [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+        )
         _write_outputs(loaded, results, outputs)
         if print_top is not None:
             _print_top(loaded, results, print_top)
@@ -177,7 +184,8 @@ def _write_outputs(loaded: Any, results: list[Any], outputs: Path | None) -> Non
             np.savez(stream, **dict(zip(names, results, strict=True)))
         return
     for spec, result in zip(loaded.outputs, results, strict=True):
-        click.echo(f"{spec}: {_describe(result)}")
+        # An output may end where the input does.
+        click.echo(f"{replace(spec, shape=result.shape)}: {_describe(result)}")
 
 
 def _print_top(loaded: Any, results: list[Any], count: int) -> None:

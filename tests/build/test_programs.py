@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvm_fusionx as fx
+from tests.relay_modules import REASSOCIATING, assert_close
+from tests.tiny_models import FEATURES, HIDDEN, TARGET, perceptron
+from tvm_fusionx.build.library import load_library, load_programs, save_library
+from tvm_fusionx.build.programs import Programs, build_programs
+from tvm_fusionx.errors import InputError, LibraryFileError, ShapeError
+from tvm_fusionx.report.bench.plain_tvm import run_once
+
+BATCHES = (2, 4, 9)
+
+
+@pytest.fixture(scope="module")
+def programs() -> Programs:
+    shapes = [{"x": (batch, FEATURES)} for batch in (4, 9, 2)]
+    built = fx.build(perceptron("batch"), TARGET, shapes=shapes)
+    assert isinstance(built, Programs)
+    return built
+
+
+def _rows(count: int) -> np.ndarray:
+    return np.random.default_rng(count).standard_normal((count, FEATURES)).astype("float32")
+
+
+def _alone(rows: np.ndarray) -> list[np.ndarray]:
+    mod, params = fx.from_onnx(perceptron("batch"), shape={"x": rows.shape})
+    return run_once(fx.build(mod, TARGET, params=params), {"x": rows})
+
+
+def test_the_smallest_program_is_the_first(programs: Programs) -> None:
+    assert [each.inputs[0].shape for each in programs.programs] == [(b, FEATURES) for b in BATCHES]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_any_number_of_rows_is_computed_as_alone(programs: Programs, count: int) -> None:
+    rows = _rows(count)
+    outputs = programs.run(x=rows)
+    assert outputs[0].shape == (count, HIDDEN)
+    assert_close(outputs, _alone(rows), REASSOCIATING)
+    # Again, in the executor that is there.
+    assert np.array_equal(programs.run(x=rows)[0], outputs[0])
+
+
+def test_too_many_rows_are_refused(programs: Programs) -> None:
+    with pytest.raises(InputError, match="at most 9 along axis 0"):
+        programs.run(x=_rows(10))
+
+
+def test_weights_are_there_once(programs: Programs) -> None:
+    first = {id(value) for value in programs.programs[0].params.values()}
+    for program in programs.programs[1:]:
+        assert first & {id(value) for value in program.params.values()}
+    assert len({id(program.module) for program in programs.programs}) == 1
+
+
+def test_a_file_holds_them_all_and_each_weight_once(programs: Programs, tmp_path: Path) -> None:
+    path, one = tmp_path / "several.tar", tmp_path / "one.tar"
+    save_library(programs.programs, path)
+    loaded = Programs(load_programs(path))
+    for count in (1, 4, 7):
+        assert np.array_equal(loaded.run(x=_rows(count))[0], programs.run(x=_rows(count))[0])
+    stored = [sorted(each.params) for each in loaded.programs]
+    assert stored == [sorted(each.params) for each in programs.programs]
+    with pytest.raises(LibraryFileError, match="expected one program; found 3"):
+        load_library(path)
+    save_library(programs.programs[0], one)
+    assert len(load_programs(one)) == 1
+
+
+def test_a_file_without_one_of_its_graphs_is_refused(programs: Programs, tmp_path: Path) -> None:
+    path, damaged = tmp_path / "several.tar", tmp_path / "damaged.tar"
+    save_library(programs.programs, path)
+    with tarfile.open(path) as whole, tarfile.open(damaged, "w") as less:
+        for member in whole:
+            if member.name != "program1.json":
+                content = whole.extractfile(member)
+                assert content is not None
+                less.addfile(member, io.BytesIO(content.read()))
+    with pytest.raises(LibraryFileError, match=r"program1\.json"):
+        load_programs(damaged)
+
+
+@pytest.mark.parametrize("shapes", [[], [{"x": (2, FEATURES)}, {"x": (2, FEATURES)}]])
+def test_shapes_are_some_and_differ(shapes: list[dict[str, tuple[int, ...]]]) -> None:
+    with pytest.raises(ShapeError, match="no two the same"):
+        build_programs(perceptron("batch"), TARGET, shapes)

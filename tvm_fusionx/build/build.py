@@ -1,0 +1,118 @@
+"""``fx.build``: from a module, or a model for several shapes, to a library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relay
+from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
+
+from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.build.fused_build import BUILT_FROM
+from tvm_fusionx.build.pipeline import bind_parameters, check_static, pipeline
+from tvm_fusionx.build.programs import Programs, Shapes, build_programs
+from tvm_fusionx.errors import ModelError
+from tvm_fusionx.fusion.planner import GREEDY
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.processors.targets import TargetLike
+from tvm_fusionx.rewrite import Rule
+from tvm_fusionx.schedules import resolve_target
+
+
+@interruptible()
+def build(
+    mod: tvm.IRModule | Any,
+    target: TargetLike,
+    params: Mapping[str, Any] | None = None,
+    records: str | Path | None = None,
+    activation_images: bool = False,
+    device: str | None = None,
+    *,
+    rules: Sequence[Rule] | None = None,
+    float16: bool = False,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+    shapes: Sequence[Shapes] | None = None,
+) -> GraphExecutorFactoryModule | Programs:
+    """Compile a module to a graph-executor library.
+
+    Parameters
+    ----------
+    mod
+        Relay module, as from :func:`tvm_fusionx.from_onnx`; not changed. With `shapes` the ONNX
+        file or model.
+    target
+        Target string or object.
+    params
+        Values of parameters that are not bound in the module yet.
+    records
+        Tuning records: a file or directory; templates' defaults when None. How many blocks they
+        cover, and what share of the time, is logged in one line.
+    activation_images
+        For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
+    device
+        What `records` name the device that will run the model by: its records count before those of
+        others. This machine by default, where it is of the target's kind.
+    rules, float16
+        Rewriting rules to apply, all when None; whether to keep what passes between blocks as
+        float16, for OpenCL. See :func:`pipeline`.
+    fuse
+        Whether to fuse; without, every operator is its own block, as a control.
+    planner
+        ``"greedy"``, or ``"optimal"``: the fastest cover by legal blocks that a solver finds.
+    measure
+        Whether ties are measured on this machine; or the file that keeps the answers.
+    allow, deny
+        Names of operators, nodes or blocks: all that is fused, where there are any; what is not.
+    shapes
+        For several programs in one library, with one set of weights: for each of them the shapes of
+        the inputs whose extents are open.
+
+    Returns
+    -------
+    lib : tvm.relay.backend.executor_factory.GraphExecutorFactoryModule
+        As from ``relay.build``; :func:`tvm_fusionx.profile` knows its kernels' templates, too. With
+        `shapes` a :class:`tvm_fusionx.build.programs.Programs`, which runs what fits.
+
+    Raises
+    ------
+    ModelError, ShapeError, TargetError, RecordError
+        `mod` is no Relay module; a shape in it is not known; the target is unknown; the records are
+        not for it.
+    """
+    choices: dict[str, Any] = {
+        "rules": rules,
+        "float16": float16,
+        "fuse": fuse,
+        "planner": planner,
+        "measure": measure,
+        "allow": allow,
+        "deny": deny,
+    }
+    if shapes is not None:
+        check_importable(mod)
+        return build_programs(mod, target, shapes, records=records, device=device, **choices)
+    bound = bind_parameters(mod, params)
+    check_static(bound)
+    blocks = pipeline(target, **choices)(bound)
+    with lowering(target, records, device, activation_images) as log:
+        library = relay.build(blocks, resolve_target(target))
+    setattr(library, BUILT_FROM, (blocks, log))
+    return library
+
+
+def check_importable(model: Any) -> None:
+    """Raise ModelError where programs are to be made of a module, whose shapes are known."""
+    if isinstance(model, tvm.IRModule):
+        raise ModelError(
+            "mod",
+            expected="an ONNX file or model, which has a program for each of the shapes",
+            found="a Relay module, whose shapes are known",
+            next_step="Give the file: fx.build('model.onnx', target, shapes=[...]).",
+        )

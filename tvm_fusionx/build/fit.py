@@ -1,0 +1,179 @@
+"""Inputs of any size to the smallest of a model's programs that they fit, and its outputs back.
+
+An input that is smaller than its program's is padded with zeros behind its end, as batches of texts
+are: a mask that the model takes says which places are real. An axis of an output that grows with an
+axis of an input from program to program is cut where the input ends; others stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvm_fusionx.build.library import Library
+from tvm_fusionx.errors import InputError
+from tvm_fusionx.inputs import InputSpec, check_inputs
+
+# An input's name, and the number of one of its axes.
+Axis = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The program that some inputs fit, and what it is given for them."""
+
+    number: int
+    """Which of the programs, the smallest first."""
+
+    program: Library
+    """The program."""
+
+    inputs: Mapping[str, np.ndarray]
+    """The inputs in the program's shapes."""
+
+    padded: Mapping[Axis, int]
+    """For each axis that was padded, the extent that was given."""
+
+    cuts: tuple[tuple[int | None, ...], ...]
+    """For each output, where each of its axes ends; None where it stays whole."""
+
+    def cut(self, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the program's outputs without what padding added."""
+        return [
+            output[tuple(slice(end) for end in ends)]
+            for output, ends in zip(outputs, self.cuts, strict=True)
+        ]
+
+    def text(self) -> str:
+        """Return which program it is, and what was padded."""
+        inputs = " ".join(spec.shape_text for spec in self.program.inputs)
+        axes = ", ".join(
+            f"axis {axis} of {name} from {extent}" for (name, axis), extent in self.padded.items()
+        )
+        return inputs + (f"; zeros fill {axes}" if axes else "")
+
+
+def fitted(programs: Sequence[Library], given: Mapping[str, Any]) -> Fit:
+    """Return the first of some programs that inputs fit, and the inputs padded for it.
+
+    Parameters
+    ----------
+    programs
+        Of one model, the smallest first.
+    given
+        One array for each input, by name.
+
+    Raises
+    ------
+    InputError
+        A name, a dtype or a rank differs from the model's; an extent that is the same in all
+        programs differs; or no program is large enough.
+    """
+    arrays = {name: np.asarray(value) for name, value in given.items()}
+    varying = varying_axes(programs)
+    for number, program in enumerate(programs):
+        if not all(_has_room(spec, arrays.get(spec.name), varying) for spec in program.inputs):
+            continue
+        whole = {name: _padded(array, name, program, varying) for name, array in arrays.items()}
+        inputs = check_inputs(whole, program.inputs)
+        padded = {
+            (spec.name, axis): arrays[spec.name].shape[axis]
+            for spec in program.inputs
+            if spec.name in arrays
+            for axis, extent in enumerate(spec.shape)
+            if (spec.name, axis) in varying and arrays[spec.name].shape[axis] < extent
+        }
+        return Fit(number, program, inputs, padded, _cuts(programs, number, padded))
+    raise _too_large(programs, arrays, varying)
+
+
+def varying_axes(programs: Sequence[Library]) -> set[Axis]:
+    """Return the axes of inputs whose extents differ between programs."""
+    first = {spec.name: spec.shape for spec in programs[0].inputs}
+    return {
+        (spec.name, axis)
+        for program in programs
+        for spec in program.inputs
+        for axis, extent in enumerate(spec.shape)
+        if extent != first[spec.name][axis]
+    }
+
+
+def _has_room(spec: InputSpec, array: np.ndarray | None, varying: set[Axis]) -> bool:
+    # What is missing, or of another rank, is for the check of all inputs to tell.
+    if array is None or array.ndim != len(spec.shape):
+        return True
+    return all(
+        found <= extent or (spec.name, axis) not in varying
+        for axis, (found, extent) in enumerate(zip(array.shape, spec.shape, strict=True))
+    )
+
+
+def _padded(array: np.ndarray, name: str, program: Library, varying: set[Axis]) -> np.ndarray:
+    shape = next((spec.shape for spec in program.inputs if spec.name == name), array.shape)
+    if array.ndim != len(shape):
+        return array
+    missing = [
+        max(0, extent - found) if (name, axis) in varying else 0
+        for axis, (extent, found) in enumerate(zip(shape, array.shape, strict=True))
+    ]
+    return np.pad(array, [(0, count) for count in missing]) if any(missing) else array
+
+
+def _cuts(
+    programs: Sequence[Library], number: int, padded: Mapping[Axis, int]
+) -> tuple[tuple[int | None, ...], ...]:
+    extents = {
+        (spec.name, axis): [_input(each, spec.name).shape[axis] for each in programs]
+        for spec in programs[number].inputs
+        for axis in range(len(spec.shape))
+    }
+    cuts = []
+    for place, output in enumerate(programs[number].outputs):
+        ends: list[int | None] = []
+        for axis in range(len(output.shape)):
+            own = [program.outputs[place].shape[axis] for program in programs]
+            found = [
+                -(-given * own[number] // extents[source][number])
+                for source, given in padded.items()
+                if _grow_together(own, extents[source])
+            ]
+            ends.append(max(found) if found else None)
+        cuts.append(tuple(ends))
+    return tuple(cuts)
+
+
+def _grow_together(ours: Sequence[int], theirs: Sequence[int]) -> bool:
+    return all(a * theirs[0] == b * ours[0] for a, b in zip(ours, theirs, strict=True))
+
+
+def _input(program: Library, name: str) -> InputSpec:
+    return next(spec for spec in program.inputs if spec.name == name)
+
+
+def _too_large(
+    programs: Sequence[Library], arrays: Mapping[str, np.ndarray], varying: set[Axis]
+) -> InputError:
+    for name, axis in sorted(varying):
+        most = max(_input(program, name).shape[axis] for program in programs)
+        if name in arrays and arrays[name].shape[axis] > most:
+            return InputError(
+                f"input {name!r}",
+                expected=f"at most {most} along axis {axis}, as the programs {_all(programs)}",
+                found=f"shape {arrays[name].shape}",
+                next_step="Give less, or compile for more with --input-shapes (shapes=).",
+            )
+    shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+    return InputError(
+        "inputs",
+        expected=f"shapes that fit one of the programs {_all(programs)}",
+        found=shapes,
+        next_step="Compile for these shapes too with --input-shapes (shapes=).",
+    )
+
+
+def _all(programs: Sequence[Library]) -> str:
+    return "; ".join(" ".join(spec.shape_text for spec in each.inputs) for each in programs)

@@ -1,0 +1,170 @@
+"""One model compiled for several shapes: programs that share their weights and one library."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm_fusionx.build.fit import fitted
+from tvm_fusionx.build.fused_build import DEFAULT_NAME, FusedBuild, build_fused, kernel_notes
+from tvm_fusionx.build.library import Library, describe_library
+from tvm_fusionx.errors import ShapeError
+from tvm_fusionx.inputs import inputs_of
+from tvm_fusionx.records import Record
+
+Shapes = Mapping[str, Sequence[int]]
+"""Shapes of inputs, by name."""
+
+
+@dataclass
+class Programs:
+    """A model for several shapes; it runs what fits.
+
+    Examples
+    --------
+    >>> model = fx.build("bert.onnx", "llvm", shapes=[{"ids": (1, 32)}, {"ids": (1, 128)}])
+    ... # doctest: +SKIP
+    >>> model.run(ids=np.ones((1, 20), "int64"))  # doctest: +SKIP
+    """
+
+    programs: tuple[Library, ...]
+    """The smallest first. All have the same module, and weights that are equal are the same arrays.
+    """
+
+    builds: tuple[FusedBuild, ...] = field(default=(), repr=False, compare=False)
+    """What each was made from, where they were built here."""
+
+    _executors: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def run(self, **inputs: Any) -> list[np.ndarray]:
+        """Return the outputs of the smallest program that the inputs fit.
+
+        Smaller inputs are padded with zeros, and outputs that grow with them cut to their size.
+
+        Raises
+        ------
+        InputError
+            No program is large enough, or the inputs are not those of the model.
+        """
+        fit = fitted(self.programs, inputs)
+        if fit.number not in self._executors:
+            self._executors[fit.number] = fit.program.executor()
+        executor = self._executors[fit.number]
+        # One at a time: an input may be called "key".
+        for name, array in fit.inputs.items():
+            executor.set_input(name, array)
+        executor.run()
+        count = executor.get_num_outputs()
+        return fit.cut([executor.get_output(place).numpy() for place in range(count)])
+
+
+def build_programs(
+    model: Any,
+    target: str | tvm.target.Target,
+    shapes: Sequence[Shapes],
+    *,
+    model_name: str = "model",
+    constants: Mapping[str, Any] | None = None,
+    on_stage: Callable[[str], None] = lambda stage: None,
+    records: str | Path | Mapping[str, Record] | None = None,
+    device: str | None = None,
+    **choices: Any,
+) -> Programs:
+    """Import and build a model once for each of some shapes.
+
+    Parameters
+    ----------
+    model
+        ONNX file or model, as for :func:`fx.from_onnx`.
+    shapes
+        For each program the shapes of all inputs whose extents are open.
+    model_name
+        For people.
+    constants
+        Inputs to bind, as for :func:`fx.from_onnx`.
+    on_stage
+        Told what is being done, in words.
+    records, device, **choices
+        As for :func:`fx.build`.
+
+    Raises
+    ------
+    ShapeError
+        There are no shapes, or two are the same.
+    """
+    # Reading ONNX needs a package that the rest does not.
+    from tvm_fusionx.frontend.from_onnx import from_onnx
+
+    _check(shapes)
+    builds, described = [], []
+    for number, shape in enumerate(sorted(shapes, key=_size)):
+        prefix = f"program {number + 1} of {len(shapes)}: " if len(shapes) > 1 else ""
+        on_stage(prefix + "importing")
+        mod, params = from_onnx(model, shape=dict(shape), constants=constants)
+        build = build_fused(
+            mod,
+            target,
+            params=params,
+            records=records,
+            device=device,
+            on_stage=_prefixed(on_stage, prefix),
+            name=f"program{number}" if len(shapes) > 1 else DEFAULT_NAME,
+            **choices,
+        )
+        builds.append(build)
+        described.append(
+            describe_library(
+                build.library,
+                model=model_name,
+                target=str(target),
+                inputs=inputs_of(mod, params),
+                kernels=kernel_notes(build),
+            )
+        )
+    return Programs(tuple(sharing_weights(described)), tuple(builds))
+
+
+def _prefixed(on_stage: Callable[[str], None], prefix: str) -> Callable[[str], None]:
+    return lambda stage: on_stage(prefix + stage)
+
+
+def sharing_weights(programs: Sequence[Library]) -> list[Library]:
+    """Return programs with one module, in which equal weights are the same arrays."""
+    module = programs[0].module
+    for program in programs[1:]:
+        module.import_module(program.module)
+    seen: dict[str, Any] = {}
+    shared = []
+    for program in programs:
+        params = {
+            name: seen.setdefault(_digest(value), value) for name, value in program.params.items()
+        }
+        shared.append(replace(program, module=module, params=params))
+    return shared
+
+
+def _digest(value: Any) -> str:
+    held = hashlib.sha256(value.numpy().tobytes()).hexdigest()
+    return f"{value.dtype}{tuple(value.shape)}{held}"
+
+
+def _size(shape: Shapes) -> int:
+    return sum(math.prod(extents) for extents in shape.values())
+
+
+def _check(shapes: Sequence[Shapes]) -> None:
+    distinct = {tuple(sorted((name, tuple(s)) for name, s in shape.items())) for shape in shapes}
+    if not shapes or len(distinct) < len(shapes):
+        raise ShapeError(
+            "shapes",
+            expected="at least one set of shapes, no two the same",
+            found=", ".join(map(str, shapes)) or "none",
+            next_step='Write them like [{"ids": (1, 32)}, {"ids": (1, 128)}].',
+        )
