@@ -58,8 +58,11 @@ def register_operator(
     pattern: int,
     type_relation: str | Callable[[Sequence[Any], Any], Any],
     attributes: str = "",
+    schedule: Callable[[Any, Any, Any], Any] | None = None,
+    shape_function: Callable[[Any, Any, Any], list[Any]] | None = None,
+    shape_reads: Sequence[bool] = (),
 ) -> None:
-    """Make `name` a Relay operator of tensors with one result; idempotent.
+    """Make `name` a Relay operator of tensors; idempotent.
 
     As for :func:`register_pure_intrinsic`, Python's way to make a whole operator is not public.
 
@@ -70,7 +73,7 @@ def register_operator(
     inputs
         What each operand is, by its name.
     compute
-        Given attributes, operands and the result's type, returns a list of one ``te`` tensor.
+        Given attributes, operands and the result's type, returns a list of ``te`` tensors.
     pattern
         How TVM fuses it, of ``tvm.relay.op.op.OpPattern``: element by element, or injective.
     type_relation
@@ -78,6 +81,14 @@ def register_operator(
         and attributes: None while those do not tell.
     attributes
         Type key of the attributes; empty where there are none.
+    schedule
+        Given attributes, results and the target, returns a schedule; that of injective operators
+        when None.
+    shape_function
+        Given attributes, what is known of the operands and the results' ranks, returns a tensor of
+        extents for each result, where types leave them open.
+    shape_reads
+        For each operand whether that function is given its numbers, and not its shape.
     """
     from tvm.relay.op import op as registry
 
@@ -99,4 +110,9 @@ def register_operator(
         registry.register_pattern(name, pattern)
         registry.register_stateful(name, False)
         registry.register_compute(name, compute)
-        registry.register_injective_schedule(name)
+        if schedule is None:
+            registry.register_injective_schedule(name)
+        else:
+            registry.register_schedule(name, tvm.target.generic_func(schedule))
+        if shape_function is not None:
+            registry.register_shape_func(name, list(shape_reads), shape_function)

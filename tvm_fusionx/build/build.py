@@ -11,9 +11,11 @@ from tvm import relay
 from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fused_build import BUILT_FROM
-from tvm_fusionx.build.pipeline import bind_parameters, check_static, pipeline
+from tvm_fusionx.build.pipeline import bind_parameters, pipeline
 from tvm_fusionx.build.programs import Programs, Shapes, build_programs
+from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
@@ -41,8 +43,9 @@ def build(
     allow: Iterable[str] = (),
     deny: Iterable[str] = (),
     shapes: Sequence[Shapes] | None = None,
-) -> GraphExecutorFactoryModule | Programs:
-    """Compile a module to a graph-executor library.
+    executor: str | None = None,
+) -> GraphExecutorFactoryModule | Programs | VmProgram:
+    """Compile a module to a graph-executor library, or for TVM's virtual machine.
 
     Parameters
     ----------
@@ -79,18 +82,23 @@ def build(
     shapes
         For several programs in one library, with one set of weights: for each of them the shapes of
         the inputs whose extents are open.
+    executor
+        ``"graph"``, or ``"vm"``, TVM's virtual machine, which runs what the data decides: shapes
+        as of NonMaxSuppression, loops and branches. By default what the model needs; that it is the
+        machine is logged with the reason.
 
     Returns
     -------
     lib : tvm.relay.backend.executor_factory.GraphExecutorFactoryModule
         As from ``relay.build``; :func:`tvm_fusionx.profile` knows its kernels' templates, too. With
-        `shapes` a :class:`tvm_fusionx.build.programs.Programs`, which runs what fits.
+        `shapes` a :class:`tvm_fusionx.build.programs.Programs`, which runs what fits. For the
+        machine a :class:`tvm_fusionx.build.vm_program.VmProgram`.
 
     Raises
     ------
     ModelError, ShapeError, TargetError, RecordError
-        `mod` is no Relay module; a shape in it is not known; the target is unknown; the records are
-        not for it.
+        `mod` is no Relay module; the graph executor is asked for, and a shape is not known; the
+        target is unknown; the records are not for it.
     """
     choices: dict[str, Any] = {
         "rules": rules,
@@ -104,9 +112,12 @@ def build(
     }
     if shapes is not None:
         check_importable(mod)
-        return build_programs(mod, target, shapes, records=records, device=device, **choices)
+        return build_programs(
+            mod, target, shapes, executor=executor, records=records, device=device, **choices
+        )
     bound = bind_parameters(mod, params)
-    check_static(bound)
+    if chosen_executor(bound, executor) == VM:
+        return build_for_machine(bound, target, None, records, device, **choices)
     blocks = pipeline(target, **choices)(bound)
     with lowering(target, records, device, activation_images, denormals) as log:
         library = relay.build(blocks, resolve_target(target))

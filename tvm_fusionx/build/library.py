@@ -9,14 +9,8 @@ it, and unpickles and executes nothing before it is checked.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import platform
-import re
-import shutil
-import tarfile
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,31 +19,30 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relay
-from tvm.contrib import cc, graph_executor
+from tvm.contrib import graph_executor
 
-from tvm_fusionx._tvm.object_files import export_library
+from tvm_fusionx.build.archive import (
+    BYTECODE,
+    CODE,
+    COMPILE_AGAIN,
+    FORMAT_VERSION,
+    GRAPH,
+    METADATA,
+    OTHER_GRAPH,
+    PARAMS,
+    SEVERAL_PROGRAMS_VERSION,
+    checked_metadata,
+    linked,
+    loaded_code,
+    read_members,
+    refusal,
+    sha256_of,
+    write_members,
+)
 from tvm_fusionx.build.kernels import KernelGraph, KernelNote
-from tvm_fusionx.devices import Device, export_kernel
-from tvm_fusionx.errors import DeviceError, LibraryFileError, LinkError, MissingDependencyError
+from tvm_fusionx.devices import Device
 from tvm_fusionx.inputs import InputSpec
-from tvm_fusionx.output_file import check_space, new_file, reported_space
 from tvm_fusionx.version import VERSION
-
-# Of a file with one program, and with several.
-FORMAT_VERSION = 1
-SEVERAL_PROGRAMS_VERSION = 2
-
-# The names are tvmc's: ``tvmc run`` takes the file as its own.
-CODE = "mod.so"
-GRAPH = "mod.json"
-PARAMS = "mod.params"
-METADATA = "fusionx.json"
-CHECKED_MEMBERS = (CODE, GRAPH, PARAMS)
-OTHER_GRAPH = "program{}.json"
-_OTHER_GRAPH_NAME = re.compile(r"program[1-9][0-9]{0,2}\.json")
-
-# A description is a few kilobytes, plus a line for each kernel; more is not ours.
-LARGEST_METADATA_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -189,13 +182,7 @@ def save_library(
     """
     programs = (library,) if isinstance(library, Library) else tuple(library)
     first = programs[0]
-    with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
-        code = Path(folder) / CODE
-        if device is None:
-            _link(first, code, compiler)
-        else:
-            export_kernel(first.module, code, device)
-        members = {CODE: code.read_bytes()}
+    members = {CODE: linked(first.module, first.target, compiler, device)}
     arrays, names = _stored_weights(programs)
     members[GRAPH] = first.graph_json.encode()
     members[PARAMS] = bytes(relay.save_param_dict(arrays))
@@ -203,11 +190,7 @@ def save_library(
         members[OTHER_GRAPH.format(number)] = program.graph_json.encode()
     metadata = _metadata(programs, names, members)
     members[METADATA] = json.dumps(metadata, indent=1).encode()
-    with new_file(path) as scratch, tarfile.open(scratch, "w") as archive:
-        for name, content in members.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            archive.addfile(header, io.BytesIO(content))
+    write_members(path, members)
 
 
 def _stored_weights(
@@ -229,29 +212,6 @@ def _stored_weights(
     return arrays, names
 
 
-def _link(library: Library, code: Path, compiler: str | None) -> None:
-    command = compiler or cc.get_cc()
-    if command is None or shutil.which(command) is None:
-        raise MissingDependencyError(
-            "C++ compiler",
-            expected=compiler or "g++, clang++, or the one that CXX names",
-            found="none on the path",
-            next_step="Install one (Debian: apt-get install g++), or name another.",
-        )
-    try:
-        export_library(library.module, code, fcompile=cc.cross_compiler(command))
-    except RuntimeError as error:
-        # Between TVM's headline and its command line stands what the compiler printed.
-        said = [line for line in str(error).splitlines()[1:-1] if line.strip()]
-        check_space("\n".join(said))
-        raise LinkError(
-            f"linking by {command}",
-            expected=f"a shared library for {library.target}",
-            found=said[-1].strip() if said else "a compiler that fails and says nothing",
-            next_step="Name the target's own C++ compiler with --cross-compiler (compiler=).",
-        ) from error
-
-
 def _metadata(
     programs: Sequence[Library], names: Sequence[Mapping[str, str]], members: Mapping[str, bytes]
 ) -> dict[str, Any]:
@@ -262,7 +222,7 @@ def _metadata(
         "target": first.target,
         "versions": dict(first.versions),
         **_description(first),
-        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
+        "sha256": sha256_of(members),
     }
     if len(programs) > 1:
         found["programs"] = [
@@ -291,7 +251,7 @@ def load_library(path: str | Path, load: Callable[[str], Any] | None = None) -> 
     """
     programs = load_programs(path, load)
     if len(programs) > 1:
-        raise _refusal(
+        raise refusal(
             Path(path),
             "one program",
             f"{len(programs)}, for several shapes",
@@ -319,23 +279,16 @@ def load_programs(
         kind of machine.
     """
     path = Path(path)
-    members = _read_members(path)
-    metadata = _checked_metadata(path, members)
-    with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
-        code = Path(folder) / CODE
-        code.write_bytes(members[CODE])
-        try:
-            # Loaded code stays mapped when its file goes.
-            module = (load or tvm.runtime.load_module)(str(code))
-        except DeviceError:
-            raise
-        except (tvm.TVMError, OSError, ValueError) as error:
-            raise _refusal(
-                path,
-                "code that this machine can load",
-                str(error).strip().splitlines()[-1],
-                f"It was built for {metadata['target']!r}; compile it again on this machine.",
-            ) from error
+    members = read_members(path)
+    metadata = checked_metadata(path, members)
+    if BYTECODE in members:
+        raise refusal(
+            path,
+            "programs for the graph executor",
+            "one for TVM's virtual machine",
+            "Read it with load_model, or run it with `fusionx run`.",
+        )
+    module = loaded_code(path, members, metadata, load)
     try:
         arrays = relay.load_param_dict(bytearray(members[PARAMS]))
         others = list(metadata.get("programs", []))
@@ -350,7 +303,7 @@ def load_programs(
             ),
         )
     except (KeyError, TypeError, ValueError, tvm.TVMError) as error:
-        raise _refusal(
+        raise refusal(
             path, f"a complete {METADATA}", f"{type(error).__name__}: {error}", COMPILE_AGAIN
         ) from error
 
@@ -378,86 +331,6 @@ def _program(
         kernels=tuple(map(KernelNote.from_json, row["kernels"])),
         versions=dict(metadata["versions"]),
     )
-
-
-COMPILE_AGAIN = "Compile the model again with `fusionx compile`."
-
-
-def _refusal(path: Path, expected: str, found: str, next_step: str) -> LibraryFileError:
-    return LibraryFileError(
-        f"library file {path}", expected=expected, found=found, next_step=next_step
-    )
-
-
-def _read_members(path: Path) -> dict[str, bytes]:
-    """Read the members into memory; nothing is extracted, so no name can lead outside a folder."""
-    members: dict[str, bytes] = {}
-    try:
-        with tarfile.open(path, "r:") as archive:
-            for member in archive:
-                is_known = member.name in (*CHECKED_MEMBERS, METADATA)
-                is_known |= _OTHER_GRAPH_NAME.fullmatch(member.name) is not None
-                if not is_known or not member.isfile():
-                    raise _refusal(
-                        path,
-                        f"only the members {', '.join((*CHECKED_MEMBERS, METADATA))}",
-                        f"{member.name!r}",
-                        "This is not a file that `fusionx compile` wrote; do not trust it.",
-                    )
-                content = archive.extractfile(member)
-                members[member.name] = content.read() if content is not None else b""
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-        if isinstance(error, LibraryFileError):
-            raise
-        raise _refusal(
-            path,
-            "a readable tar file that `fusionx compile` wrote",
-            str(error),
-            "Check the path, or compile the model again.",
-        ) from error
-    missing = [name for name in (*CHECKED_MEMBERS, METADATA) if name not in members]
-    if missing:
-        raise _refusal(
-            path,
-            f"the members {', '.join((*CHECKED_MEMBERS, METADATA))}",
-            f"no {', '.join(missing)}",
-            COMPILE_AGAIN,
-        )
-    return members
-
-
-def _checked_metadata(path: Path, members: Mapping[str, bytes]) -> dict[str, Any]:
-    try:
-        if len(members[METADATA]) > LARGEST_METADATA_BYTES:
-            raise ValueError("it is too large")
-        metadata = json.loads(members[METADATA])
-        version, sums = metadata["format_version"], metadata["sha256"]
-        declared = {name: str(sums[name]) for name in members if name != METADATA}
-    except (ValueError, KeyError, TypeError) as error:
-        raise _refusal(
-            path, f"a readable {METADATA}", f"{type(error).__name__}: {error}", COMPILE_AGAIN
-        ) from error
-    if version not in (FORMAT_VERSION, SEVERAL_PROGRAMS_VERSION):
-        raise _refusal(
-            path,
-            f"format version {FORMAT_VERSION} or {SEVERAL_PROGRAMS_VERSION}",
-            f"format version {version!r}",
-            "Compile the model again with this version, or read it with the version that wrote it.",
-        )
-    for name in declared:
-        found = hashlib.sha256(members[name]).hexdigest()
-        if found != declared[name]:
-            raise _refusal(
-                path,
-                f"{name} with SHA-256 {declared[name][:SHOWN_DIGITS]}…",
-                f"{found[:SHOWN_DIGITS]}…",
-                "The file is damaged: copy it again, or compile the model again.",
-            )
-    return dict(metadata)
-
-
-# Enough of a checksum to see that two differ.
-SHOWN_DIGITS = 12
 
 
 def _specs(rows: Any) -> tuple[InputSpec, ...]:

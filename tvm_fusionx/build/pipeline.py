@@ -10,7 +10,6 @@ from typing import Any
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
@@ -20,12 +19,14 @@ from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
     ComputeInFloat32,
     FuseByMapping,
+    OutlineStatic,
     PackFloats,
     PackLayouts,
     PackTextures,
     RewriteGraph,
     RewriteQuantized,
 )
+from tvm_fusionx.passes.outline_static import decided_by_data
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.gpu import VECTOR_LANES, is_gpu
 from tvm_fusionx.processors.targets import TargetLike, is_cpu
@@ -147,6 +148,8 @@ def pipeline(
     )
     return tvm.transform.Sequential(
         [
+            # Where the data decides, what it does not: the passes behind see static functions only.
+            OutlineStatic(),
             # Quantized products before laws move their scales.
             RewriteQuantized(resolved),
             # Laws first: they see the model's own operators.
@@ -170,7 +173,8 @@ def check_static(mod: Any) -> None:
     Passes leave such a function as it is; the graph executor cannot run it, and TVM tells so in
     the middle of a build, of storage.
     """
-    main = relay.transform.InferType()(mod)["main"]
+    typed = relay.transform.InferType()(mod)
+    main = typed["main"]
     for param in main.params:
         if _is_dynamic(param.checked_type):
             raise ShapeError(
@@ -180,14 +184,16 @@ def check_static(mod: Any) -> None:
                 next_step="Give its shape: fx.from_onnx(model, shape={...}), or a Relay type"
                 " without Any.",
             )
-    for expr in post_order(main.body):
-        if isinstance(expr, relay.Call) and _is_dynamic(expr.checked_type):
-            raise ShapeError(
-                f"operator {getattr(expr.op, 'name', 'of a function')}",
-                expected="a result whose shape does not depend on the data",
-                found=str(expr.checked_type),
-                next_step="Cut the model before it, or compile it for TVM's own relay.vm.",
-            )
+    found = decided_by_data(typed)
+    if found is not None:
+        operator, node, kind = found
+        raise ShapeError(
+            f"operator {operator}" + (f" of node {node!r}" if node else ""),
+            expected="a result whose shape does not depend on the data",
+            found=kind,
+            next_step="Compile it for TVM's virtual machine (executor='vm', --executor vm), or cut"
+            " the model before it.",
+        )
 
 
 def _is_dynamic(kind: Any) -> bool:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fit import fitted
 from tvm_fusionx.build.fused_build import DEFAULT_NAME, FusedBuild, build_fused, kernel_notes
 from tvm_fusionx.build.library import Library, describe_library
+from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
 from tvm_fusionx.errors import ShapeError
 from tvm_fusionx.inputs import inputs_of
 from tvm_fusionx.records import Record
@@ -75,8 +77,9 @@ def build_programs(
     on_stage: Callable[[str], None] = lambda stage: None,
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
+    executor: str | None = None,
     **choices: Any,
-) -> Programs:
+) -> Programs | VmProgram:
     """Import and build a model once for each of some shapes.
 
     Parameters
@@ -91,13 +94,18 @@ def build_programs(
         Inputs to bind, as for :func:`fx.from_onnx`.
     on_stage
         Told what is being done, in words.
-    records, device, **choices
+    records, device, executor, **choices
         As for :func:`fx.build`.
+
+    Returns
+    -------
+    programs
+        For the virtual machine the one program.
 
     Raises
     ------
     ShapeError
-        There are no shapes, or two are the same.
+        There are no shapes, or two are the same; or there are several, and the data decides others.
     """
     # Reading ONNX needs a package that the rest does not.
     from tvm_fusionx.frontend.from_onnx import from_onnx
@@ -108,6 +116,18 @@ def build_programs(
         prefix = f"program {number + 1} of {len(shapes)}: " if len(shapes) > 1 else ""
         on_stage(prefix + "importing")
         mod, params = from_onnx(model, shape=dict(shape), constants=constants)
+        if chosen_executor(mod, executor) == VM:
+            _check_one(shapes)
+            return build_for_machine(
+                mod,
+                target,
+                params,
+                records,
+                device,
+                model_name,
+                _prefixed(on_stage, prefix),
+                **choices,
+            )
         build = build_fused(
             mod,
             target,
@@ -153,6 +173,16 @@ def sharing_weights(programs: Sequence[Library]) -> list[Library]:
 def _digest(value: Any) -> str:
     held = hashlib.sha256(value.numpy().tobytes()).hexdigest()
     return f"{value.dtype}{tuple(value.shape)}{held}"
+
+
+def _check_one(shapes: Sequence[Shapes]) -> None:
+    if len(shapes) > 1:
+        raise ShapeError(
+            "shapes",
+            expected="one set of shapes for TVM's virtual machine, which the model needs",
+            found=f"{len(shapes)}",
+            next_step="Compile a library for each.",
+        )
 
 
 def _size(shape: Shapes) -> int:

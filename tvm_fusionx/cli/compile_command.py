@@ -11,6 +11,7 @@ from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     debug_option,
+    executor_option,
     model_argument,
     planner_options,
     precision_option,
@@ -59,6 +60,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
     '"ids:[1,32|64|128]" makes a program for each extent, and `run` takes the smallest that fits.',
 )
 @constants_option
+@executor_option
 @planner_options
 @tuning_records_option
 @precision_option
@@ -84,6 +86,7 @@ def command(
     target: str,
     shapes: list[dict[str, tuple[int, ...]]] | None,
     constants: dict[str, Any],
+    executor: str | None,
     choices: dict[str, Any],
     records: Path | None,
     precision: str | None,
@@ -94,6 +97,8 @@ def command(
 ) -> None:
     """Compile the ONNX file MODEL into one library file.
 
+    A model whose shapes or branches the data decides is compiled for TVM's virtual machine.
+
     With --device: for its target, which takes the place of --target, linked by its linker, and by
     its own tuning records before those of others of its kind.
     """
@@ -103,8 +108,10 @@ def command(
     from tvm_fusionx.build.kernels import KernelGraph
     from tvm_fusionx.build.library import save_library
     from tvm_fusionx.build.programs import build_programs
+    from tvm_fusionx.build.vm_file import save_vm_program
+    from tvm_fusionx.build.vm_program import VmProgram
     from tvm_fusionx.devices.own_records import records_for
-    from tvm_fusionx.output_file import check_writable, new_file
+    from tvm_fusionx.output_file import check_writable
     from tvm_fusionx.schedules import resolve_target
     from tvm_fusionx.threads import threads as use_threads
 
@@ -123,15 +130,21 @@ def command(
             precision=precision,
             denormals=denormals,
             on_stage=stage,
+            executor=executor,
             **choices,
         )
         stage("writing")
-        save_library(made.programs, output, compiler=cross_compiler, device=chosen)
-        for kind in dump_code:
+        if isinstance(made, VmProgram):
+            save_vm_program(made, output, compiler=cross_compiler, device=chosen)
+            write_code(made.build, made.module, output, dump_code)
+        else:
+            save_library(made.programs, output, compiler=cross_compiler, device=chosen)
             for number, build in enumerate(made.builds):
                 program = f".program{number}" if number else ""
-                with new_file(f"{output}{program}.{kind}") as scratch:
-                    scratch.write_text(_code(build, kind), encoding="utf-8")
+                write_code(build, build.library.get_lib(), f"{output}{program}", dump_code)
+    if isinstance(made, VmProgram):
+        _tell_of_machine(made, output)
+        return
     for library, build in zip(made.programs, made.builds, strict=True):
         kernels = len(KernelGraph.from_json(library.graph_json).kernels)
         line = f"{output}: {kernels} kernels for {resolved}"
@@ -142,7 +155,19 @@ def command(
             click.echo(f"tuning records: {build.log.coverage}")
 
 
-def _code(build: Any, kind: str) -> str:
-    if kind == "relay":
-        return str(build.module.astext(show_meta_data=False))
-    return str(build.library.get_lib().get_source(kind))
+def _tell_of_machine(made: Any, output: Path) -> None:
+    click.echo(f"{output}: {len(made.kernels)} kernels for {made.target}, by TVM's virtual machine")
+    click.echo(f"why: {made.reason}")
+    if made.build.log.coverage:
+        click.echo(f"tuning records: {made.build.log.coverage}")
+
+
+def write_code(build: Any, module: Any, stem: Any, kinds: tuple[str, ...]) -> None:
+    """Write the code of a build beside its library, in each of the formats."""
+    from tvm_fusionx.output_file import new_file
+
+    for kind in kinds:
+        with new_file(f"{stem}.{kind}") as scratch:
+            is_relay = kind == "relay"
+            text = build.module.astext(show_meta_data=False) if is_relay else None
+            scratch.write_text(text or str(module.get_source(kind)), encoding="utf-8")

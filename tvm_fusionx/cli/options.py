@@ -154,6 +154,12 @@ input_shapes_option = click.option(
     help='Shapes of inputs that are dynamic in the file, as "x:[1,3,320,320] mask:[1,128]".',
 )
 
+executor_option = click.option(
+    "--executor",
+    type=click.Choice(["graph", "vm"]),
+    help="What runs the model: TVM's graph executor, or its virtual machine, which runs what the "
+    "data decides (NonMaxSuppression, loops, branches). By default what the model needs.",
+)
 tuning_records_option = click.option(
     "--tuning-records",
     "records",

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +97,9 @@ def command(
     from tvm_fusionx.build.fit import fitted
     from tvm_fusionx.build.kernels import KernelGraph
     from tvm_fusionx.build.library import load_programs
+    from tvm_fusionx.build.vm_file import load_model
+    from tvm_fusionx.build.vm_program import VmProgram
+    from tvm_fusionx.cli.run_machine import run_machine
     from tvm_fusionx.devices import open_session
     from tvm_fusionx.inputs import fill_inputs, read_inputs
     from tvm_fusionx.output_file import check_writable, new_file
@@ -116,7 +118,17 @@ def command(
     with contextlib.ExitStack() as scope:
         started = time.perf_counter()
         if chosen is None:
-            programs, context = load_programs(library), None
+            loaded_model, context = load_model(library), None
+            if isinstance(loaded_model, VmProgram):
+                is_profiled = show_profile or trace is not None
+                timing = (repeat, number, warmup, count) if print_time else None
+                seconds = time.perf_counter() - started
+                results = run_machine(loaded_model, inputs, fill_mode, is_profiled, timing, seconds)
+                _write_outputs(loaded_model, results, outputs)
+                if print_top is not None:
+                    _print_top(loaded_model, results, print_top)
+                return
+            programs = loaded_model
         else:
             session = scope.enter_context(open_session(chosen))
             session.keep_threads_apart()
@@ -150,7 +162,7 @@ def command(
                 where = f"{count} threads" if chosen is None else f"on {chosen.name}"
                 apart = threads_apart(count) if chosen is None else contextlib.nullcontext()
                 with apart:
-                    line = _time_line(
+                    line = time_line(
                         executor, context, init_seconds, first_seconds, repeat, number, warmup
                     )
                 click.echo(f"{line} ({repeat} x {number} runs, {where})")
@@ -184,8 +196,9 @@ def _write_outputs(loaded: Any, results: list[Any], outputs: Path | None) -> Non
             np.savez(stream, **dict(zip(names, results, strict=True)))
         return
     for spec, result in zip(loaded.outputs, results, strict=True):
-        # An output may end where the input does.
-        click.echo(f"{replace(spec, shape=result.shape)}: {_describe(result)}")
+        # An output may end where the input does, or where the data says.
+        shape = ",".join(map(str, result.shape))
+        click.echo(f"{spec.name}:[{shape}] {spec.dtype}: {_describe(result)}")
 
 
 def _print_top(loaded: Any, results: list[Any], count: int) -> None:
@@ -207,7 +220,7 @@ def _describe(value: Any) -> str:
     return f"from {value.min():.6g} to {value.max():.6g}"
 
 
-def _time_line(
+def time_line(
     executor: Any,
     context: Any,
     init: float,

@@ -10,6 +10,9 @@ from tvm import relay
 
 from tvm_fusionx.ecg.to_relay import BLOCK_NAME
 
+# Attribute of functions that call others and compute nothing that passes could fuse.
+STEERS = "fusionx.steers"
+
 
 def is_block_call(expr: Any) -> bool:
     """Tell whether `expr` calls an inline function marked ``Primitive``."""

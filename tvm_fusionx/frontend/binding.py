@@ -11,6 +11,8 @@ from tvm import relay
 MOST_NUMBERS = 16
 # The numbers of an example are written out up to here.
 MOST_SHOWN = 4
+# What the variables of loops' and branches' functions are called; they are no inputs of the model.
+INNER_VARIABLE = "inside: "
 DATA = "Export the model so that it does not depend on the data."
 
 
@@ -19,7 +21,19 @@ def inputs_behind(expr: Any) -> list[tuple[str, tuple[int, ...]]]:
     return [
         (str(var.name_hint), tuple(int(dim) for dim in var.type_annotation.shape))
         for var in relay.analysis.free_vars(expr)
+        if not str(var.name_hint).startswith(INNER_VARIABLE)
     ]
+
+
+def is_bindable(expr: Any) -> bool:
+    """Tell whether `expr` is computed from nothing but sizes and flags: small, of no fractions."""
+    variables = list(relay.analysis.free_vars(expr))
+    return bool(variables) and all(
+        not str(var.name_hint).startswith(INNER_VARIABLE)
+        and not str(var.type_annotation.dtype).startswith(("float", "bfloat"))
+        and _count([int(dim) for dim in var.type_annotation.shape]) <= MOST_NUMBERS
+        for var in variables
+    )
 
 
 def _count(shape: Sequence[int]) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.errors import FusionXError
-from tvm_fusionx.frontend.binding import how_to_bind, origin
+from tvm_fusionx.frontend.binding import how_to_bind, is_bindable, origin
+from tvm_fusionx.frontend.decided_by_data import branch, repeat
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
 from tvm_fusionx.frontend.scope import Scope, Translator
 from tvm_fusionx.frontend.values import Tensor, Value
@@ -21,6 +22,10 @@ KNOWN_COUNT = (
 )
 
 
+class DecidedByDataError(Exception):
+    """What is done next is known at run time only."""
+
+
 def scalar_tensor(value: Any, dtype: str) -> Tensor:
     """Return one known number."""
     return Tensor.from_array(np.asarray(value, dtype=dtype))
@@ -28,12 +33,16 @@ def scalar_tensor(value: Any, dtype: str) -> Tensor:
 
 def flag_of(node: Node, tensor: Value) -> Any:
     """Return a condition as a bool where it is known, else as an expression without axes."""
-    if not isinstance(tensor, Tensor) or tensor.dtype != "bool" or tensor.shape not in ((), (1,)):
-        found = f"{tensor.dtype} {list(tensor.shape)}" if isinstance(tensor, Tensor) else "none"
+    if not isinstance(tensor, Tensor) or tensor.dtype != "bool" or not _is_one(tensor):
+        found = f"{tensor.dtype} {tensor.shape_text}" if isinstance(tensor, Tensor) else "none"
         raise node.refuse("a condition of one boolean", found, ASK_SUPPORT)
     if tensor.array is not None:
         return bool(tensor.array.reshape(-1)[0])
-    return tensor.expr if tensor.shape == () else relay.reshape(tensor.expr, ())
+    return tensor.expr if tensor.dims == () else relay.reshape(tensor.expr, ())
+
+
+def _is_one(tensor: Tensor) -> bool:
+    return tensor.dims in ((), (1,), (None,))
 
 
 def select(
@@ -48,9 +57,12 @@ def select(
     is_selectable = (
         isinstance(yes, Tensor)
         and isinstance(no, Tensor)
-        and (yes.shape, yes.dtype) == (no.shape, no.dtype)
+        and (yes.dims, yes.dtype) == (no.dims, no.dtype)
+        and not yes.is_open
     )
     if not is_selectable:
+        if not is_bindable(flag):
+            raise DecidedByDataError
         raise node.refuse(
             f"{thing} of the same type either way, or a condition known while compiling",
             f"{_show(yes)} or {_show(no)}, and {origin(flag)}",
@@ -61,7 +73,7 @@ def select(
 
 def _show(value: Value) -> str:
     if isinstance(value, Tensor):
-        return f"{value.dtype} {list(value.shape)}"
+        return f"{value.dtype} {value.shape_text}"
     return "nothing" if value is None else f"a sequence of {len(value)}"
 
 
@@ -86,10 +98,13 @@ def run_if(translation: Translator, node: Node, scope: Scope) -> list[Value]:
             ) from error
     if len(sides[0]) != len(sides[1]):
         raise node.refuse("branches with as many results", f"{len(sides[0])} and {len(sides[1])}")
-    return [
-        select(translation, node, flag, yes, no, f"result {i}")
-        for i, (yes, no) in enumerate(zip(*sides, strict=True))
-    ]
+    try:
+        return [
+            select(translation, node, flag, yes, no, f"result {i}")
+            for i, (yes, no) in enumerate(zip(*sides, strict=True))
+        ]
+    except DecidedByDataError:
+        return branch(translation, node, scope, flag)
 
 
 def stack(translation: Translator, node: Node, parts: Sequence[Value], axis: int) -> Value:
@@ -103,6 +118,16 @@ def stack(translation: Translator, node: Node, parts: Sequence[Value], axis: int
 
 
 def run_loop(translation: Translator, node: Node, scope: Scope) -> list[Value]:
+    """Unroll a loop where its greatest length is known, else leave it to the run time."""
+    if node.is_computed(0) and not is_bindable(node.expr(0)):
+        return repeat(translation, node, scope)
+    try:
+        return _unroll(translation, node, scope)
+    except DecidedByDataError:
+        return repeat(translation, node, scope)
+
+
+def _unroll(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     """Unroll a loop whose greatest length is known.
 
     Where a computed condition may end it earlier, each later iteration keeps the values as they
@@ -142,6 +167,8 @@ def run_loop(translation: Translator, node: Node, scope: Scope) -> list[Value]:
 
 
 def _check_may_end_early(node: Node, going: Any, limit: int | None, has_collected: bool) -> None:
+    if (limit is None or has_collected) and not is_bindable(going):
+        raise DecidedByDataError
     if limit is None:
         raise node.refuse(
             "a greatest number of iterations, or a condition known while compiling",

@@ -123,7 +123,9 @@ def _import(
     with blocks_of(model):
         outputs = _flatten(translation.run_graph(model.graph, scope))
     body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
-    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(params, body)))
+    module = tvm.IRModule(translation.beside)
+    module["main"] = relay.Function(params, body)
+    mod = relay.transform.InferType()(module)
     check_products(mod)
     return mod
 

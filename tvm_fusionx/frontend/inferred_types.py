@@ -104,7 +104,7 @@ def is_small(array: Any) -> bool:
 def type_proto(value: Value) -> Any:
     """Return the ONNX type of a value."""
     if isinstance(value, Tensor):
-        return helper.make_tensor_type_proto(value.element, value.shape)
+        return helper.make_tensor_type_proto(value.element, value.dims)
     if isinstance(value, list) and value:
         item = helper.make_tensor_type_proto(value[0].element, None)
         return helper.make_sequence_type_proto(item)
@@ -124,10 +124,10 @@ def why_not_of_type(tensor: Tensor, inferred: Any) -> tuple[str, str] | None:
         return None
     dims = inferred.tensor_type.shape.dim
     fits = len(dims) == tensor.rank and all(
-        not dim.HasField("dim_value") or dim.dim_value == size
-        for dim, size in zip(dims, tensor.shape, strict=True)
+        size is None or not dim.HasField("dim_value") or dim.dim_value == size
+        for dim, size in zip(dims, tensor.dims, strict=True)
     )
     if fits:
         return None
     shown = [dim.dim_value if dim.HasField("dim_value") else "?" for dim in dims]
-    return f"shape {shown}", str(list(tensor.shape))
+    return f"shape {shown}", tensor.shape_text

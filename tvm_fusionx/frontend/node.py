@@ -89,6 +89,15 @@ class Node:
         """Return the static shape of an input."""
         return self.tensor(position).shape
 
+    def is_open(self, position: int) -> bool:
+        """Tell whether an input is a tensor whose shape depends on the data."""
+        value = self.inputs[position] if position < len(self.inputs) else None
+        return isinstance(value, Tensor) and value.is_open
+
+    def is_computed(self, position: int) -> bool:
+        """Tell whether an input is given whose numbers are known at run time only."""
+        return self.has(position) and self.tensor(position).array is None
+
     def rank(self, position: int = 0) -> int:
         """Return the number of dimensions."""
         return self.tensor(position).rank

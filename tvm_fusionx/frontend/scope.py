@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.frontend.node import Node
-from tvm_fusionx.frontend.values import Value
+from tvm_fusionx.frontend.values import Tensor, Value
 
 
 class Scope:
@@ -19,7 +20,7 @@ class Scope:
     def __getitem__(self, name: str) -> Value:
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.values:
+            if scope.holds(name):
                 return scope.values[name]
             scope = scope.parent
         raise ModelError(
@@ -32,6 +33,10 @@ class Scope:
     def __setitem__(self, name: str, value: Value) -> None:
         self.values[name] = value
 
+    def holds(self, name: str) -> bool:
+        """Tell whether the value is this scope's own."""
+        return name in self.values
+
 
 class Translator(Protocol):
     """What control flow asks of a translation."""
@@ -43,3 +48,17 @@ class Translator(Protocol):
         self, node: Node, converted: Any, stand_ins: dict[Any, Any] | None = None
     ) -> list[Value]:
         """Turn what a converter returned into values with names and types."""
+
+    def inner_variable(self, name: str, dims: Sequence[int | None], dtype: str) -> Tensor:
+        """Return a variable of a function of the module beside ``main``."""
+
+    def define(
+        self, name: str, params: Sequence[Any], results: Sequence[Any], types: Sequence[Any]
+    ) -> Any:
+        """Add a function that returns a tuple to the module; return its name, which has a type."""
+
+    def declare(self, name: str, params: Sequence[Any], types: Sequence[Any]) -> Any:
+        """Return the name of a function that is to follow."""
+
+    def steer(self, variable: Any, params: Sequence[Any], body: Any) -> None:
+        """Add a declared function whose body is control flow."""

@@ -94,6 +94,8 @@ def fold_call(call: Any) -> Any:
 def _rebuild(expr: Any, operands: list[Any], span: Any) -> Any:
     if isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.Op):
         return fold_call(relay.Call(expr.op, operands, expr.attrs, expr.type_args, span))
+    if isinstance(expr, relay.Call) and isinstance(expr.op, relay.GlobalVar):
+        return relay.Call(expr.op, operands, expr.attrs, expr.type_args, span)
     if isinstance(expr, relay.Tuple):
         return relay.Tuple(operands, span)
     if isinstance(expr, relay.TupleGetItem):

@@ -17,9 +17,12 @@ from tvm import relay
 from tvm_fusionx._tvm import cures
 from tvm_fusionx._tvm.onnx_importer import convert_onnx_node
 from tvm_fusionx._tvm.type_errors import plain_message
+from tvm_fusionx.ecg.block_calls import STEERS
 from tvm_fusionx.errors import FusionXError, UnsupportedOperatorError
+from tvm_fusionx.frontend.binding import INNER_VARIABLE
 from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
+from tvm_fusionx.frontend.converters.registry import open_way
 from tvm_fusionx.frontend.element_types import MOVES, NARROW_OPERATORS, element_type_name
 from tvm_fusionx.frontend.evaluate import evaluate
 from tvm_fusionx.frontend.functions import expand_function, expand_local_function
@@ -71,6 +74,8 @@ class Translation:
         self.known: dict[Any, Any] = {}
         self.heard = [] if heard is None else heard
         self.functions = functions or {}
+        # Functions of the module beside ``main``: branches and bodies that are chosen by data.
+        self.beside: dict[Any, Any] = {}
         self._calling: list[tuple[str, str]] = []
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -162,6 +167,9 @@ class Translation:
         known = None if is_quantized_matrix(node) else self._evaluate(proto, node)
         if known is not None:
             return known
+        open_shapes = open_way(node)
+        if open_shapes is not None:
+            return self.seal(node, open_shapes.convert(node))
         way = how_translated(proto, node.version)
         seen = with_single_inputs(node) if is_computed_in_single(node) else node
         if way == "converter":
@@ -267,6 +275,34 @@ class Translation:
             return Tensor.from_array(np.zeros(shape, dtype))
         self.known[variable] = variable
         return Tensor(variable, shape, dtype)
+
+    def inner_variable(self, name: str, dims: Sequence[int | None], dtype: str) -> Tensor:
+        """Return a variable of a function of the module beside ``main``."""
+        tensor = Tensor(None, tuple(dims), dtype)
+        variable = relay.Var(INNER_VARIABLE + name, tensor.relay_type)
+        self.known[variable] = variable
+        return Tensor(variable, tensor.dims, dtype)
+
+    def declare(self, name: str, params: Sequence[Any], types: Sequence[Any]) -> Any:
+        """Return the name of a function that is to follow."""
+        wanted = "".join(letter if letter.isalnum() else "_" for letter in name)
+        kind = relay.FuncType([param.type_annotation for param in params], relay.TupleType(types))
+        return relay.GlobalVar(self.unique_name(f"fusionx_{wanted}", "fusionx"), kind)
+
+    def define(
+        self, name: str, params: Sequence[Any], results: Sequence[Any], types: Sequence[Any]
+    ) -> Any:
+        """Add a function that returns a tuple to the module; return its name, which has a type."""
+        variable = self.declare(name, params, types)
+        body = relay.Tuple(list(results))
+        self.beside[variable] = relay.Function(list(params), body, relay.TupleType(types))
+        return variable
+
+    def steer(self, variable: Any, params: Sequence[Any], body: Any) -> None:
+        """Add a declared function whose body is control flow."""
+        result = variable.checked_type.ret_type
+        func = relay.Function(list(params), body, result)
+        self.beside[variable] = func.with_attr(STEERS, 1)
 
     def seal(
         self, node: Node, converted: Any, stand_ins: dict[Any, Any] | None = None

@@ -17,11 +17,12 @@ def constant(array: Any) -> Any:
 
 
 class Tensor:
-    """A tensor with static shape: numbers known now, or a Relay expression.
+    """A tensor of known rank: numbers known now, or a Relay expression.
 
     Attributes
     ----------
-    shape : tuple of int
+    dims : tuple of int or None
+        The shape; None where an extent depends on the data.
     dtype : str
         NumPy's name, e.g. ``"float32"``.
     array : numpy.ndarray or None
@@ -32,11 +33,13 @@ class Tensor:
         The ONNX node that computes it, for converters that know a better form of two nodes.
     """
 
-    __slots__ = ("_expr", "array", "dtype", "element", "maker", "shape")
+    __slots__ = ("_expr", "array", "dims", "dtype", "element", "maker")
 
-    def __init__(self, expr: Any, shape: tuple[int, ...], dtype: str, array: Any = None) -> None:
+    def __init__(
+        self, expr: Any, dims: tuple[int | None, ...], dtype: str, array: Any = None
+    ) -> None:
         self._expr = expr
-        self.shape = shape
+        self.dims = dims
         self.dtype = dtype
         self.array = array
         self.element = ELEMENTS[dtype]
@@ -50,25 +53,43 @@ class Tensor:
 
     @classmethod
     def from_expr(cls, expr: Any) -> Tensor:
-        """Return a tensor computed by `expr`, whose type has been inferred.
-
-        Raises
-        ------
-        DynamicShapeError
-            If a dimension depends on the data.
-        """
+        """Return a tensor computed by `expr`, whose type has been inferred."""
         if isinstance(expr, relay.Constant):
             return cls.from_array(expr.data.numpy())
         tensor_type = expr.checked_type
         if not isinstance(tensor_type, relay.TensorType):
             raise TypeError(f"expected a tensor, the converter returned {tensor_type}")
-        if not all(isinstance(dim, tvm.tir.IntImm) for dim in tensor_type.shape):
-            raise DynamicShapeError(str(tensor_type))
-        shape = tuple(int(dim) for dim in tensor_type.shape)
-        if 0 in shape:
+        dims = tuple(
+            int(dim) if isinstance(dim, tvm.tir.IntImm) else None for dim in tensor_type.shape
+        )
+        if 0 in dims and None not in dims:
             # An empty tensor holds no data to wait for, and TVM cannot allocate one.
-            return cls.from_array(np.zeros(shape, tensor_type.dtype))
-        return cls(expr, shape, tensor_type.dtype)
+            return cls.from_array(np.zeros(dims, tensor_type.dtype))
+        return cls(expr, dims, tensor_type.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, of whole numbers.
+
+        Raises
+        ------
+        DynamicShapeError
+            If an extent depends on the data.
+        """
+        known = tuple(dim for dim in self.dims if dim is not None)
+        if len(known) < len(self.dims):
+            raise DynamicShapeError(f"{self.dtype} {self.shape_text}")
+        return known
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether an extent depends on the data."""
+        return None in self.dims
+
+    @property
+    def shape_text(self) -> str:
+        """The shape for people, with a question mark for what depends on the data."""
+        return f"[{', '.join('?' if dim is None else str(dim) for dim in self.dims)}]"
 
     @property
     def expr(self) -> Any:
@@ -85,7 +106,13 @@ class Tensor:
     @property
     def rank(self) -> int:
         """Return the number of dimensions."""
-        return len(self.shape)
+        return len(self.dims)
+
+    @property
+    def relay_type(self) -> Any:
+        """The type that a variable for the tensor has."""
+        dims = [relay.Any() if dim is None else dim for dim in self.dims]
+        return relay.TensorType(dims, self.dtype)
 
 
 class DynamicShapeError(ValueError):

@@ -2,6 +2,7 @@
 
 from tvm_fusionx.passes.compute_in_float32 import ComputeInFloat32
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping
+from tvm_fusionx.passes.outline_static import OutlineStatic
 from tvm_fusionx.passes.pack_floats import PackFloats
 from tvm_fusionx.passes.pack_layouts import PackLayouts
 from tvm_fusionx.passes.pack_textures import PackTextures
@@ -11,6 +12,7 @@ from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
 __all__ = [
     "ComputeInFloat32",
     "FuseByMapping",
+    "OutlineStatic",
     "PackFloats",
     "PackLayouts",
     "PackTextures",

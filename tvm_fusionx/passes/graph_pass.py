@@ -11,6 +11,7 @@ from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.ecg import Graph, NotAGraphError, from_relay
+from tvm_fusionx.ecg.block_calls import STEERS
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +46,17 @@ def transform_graphs(mod: Any, transform: Callable[[str, Graph], Any]) -> Any:
             continue
         changed = transform(variable.name_hint, graph)
         if changed is not None:
-            out[variable] = changed
+            out[variable] = _returning(changed, func.ret_type)
     return relay.transform.InferType()(out)
 
 
+def _returning(func: Any, kind: Any) -> Any:
+    """Return `func` with its result's type: callers are typed before what they call, at times."""
+    return relay.Function(func.params, func.body, kind, func.type_params, func.attrs, func.span)
+
+
 def is_plain_function(func: Any) -> bool:
-    """Tell whether a module's function is Relay that nobody has claimed yet."""
-    return isinstance(func, relay.Function) and not (
-        func.attrs is not None and ("Primitive" in func.attrs or "Compiler" in func.attrs)
+    """Tell whether a module's function is Relay that nobody has claimed yet, and computes."""
+    return isinstance(func, relay.Function) and not any(
+        name in (func.attrs or {}) for name in ("Primitive", "Compiler", STEERS)
     )

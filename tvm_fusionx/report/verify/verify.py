@@ -19,9 +19,9 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.build.kernels import GraphNode
-from tvm_fusionx.build.pipeline import check_static
 from tvm_fusionx.inputs import check_inputs, inputs_of
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.bench.plain_tvm import run_once
@@ -45,6 +45,7 @@ from tvm_fusionx.report.verify.unoptimised import (
     narrowest_type,
 )
 from tvm_fusionx.report.verify.verdict import EXACT, PLAIN, BlockVerdict, VerifyReport
+from tvm_fusionx.report.verify.verify_machine import verify_machine
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules.winograd.template import WINOGRAD
 
@@ -111,7 +112,31 @@ def verify(
     """
     on_stage = _tell_nobody if on_stage is None else on_stage
     mod = relay.transform.InferType()(mod)
-    check_static(mod)
+    if chosen_executor(mod, None) == VM:
+        return verify_machine(
+            mod,
+            params,
+            check_inputs(inputs, inputs_of(mod, params)),
+            target,
+            reference,
+            tolerance,
+            {"records": records, "rules": rules},
+            on_stage,
+            lambda static, given: verify(
+                static,
+                None,
+                given,
+                target,
+                None,
+                bisect,
+                tolerance=tolerance,
+                records=records,
+                rules=rules,
+                reproduction=reproduction,
+                on_stage=on_stage,
+            ),
+            _compare_outputs,
+        )
     arrays = check_inputs(inputs, inputs_of(mod, params))
     on_stage("building")
     build = build_fused(

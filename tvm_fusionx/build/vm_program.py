@@ -1,0 +1,184 @@
+"""A model for TVM's virtual machine: what the data decides is decided while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+from tvm.runtime import vm as vm_runtime
+
+from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.build.executors import why_virtual_machine
+from tvm_fusionx.build.kernels import KernelNote
+from tvm_fusionx.build.library import build_versions
+from tvm_fusionx.build.pipeline import bind_parameters, pipeline
+from tvm_fusionx.ecg.block_calls import count_blocks
+from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of
+from tvm_fusionx.lowering import lowering
+from tvm_fusionx.records import Record
+from tvm_fusionx.schedules import resolve_target
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """Name, extents and dtype of one output; None for an extent that the data decides."""
+
+    name: str
+    dims: tuple[int | None, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        """Return the form of an input, with a question mark for what the data decides."""
+        shown = ",".join("?" if dim is None else str(dim) for dim in self.dims)
+        return f"{self.name}:[{shown}] {self.dtype}"
+
+
+@dataclass
+class VmProgram:
+    """A compiled model: bytecode of TVM's virtual machine, and the kernels that it calls.
+
+    Examples
+    --------
+    >>> mod, params = fx.from_onnx("yolo_with_nms.onnx")  # doctest: +SKIP
+    >>> model = fx.build(mod, "llvm")  # doctest: +SKIP
+    >>> (boxes,) = model.run(images=np.ones((1, 3, 640, 640), "float32"))  # doctest: +SKIP
+    """
+
+    bytecode: bytes = field(repr=False)
+    """What the machine does, and the constants."""
+
+    module: Any
+    """The kernels' code."""
+
+    model: str
+    """Name of the model."""
+
+    target: str
+    """The TVM target string that it was built for."""
+
+    inputs: tuple[InputSpec, ...]
+    """What it takes."""
+
+    outputs: tuple[OutputSpec, ...]
+    """What it returns."""
+
+    kernels: tuple[KernelNote, ...] = ()
+    """One note for each kernel."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of what built it."""
+
+    reason: str = ""
+    """Why the graph executor cannot run it."""
+
+    build: VmBuild | None = field(default=None, repr=False, compare=False)
+    """What it was made from, where it was built here."""
+
+    _machine: Any = field(default=None, repr=False, compare=False)
+
+    def machine(self) -> Any:
+        """Return a virtual machine of its own, on the first CPU."""
+        executable = vm_runtime.Executable.load_exec(bytearray(self.bytecode), self.module)
+        return vm_runtime.VirtualMachine(executable, tvm.cpu(0))
+
+    def run(self, **inputs: Any) -> list[np.ndarray]:
+        """Return the outputs for one array for each input, by name.
+
+        Raises
+        ------
+        InputError
+            The inputs are not those of the model.
+        """
+        arrays = check_inputs(inputs, self.inputs)
+        if self._machine is None:
+            self._machine = self.machine()
+        return outputs_of(self._machine, arrays)
+
+
+def outputs_of(machine: Any, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return what a machine's ``main`` returns for arrays in the order of its inputs."""
+    result = machine.invoke(MAIN, *map(tvm.nd.array, arrays.values()))
+    return [part.numpy() for part in _flat(result)]
+
+
+def _flat(result: Any) -> list[Any]:
+    if isinstance(result, tvm.nd.NDArray):
+        return [result]
+    return [part for field in result for part in _flat(field)]
+
+
+@dataclass(frozen=True)
+class VmBuild:
+    """The module that a program was built from, after all passes, and the log of its lowering."""
+
+    module: Any
+    log: Any
+
+
+@interruptible()
+def build_for_machine(
+    mod: Any,
+    target: str | tvm.target.Target,
+    params: Mapping[str, Any] | None = None,
+    records: str | Path | Mapping[str, Record] | None = None,
+    device: str | None = None,
+    model_name: str = "model",
+    on_stage: Callable[[str], None] = lambda stage: None,
+    **choices: Any,
+) -> VmProgram:
+    """Fuse what is static in `mod`, and build all of it for the virtual machine.
+
+    Parameters
+    ----------
+    model_name
+        For people.
+    mod, target, params, records, device, on_stage, **choices
+        As for :func:`tvm_fusionx.build.fused_build.build_fused`.
+    """
+    resolved = resolve_target(target)
+    bound = relay.transform.InferType()(bind_parameters(mod, params))
+    on_stage("planning")
+    fused = pipeline(resolved, **choices)(bound)
+    blocks = count_blocks(fused)
+    with lowering(resolved, records, device) as log:
+        log.on_entry = lambda: on_stage(
+            f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
+        )
+        log.on_code = lambda: on_stage(f"making code of {len(log.entries)} kernels")
+        executable = relay.vm.compile(fused, target=resolved)
+        bytecode, module = executable.save()
+    notes = (
+        KernelNote(entry.name, template=entry.template, is_tuned=entry.is_tuned)
+        for entry in log.entries
+    )
+    return VmProgram(
+        bytes(bytecode),
+        module,
+        model_name,
+        str(resolved),
+        inputs_of(bound),
+        _output_specs(bound["main"].ret_type),
+        tuple(notes),
+        build_versions(),
+        why_virtual_machine(bound),
+        VmBuild(fused, log),
+    )
+
+
+def _output_specs(kind: Any) -> tuple[OutputSpec, ...]:
+    parts = list(kind.fields) if isinstance(kind, tvm.ir.TupleType) else [kind]
+    return tuple(
+        OutputSpec(
+            f"output_{place}",
+            tuple(int(e) if isinstance(e, tvm.tir.IntImm) else None for e in part.shape),
+            str(part.dtype),
+        )
+        for place, part in enumerate(parts)
+    )
