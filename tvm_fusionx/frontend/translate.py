@@ -212,7 +212,8 @@ class Translation:
             inner[name] = value
         for name in body.input[len(node.inputs) :]:
             inner[name] = None
-        outer_opsets, self.opsets = self.opsets, opsets
+        # A body without an opset of its own for a domain, as of FlexAttention, uses the model's.
+        outer_opsets, self.opsets = self.opsets, {**self.opsets, **opsets}
         try:
             self.run_nodes(body.node, inner, f"{node.name}/")
         finally:

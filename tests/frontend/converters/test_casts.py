@@ -41,6 +41,8 @@ def test_bits_are_read_as_a_type_of_the_same_width() -> None:
         Case("BitCast", [X], {"to": TensorProto.UINT32}, known=[0]),
         Case("BitCast", [X.astype("float16")], {"to": TensorProto.INT16}),
         Case("BitCast", [np.arange(4, dtype="int8")], {"to": TensorProto.UINT8}),
+        Case("BitCast", [X > 0], {"to": TensorProto.UINT8}),
+        Case("BitCast", [np.float32(1.5)], {"to": TensorProto.INT32}, known=[0]),
     ]
     check(cases, 26)
     with pytest.raises(UnsupportedOperatorError, match="as wide as float32"):

@@ -52,9 +52,13 @@ def convert_bit_cast(node: Node) -> Any:
     """Read the same bits as an element type of the same width."""
     target = dtype_of(int(node.attribute("to")), f"BitCast node {node.name!r}")
     source = node.dtype()
-    if np.dtype(source).itemsize != np.dtype(target).itemsize or "bool" in (source, target):
+    if np.dtype(source).itemsize != np.dtype(target).itemsize:
         raise node.refuse(f"an element type as wide as {source}", target)
+    if source == target:
+        return node.tensor(0)
+    if "bool" in (source, target):
+        return cast(node.expr(), source, target)  # a boolean is a byte of 0 or 1
     known = node.tensor(0).array
     if known is not None:
-        return np.ascontiguousarray(known).view(target)
-    return node.tensor(0) if source == target else relay.reinterpret(node.expr(), target)
+        return np.ascontiguousarray(known).view(target).reshape(node.shape())
+    return relay.reinterpret(node.expr(), target)

@@ -55,6 +55,7 @@ PASSES_NUMBERS = frozenset(
     {
         "Add",
         "Cast",
+        "CastLike",
         "Concat",
         "Expand",
         "Identity",
