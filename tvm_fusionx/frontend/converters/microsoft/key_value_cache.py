@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.attention import Heads
@@ -18,6 +19,10 @@ from tvm_fusionx.frontend.element_types import ELEMENTS
 from tvm_fusionx.frontend.values import Tensor, constant
 
 BITS_OF_A_BYTE = 8
+# How a cache keeps numbers of so many bits; of four there are two in a byte.
+DTYPES = {8: "int8", 4: "uint8"}
+# What is added to a number of four bits for its half of a byte.
+HALF_RANGE = 8
 
 
 @dataclass(frozen=True)
@@ -108,15 +113,41 @@ def appended(
             raise node.refuse(f"no {side}_scale beside {side}_quant_type='NONE'", "one")
         floats = filled(cache, past, new)
         return floats, floats.expr
-    bits = node.attribute("kv_cache_bit_width")
-    if scale is None or past is None or past.dtype != "int8" or bits not in (None, BITS_OF_A_BYTE):
+    bits = int(node.attribute("kv_cache_bit_width") or BITS_OF_A_BYTE)
+    if scale is None or past is None or past.dtype != DTYPES.get(bits):
         found = f"{'no past' if past is None else past.dtype} of {bits} bits"
-        raise node.refuse(f"a past of int8 and {side}_scale for a quantized cache", found)
-    dtype = node.dtype()
+        listed = ", ".join(f"{dtype} of {width} bits" for width, dtype in DTYPES.items())
+        raise node.refuse(f"a past among {listed}, and {side}_scale", found)
+    dtype, is_half = node.dtype(), bits != BITS_OF_A_BYTE
     # One number, or one for each place of a head, which broadcasts as it is.
     shape = () if scale.rank < 2 else scale.shape
     step = cast(reshape(scale.expr, shape), scale.dtype, "float32")
-    levels = saturate(cast(new.expr, dtype, "float32") / step, None, ELEMENTS["int8"], "int8")
-    kept = filled(cache, past, Heads(levels, new.shape))
-    numbers = relay.cast(kept.expr, "float32") * step
-    return Heads(cast(numbers, "float32", dtype), kept.shape), kept.expr
+    scaled = cast(new.expr, dtype, "float32") / step
+    if is_half:
+        levels = _two_in_a_byte(saturate(scaled, None, TensorProto.INT4, "int8"), new.shape)
+    else:
+        levels = Heads(saturate(scaled, None, ELEMENTS["int8"], "int8"), new.shape)
+    kept = filled(cache, past, levels)
+    whole = _one_in_a_byte(kept) if is_half else kept
+    numbers = relay.cast(whole.expr, "float32") * step
+    return Heads(cast(numbers, "float32", dtype), whole.shape), kept.expr
+
+
+def _two_in_a_byte(levels: Any, shape: tuple[int, ...]) -> Heads:
+    """Return numbers of four bits as bytes, less their lowest, the first in the lower half."""
+    raised = relay.cast(levels, "int32") + scalar(HALF_RANGE, "int32")
+    pairs = reshape(raised, (*shape[:3], shape[3] // 2, 2))
+    low, high = (relay.strided_slice(pairs, [i], [i + 1], axes=[4]) for i in range(2))
+    both = relay.cast(low + high * scalar(2 * HALF_RANGE, "int32"), "uint8")
+    packed = (*shape[:3], shape[3] // 2)
+    return Heads(reshape(both, packed), packed)
+
+
+def _one_in_a_byte(kept: Heads) -> Heads:
+    """Return the numbers of four bits that lie two in a byte."""
+    wide, full = relay.cast(kept.expr, "int32"), scalar(2 * HALF_RANGE - 1, "int32")
+    low = relay.bitwise_and(wide, full)
+    high = relay.right_shift(wide, scalar(4, "int32"))
+    shape = (*kept.shape[:3], 2 * kept.shape[3])
+    levels = relay.stack([low, high], axis=4) - scalar(HALF_RANGE, "int32")
+    return Heads(reshape(levels, shape), shape)
