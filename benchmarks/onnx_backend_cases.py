@@ -24,14 +24,6 @@ DISPUTED = {
     "test_qlinearmatmul_3D_int8_float16": SATURATION,
     "test_qlinearmatmul_3D_int8_float32": SATURATION,
 }
-# What a cast makes of numbers outside of the integer's range, ONNX leaves open.
-DISPUTED |= {
-    f"test_{op_type}_{source}_to_{target}{suffix}": SATURATION
-    for op_type, suffix in (("cast", ""), ("castlike", ""), ("castlike", "_expanded"))
-    for source in ("FLOAT", "FLOAT16")
-    for target in ("INT2", "UINT2")
-}
-
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
 

@@ -58,8 +58,9 @@ NARROW_OPERATORS = MOVES | {
 
 
 def element_type_name(element: int) -> str:
-    """Return ONNX's name of an element type, e.g. ``FLOAT``."""
-    return str(TensorProto.DataType.Name(element))
+    """Return ONNX's name of an element type, e.g. ``FLOAT``; of one it has not, the number."""
+    names = {value: name for name, value in TensorProto.DataType.items()}
+    return str(names.get(element, f"number {element}"))
 
 
 def dtype_of(element: int, thing: str) -> str:
