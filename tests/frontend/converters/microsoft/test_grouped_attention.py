@@ -143,8 +143,6 @@ def test_what_does_not_fit_is_refused() -> None:
         translate(call(1, 3, 0, [2], 3, known=()))
     with pytest.raises(UnsupportedOperatorError, match="one batch entry or one new position"):
         translate(call(2, 3, 8, [5, 5], 6))
-    with pytest.raises(UnsupportedOperatorError, match="'k_quant_type' to be 'NONE'"):
-        translate(call(1, 3, 0, [2], 3, k_quant_type="PER_TENSOR"))
     with pytest.raises(UnsupportedOperatorError, match="cos_cache and sin_cache beside"):
         translate(call(1, 3, 0, [2], 3, do_rotary=1))
     with pytest.raises(UnsupportedOperatorError, match="local_window_size=-1 beside causal=0"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,85 +9,20 @@ from tvm import relay
 
 from tvm_fusionx.frontend.converters.attention import Heads, attend, join_heads, split_heads
 from tvm_fusionx.frontend.converters.attention_mask import Mask, at_least, at_most, positions
-from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.microsoft.attention import cut_columns, scale_of
+from tvm_fusionx.frontend.converters.microsoft.key_value_cache import (
+    Cache,
+    appended,
+    cache_of,
+    padded,
+)
 from tvm_fusionx.frontend.converters.microsoft.registry import SchemaNode, microsoft
 from tvm_fusionx.frontend.converters.microsoft.rotary import counted_from, turn
 from tvm_fusionx.frontend.converters.shapes import reshape
-from tvm_fusionx.frontend.values import Tensor, constant
+from tvm_fusionx.frontend.values import constant
 
 # Beyond any position: a limit that holds always.
 FAR = 1 << 40
-
-
-@dataclass(frozen=True)
-class Cache:
-    """How full the cache is."""
-
-    before: Any
-    """Positions that it holds before this call: int64 of [batch, 1, 1, 1], or an expression."""
-    length: int
-    """Positions that it has room for after this call."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether it is known to hold nothing yet."""
-        return isinstance(self.before, np.ndarray) and not self.before.any()
-
-
-def _cache(node: SchemaNode, batch: int, steps: int, room: int) -> Cache:
-    """Return the cache of a call that adds `steps` positions to one with `room`."""
-    count = int(node.scalar(node.position("total_sequence_length")))
-    lengths = node.named("seqlens_k")
-    if lengths.shape not in ((batch,), (batch, 1)):
-        raise node.refuse(f"seqlens_k of [{batch}]", str(list(lengths.shape)))
-    if count == steps:
-        # The first call, whatever its batch entries are padded with behind.
-        return Cache(np.zeros((batch, 1, 1, 1), "int64"), max(room, count))
-    if batch > 1 and steps > 1:
-        raise node.refuse(
-            "one batch entry or one new position, once the cache holds some",
-            f"{batch} entries of {steps} positions",
-        )
-    # What is given are the indices of the last key.
-    if lengths.array is not None:
-        before = lengths.array.astype("int64").reshape(batch, 1, 1, 1) + (1 - steps)
-    else:
-        wide = reshape(relay.cast(lengths.expr, "int64"), (batch, 1, 1, 1))
-        before = wide + scalar(1 - steps, "int64")
-    return Cache(before, max(room, count))
-
-
-def _filled(cache: Cache, past: Tensor | None, new: Heads) -> Heads:
-    """Return a cache with the new positions behind those it holds, and zeros behind them."""
-    batch, count, steps, size = new.shape
-    shape = (batch, count, cache.length, size)
-    room = 0 if past is None else past.shape[2]
-    if cache.is_empty or past is None or not room:
-        return Heads(_padded(new.expr, steps, cache.length), shape)
-    old = _padded(past.expr, room, cache.length)
-    first = cache.before
-    if isinstance(first, np.ndarray) and (first == first.flat[0]).all():
-        held = int(first.flat[0])
-        parts = [relay.strided_slice(old, [0], [held], axes=[2]), new.expr] if held else [new.expr]
-        return Heads(_padded(relay.concatenate(parts, 2), held + steps, cache.length), shape)
-    held = constant(first) if isinstance(first, np.ndarray) else first
-    places = constant(np.arange(cache.length, dtype="int64").reshape(1, 1, -1, 1))
-    is_old = relay.less(places, held)
-    is_new = relay.less(places, held + scalar(steps, "int64"))
-    moved = new.expr
-    if steps > 1:
-        # There is one batch entry: its new positions begin where the old ones end.
-        index = relay.clip(reshape(places - held, (-1,)), 0, steps - 1)
-        moved = relay.take(new.expr, index, axis=2, mode="clip")
-    behind = relay.where(is_new, moved, scalar(0, "float32" if past is None else past.dtype))
-    return Heads(relay.where(is_old, old, behind), shape)
-
-
-def _padded(x: Any, length: int, wanted: int) -> Any:
-    if length >= wanted:
-        return x
-    return relay.nn.pad(x, ((0, 0), (0, 0), (0, wanted - length), (0, 0)), 0.0)
 
 
 def _operands(node: SchemaNode) -> list[Heads]:
@@ -188,18 +122,15 @@ def _sink(node: SchemaNode, mask: Mask, keys: int, heads: int, dtype: str) -> No
 @microsoft("GroupQueryAttention")
 def convert_group_query_attention(node: SchemaNode) -> list[Any]:
     """softmax(cap(scale * Q x K) + mask) x V, where groups of queries share keys and values."""
-    node.expects("k_quant_type", "NONE")
-    node.expects("v_quant_type", "NONE")
     node.expects("sliding_window_cache", 0)
     node.attribute("qk_norm_epsilon")
     past_key, past_value = node.maybe("past_key"), node.maybe("past_value")
     parts = _operands(node)
     batch, steps = parts[0].shape[0], parts[0].length
-    room = 0 if past_key is None else past_key.shape[2]
-    cache = _cache(node, batch, steps, room)
+    cache = cache_of(node, batch, steps, 0 if past_key is None else past_key.shape[2])
     queries, new_keys, new_values = _turned(node, cache, parts)
-    keys = _filled(cache, past_key, new_keys)
-    values = _filled(cache, past_value, new_values)
+    keys, present_key = appended(node, cache, past_key, new_keys, "k")
+    values, present_value = appended(node, cache, past_value, new_values, "v")
     is_smooth = node.attribute("smooth_softmax") == 1
     has_sink = is_smooth or node.gives("head_sink")
     mask = _mask(node, cache, steps, has_sink)
@@ -220,7 +151,7 @@ def convert_group_query_attention(node: SchemaNode) -> list[Any]:
         shown = attended.biased if node.attribute("qk_output") == 1 else attended.weights
         if has_sink:
             shown = relay.strided_slice(shown, [0], [cache.length], axes=[3])
-    return [join_heads(attended.result), keys.expr, values.expr, shown]
+    return [join_heads(attended.result), present_key, present_value, shown]
 
 
 def _with_room(heads: Heads, has_sink: bool) -> Heads:
@@ -228,4 +159,4 @@ def _with_room(heads: Heads, has_sink: bool) -> Heads:
     if not has_sink:
         return heads
     batch, count, length, size = heads.shape
-    return Heads(_padded(heads.expr, length, length + 1), (batch, count, length + 1, size))
+    return Heads(padded(heads.expr, length, length + 1), (batch, count, length + 1, size))
