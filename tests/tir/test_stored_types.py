@@ -251,7 +251,7 @@ def test_vectors_have_the_lanes_they_had() -> None:
     assert 'T.reinterpret("bfloat16x8", ' in text
 
 
-def test_parameters_that_others_lie_in_are_refused() -> None:
+def test_a_schedule_that_names_a_part_of_a_parameter_is_refused() -> None:
     @T.prim_func
     def parts(a: T.handle, b: T.handle) -> None:
         x = T.match_buffer(a, (8, 8), SINGLE)
@@ -263,8 +263,8 @@ def test_parameters_that_others_lie_in_are_refused() -> None:
                 for j in range(8):
                     y[k, j] = row[j]
 
-    with pytest.raises(ValueError, match="row matches a parameter's part"):
-        in_memory(parts, {0: HALF})
+    assert in_memory(parts, {0: HALF}) is None
+    assert in_memory(parts, {1: HALF}) is not None
 
 
 def test_strides_and_offsets_stay() -> None:

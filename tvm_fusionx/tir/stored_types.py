@@ -102,7 +102,8 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
 def in_memory(func: Any, stored: Mapping[int, str]) -> Any | None:
     """Return a scheduled block whose parameters lie in memory as they are stored.
 
-    None where the schedule sums up in a parameter: a sum would be rounded at each step.
+    None where the schedule sums up in a parameter, whose sum would be rounded at each step, or
+    gives a part of one another name.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ def in_memory(func: Any, stored: Mapping[int, str]) -> Any | None:
         data[own] = tir.Var(own.name, element)
     narrowing = _Narrowing(data)
     body = tir.stmt_functor.ir_transform(func.body, None, narrowing.rewritten, _KINDS)
-    if narrowing.accumulates:
+    if narrowing.is_refused:
         return None
     buffers = {param: narrowing.buffer(each) for param, each in func.buffer_map.items()}
     return tir.PrimFunc(func.params, body, func.ret_type, buffers, func.attrs)
@@ -133,7 +134,7 @@ class _Narrowing:
     def __init__(self, data: Mapping[Any, Any]) -> None:
         self.data = data
         self.made: dict[Any, Any] = {}
-        self.accumulates = False
+        self.is_refused = False
 
     def buffer(self, buffer: Any) -> Any:
         """Return what takes a buffer's place: itself, unless it lies where a parameter does."""
@@ -168,14 +169,13 @@ class _Narrowing:
         if isinstance(node, tir.BufferLoad):
             load = tir.BufferLoad(buffer, node.indices)
             return widened(load) if is_brain(buffer.dtype) else tir.Cast(node.dtype, load)
-        self.accumulates |= _reads(node.value, buffer)
+        self.is_refused |= _reads(node.value, buffer)
         return tir.BufferStore(buffer, _narrowed(node.value, buffer.dtype), node.indices)
 
     def _block(self, block: Any) -> Any:
-        for each in block.match_buffers:
-            if each.source.buffer.data in self.data:
-                # Nothing of ours matches a part of a parameter by another buffer.
-                raise ValueError(f"stored types: {each.buffer.name} matches a parameter's part")
+        # Nothing of ours matches a part of a parameter by another buffer.
+        matched = (each.source.buffer.data in self.data for each in block.match_buffers)
+        self.is_refused |= any(matched)
         return _with_buffers(block, self.buffer)
 
 
