@@ -14,9 +14,9 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import io
 import json
 import logging
+import os
 import sys
 import tempfile
 import warnings
@@ -198,9 +198,8 @@ def _export(module: Any, given: Any, path: Path, exporter: str, opset: int) -> s
     """Write the file; return why torch did not, or nothing."""
     import torch
 
-    said = io.StringIO()
     try:
-        with torch.no_grad(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with torch.no_grad(), _silence():
             torch.onnx.export(
                 module,
                 (given,),
@@ -212,6 +211,25 @@ def _export(module: Any, given: Any, path: Path, exporter: str, opset: int) -> s
     except Exception as error:  # torch's exporters raise what their parts raise
         return f"{type(error).__name__}: {_first_line(error)}"
     return ""
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Drop what is printed, by compiled code too: the exporter that traces prints whole graphs."""
+    streams = (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.flush()
+    kept = [os.dup(stream.fileno()) for stream in streams]
+    with open(os.devnull, "wb") as nowhere:
+        for stream in streams:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        try:
+            yield
+        finally:
+            for stream, descriptor in zip(streams, kept, strict=True):
+                stream.flush()
+                os.dup2(descriptor, stream.fileno())
+                os.close(descriptor)
 
 
 def _judged(

@@ -130,6 +130,14 @@ def test_results_saturate() -> None:
     check([Case("QLinearMatMul", inputs, expected=[expected])])
 
 
+def test_halves_of_scales_round_no_sum() -> None:
+    """Halves lie 32 apart at 40,000: 40,015 / 160.375 is 249.51, and 40,000 / 160.375 is 249.41."""
+    a, b = np.array([[200, 1]], "uint8"), np.array([[200], [15]], "uint8")
+    scale, zero = np.float16(1), np.uint8(0)
+    inputs = [a, scale, zero, b, scale, zero, np.float16(160.375), zero]
+    check([Case("QLinearMatMul", inputs, expected=[np.array([[250]], "uint8")])])
+
+
 def test_halves_are_rounded_to_the_even_number() -> None:
     x = np.array([-2.5, -1.5, 0.5, 1.5], "float32")
     expected = np.array([-2, -2, 0, 2], "int8")

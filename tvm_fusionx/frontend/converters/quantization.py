@@ -188,12 +188,21 @@ def dequantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, axis:
     Of bytes with known parameters they are what a ``DequantizeLinear`` makes, so the product of two
     becomes one of integers where the processor has an instruction for it.
     """
-    inputs, names = [x, scale, zero], [""] * 3
+    # A scale may be half; what it makes is not, or sums of products would be rounded to halves.
+    inputs, names = [x, _single(scale), zero], [""] * 3
     inner = Node(node.name, "DequantizeLinear", node.version, {"axis": axis}, inputs, [""], names)
     result = convert_dequantize_linear(inner)
     if isinstance(result, np.ndarray):
         return Tensor.from_array(result)
-    return Tensor(result, x.shape, scale.dtype)
+    return Tensor(result, x.shape, "float32")
+
+
+def _single(scale: Tensor) -> Tensor:
+    if scale.dtype == "float32":
+        return scale
+    if scale.array is not None:
+        return Tensor.from_array(scale.array.astype("float32"))
+    return Tensor(cast(scale.expr, scale.dtype, "float32"), scale.shape, "float32")
 
 
 def _operand(node: Node, position: int, axis: int) -> Tensor:
@@ -212,8 +221,7 @@ def convert_qlinear_matmul(node: Node) -> Any:
     product = matmul(a.expr, a.shape, b.expr, b.shape)
     scale = cast(along_axis(node, 6, rank_a, rank_a - 2), node.dtype(6), "float32")
     zero = cast(along_axis(node, 7, rank_a, rank_a - 2), node.dtype(7), "int32")
-    scaled = cast(product, a.dtype, "float32") / scale
-    return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))
+    return saturate(product / scale, zero, node.tensor(7).element, node.dtype(7))
 
 
 def dequantized_bias(bias: Tensor, scale: Tensor, weight_scale: Tensor) -> Any:
