@@ -71,7 +71,7 @@ def convert_arg_extreme(node: Node) -> Any:
     if is_float(dtype):
         # Where no element is beyond the type's limit, as of infinities, the reduction ends at -1.
         best = relay.maximum(best, relay.const(0, "int32"))
-        first = relay.isnan(slice_axis(node.expr(), axis, range(1), node.shape()[axis]))
+        first = relay.isnan(slice_axis(node.expr(), axis, range(1), node.tensor(0).dims[axis] or 0))
         first = first if keepdims else relay.squeeze(first, [axis])
         best = relay.where(first, relay.const(0, "int32"), best)
     return relay.cast(best, "int64")
