@@ -33,10 +33,10 @@ from tvm_fusionx._tvm.cures import (
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx._tvm.selection import register_selection
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
-from tvm_fusionx.frontend.selection import register_selection
 from tvm_fusionx.late_passes.context import pass_context
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.late_passes.share_kernels import (

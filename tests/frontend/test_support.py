@@ -43,24 +43,24 @@ def test_names_bear_foreign_domains_only() -> None:
 
 def test_operators_on_constants_alone_need_no_translation() -> None:
     nodes = [
-        helper.make_node("NonZero", ["w"], ["places"]),
+        helper.make_node("StringNormalizer", ["w"], ["places"]),
         helper.make_node("Shape", ["x"], ["dims"]),
-        helper.make_node("NonZero", ["dims"], ["more"]),
+        helper.make_node("StringNormalizer", ["dims"], ["more"]),
     ]
     given = model(nodes, [value("x", [2])], ["places", "more"], {"w": [0, 1]})
     check_operators(given, {"": 17}, ["x"])
-    with pytest.raises(UnsupportedOperatorError, match="NonZero-13"):
+    with pytest.raises(UnsupportedOperatorError, match="StringNormalizer-10"):
         check_operators(given, {"": 17}, ["x", "w"])
 
 
 def test_subgraphs_are_searched() -> None:
     inner = helper.make_graph(
-        [helper.make_node("NonZero", ["x"], ["y"], name="deep")],
+        [helper.make_node("StringNormalizer", ["x"], ["y"], name="deep")],
         "inner",
         [],
         [helper.make_empty_tensor_value_info("y")],
     )
     node = helper.make_node("If", ["flag"], ["z"], then_branch=inner, else_branch=inner)
     given = model([node], [value("x", [2]), value("flag", [])], ["z"])
-    with pytest.raises(UnsupportedOperatorError, match="NonZero-13 in deep"):
+    with pytest.raises(UnsupportedOperatorError, match="StringNormalizer-10 in deep"):
         check_operators(given, {"": 17}, ["x", "flag"])

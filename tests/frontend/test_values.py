@@ -33,8 +33,14 @@ def test_an_empty_tensor_is_known() -> None:
     assert tensor.array.shape == (0, 3)
 
 
-def test_a_shape_that_depends_on_data_is_refused() -> None:
+def test_an_extent_that_depends_on_data_is_open_and_no_number() -> None:
     call = relay.argwhere(relay.var("x", shape=(2, 3)))
     relay.transform.InferTypeLocal(call)
+    tensor = Tensor.from_expr(call)
+    assert tensor.is_open
+    assert tensor.dims == (None, 2)
+    assert tensor.rank == 2
+    assert tensor.shape_text == "[?, 2]"
+    assert str(tensor.relay_type.shape[1]) == "2"
     with pytest.raises(DynamicShapeError, match=r"\?"):
-        Tensor.from_expr(call)
+        tensor.shape  # noqa: B018

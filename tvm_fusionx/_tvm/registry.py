@@ -116,3 +116,21 @@ def register_operator(
             registry.register_schedule(name, tvm.target.generic_func(schedule))
         if shape_function is not None:
             registry.register_shape_func(name, list(shape_reads), shape_function)
+
+
+# Operators that compute each element from one, which TVM has no shape function for.
+WITHOUT_SHAPE_FUNCTION = (
+    *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "isfinite"),
+    *("isinf", "isnan", "log10", "reinterpret", "reverse", "sign", "sin", "sinh", "trilu", "trunc"),
+)
+
+
+def supply_shape_functions() -> None:
+    """Tell TVM's virtual machine the shapes of what elementwise operators return; idempotent."""
+    from tvm.relay.op import op as registry
+    from tvm.relay.op._tensor import elemwise_shape_func
+
+    with _REGISTERING:
+        for name in WITHOUT_SHAPE_FUNCTION:
+            if tvm.ir.Op.get(name).get_attr("FShapeFunc") is None:
+                registry.register_shape_func(name, False, elemwise_shape_func)

@@ -25,6 +25,9 @@ from tvm_fusionx.schedules import resolve_target
 
 MAIN = "main"
 
+# As the graph executor's factory calls the model that it makes executors of.
+DEFAULT_NAME = "default"
+
 
 @dataclass(frozen=True)
 class OutputSpec:
@@ -88,6 +91,12 @@ class VmProgram:
         executable = vm_runtime.Executable.load_exec(bytearray(self.bytecode), self.module)
         return vm_runtime.VirtualMachine(executable, tvm.cpu(0))
 
+    def __getitem__(self, name: str) -> Any:
+        """Return what ``graph_executor.GraphModule`` takes: ``program["default"](tvm.cpu())``."""
+        if name != DEFAULT_NAME:
+            raise KeyError(name)
+        return lambda *devices: GraphLikeModule(self.machine(), self.inputs)
+
     def run(self, **inputs: Any) -> list[np.ndarray]:
         """Return the outputs for one array for each input, by name.
 
@@ -100,6 +109,55 @@ class VmProgram:
         if self._machine is None:
             self._machine = self.machine()
         return outputs_of(self._machine, arrays)
+
+
+class GraphLikeModule:
+    """A virtual machine with the functions of a graph executor, for programs written for one."""
+
+    def __init__(self, machine: Any, inputs: tuple[InputSpec, ...]) -> None:
+        self._machine = machine
+        self._inputs = {spec.name: tvm.nd.empty(spec.shape, spec.dtype) for spec in inputs}
+        self._outputs: list[Any] = []
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a function by the graph executor's name of it."""
+        return getattr(self, f"_{name}", None) or getattr(self, name)
+
+    def _get_input(self, name: str | int) -> Any:
+        if isinstance(name, int):
+            return list(self._inputs.values())[name]
+        return self._inputs.get(name)
+
+    def _set_input(self, name: str | int, value: Any) -> None:
+        self._get_input(name).copyfrom(value)
+
+    def _get_num_inputs(self) -> int:
+        return len(self._inputs)
+
+    def _get_input_index(self, name: str) -> int:
+        return list(self._inputs).index(name) if name in self._inputs else -1
+
+    def _get_input_info(self) -> dict[str, Any]:
+        return {
+            "shape": {name: list(each.shape) for name, each in self._inputs.items()},
+            "dtype": {name: each.dtype for name, each in self._inputs.items()},
+        }
+
+    def _load_params(self, params: bytearray) -> None:
+        for name, value in relay.load_param_dict(params).items():
+            self._set_input(name, value)
+
+    _share_params = _load_params
+
+    def run(self) -> None:
+        """Compute the outputs."""
+        self._outputs = _flat(self._machine.invoke(MAIN, *self._inputs.values()))
+
+    def _get_num_outputs(self) -> int:
+        return len(self._outputs)
+
+    def _get_output(self, place: int, into: Any = None) -> Any:
+        return self._outputs[place] if into is None else self._outputs[place].copyto(into)
 
 
 def outputs_of(machine: Any, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -147,7 +205,16 @@ def build_for_machine(
     on_stage("planning")
     fused = pipeline(resolved, **choices)(bound)
     blocks = count_blocks(fused)
-    with lowering(resolved, records, device) as log:
+    # What is static was legalized before; in other kernels it marks operands of `take`, and no
+    # kernel can hold the mark.
+    outer = tvm.transform.PassContext.current()
+    context = tvm.transform.PassContext(
+        opt_level=outer.opt_level,
+        disabled_pass=[*map(str, outer.disabled_pass), "Legalize"],
+        instruments=list(outer.instruments),
+        config=dict(outer.config.items()),
+    )
+    with context, lowering(resolved, records, device) as log:
         log.on_entry = lambda: on_stage(
             f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
         )

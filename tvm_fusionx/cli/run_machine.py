@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvm_fusionx.cli.time_line import time_line
 from tvm_fusionx.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def run_machine(
     import tvm
 
     from tvm_fusionx.build.vm_program import outputs_of
-    from tvm_fusionx.cli.run_command import time_line
     from tvm_fusionx.inputs import check_inputs, fill_inputs, read_inputs
     from tvm_fusionx.report.bench.timing import threads_apart
 

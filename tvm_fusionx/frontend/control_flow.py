@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from tvm_fusionx.frontend.decided_by_data import branch, repeat
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
 from tvm_fusionx.frontend.scope import Scope, Translator
 from tvm_fusionx.frontend.values import Tensor, Value
+
+logger = logging.getLogger(__name__)
 
 # A loop is unrolled, so its length is the length of the compiled program.
 MOST_ITERATIONS = 1000
@@ -45,14 +48,12 @@ def _is_one(tensor: Tensor) -> bool:
     return tensor.dims in ((), (1,), (None,))
 
 
-def select(
-    translation: Translator, node: Node, flag: Any, yes: Value, no: Value, thing: str
-) -> Value:
+def select(translation: Translator, node: Node, flag: Any, yes: Value, no: Value) -> Value:
     """Return `yes` where the computed `flag` holds, else `no`; sequences item by item."""
     if yes is no:
         return yes
     if isinstance(yes, list) and isinstance(no, list) and len(yes) == len(no):
-        items = [select(translation, node, flag, a, b, thing) for a, b in zip(yes, no, strict=True)]
+        items = [select(translation, node, flag, a, b) for a, b in zip(yes, no, strict=True)]
         return [item for item in items if isinstance(item, Tensor)]
     is_selectable = (
         isinstance(yes, Tensor)
@@ -61,20 +62,9 @@ def select(
         and not yes.is_open
     )
     if not is_selectable:
-        if not is_bindable(flag):
-            raise DecidedByDataError
-        raise node.refuse(
-            f"{thing} of the same type either way, or a condition known while compiling",
-            f"{_show(yes)} or {_show(no)}, and {origin(flag)}",
-            how_to_bind(flag),
-        )
+        # Which of them it is, the data decides.
+        raise DecidedByDataError
     return translation.seal(node, [relay.where(flag, yes.expr, no.expr)])[0]  # type: ignore[union-attr]
-
-
-def _show(value: Value) -> str:
-    if isinstance(value, Tensor):
-        return f"{value.dtype} {value.shape_text}"
-    return "nothing" if value is None else f"a sequence of {len(value)}"
 
 
 def run_if(translation: Translator, node: Node, scope: Scope) -> list[Value]:
@@ -99,11 +89,10 @@ def run_if(translation: Translator, node: Node, scope: Scope) -> list[Value]:
     if len(sides[0]) != len(sides[1]):
         raise node.refuse("branches with as many results", f"{len(sides[0])} and {len(sides[1])}")
     try:
-        return [
-            select(translation, node, flag, yes, no, f"result {i}")
-            for i, (yes, no) in enumerate(zip(*sides, strict=True))
-        ]
+        return [select(translation, node, flag, yes, no) for yes, no in zip(*sides, strict=True)]
     except DecidedByDataError:
+        if is_bindable(flag):
+            logger.info("%s is left to the run time. %s", node.name, how_to_bind(flag))
         return branch(translation, node, scope, flag)
 
 
@@ -153,8 +142,8 @@ def _unroll(translation: Translator, node: Node, scope: Scope) -> list[Value]:
         after = list(results[1 : 1 + count])
         if not isinstance(going, bool):
             after = [
-                select(translation, node, going, new, old, f"value {i}")
-                for i, (new, old) in enumerate(zip(after, carried, strict=True))
+                select(translation, node, going, new, old)
+                for new, old in zip(after, carried, strict=True)
             ]
         carried = after
         going = _still_going(translation, node, going, flag_of(node, results[0]))

@@ -35,7 +35,9 @@ class OutlineStatic:
             return mod
         out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
         for variable, func in mod.functions.items():
-            if is_plain_function(func) and why_not_static(func) is not None:
+            if not is_plain_function(func) or why_not_static(func) is None:
+                continue
+            if all(_has_operands(expr) for expr in post_order(func.body)):
                 outlined, made = outline(variable.name_hint, _with_vectors(func))
                 for name, static in made.items():
                     out[name] = static
@@ -101,6 +103,12 @@ def is_open_type(kind: Any) -> bool:
         return any(map(is_open_type, kind.fields))
     return not isinstance(kind, tvm.ir.TensorType) or any(
         not isinstance(extent, tvm.tir.IntImm) for extent in kind.shape
+    )
+
+
+def _has_operands(expr: Any) -> bool:
+    return isinstance(
+        expr, (relay.Call, relay.Var, relay.Constant, relay.Tuple, relay.TupleGetItem)
     )
 
 

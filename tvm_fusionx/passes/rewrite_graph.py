@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+from tvm import relay
 
 from tvm_fusionx._tvm.cures import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.block_calls import STEERS
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.fusion import plan
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
-from tvm_fusionx.passes.graph_pass import transform_graphs
+from tvm_fusionx.passes.graph_pass import is_plain_function, transform_graphs
 from tvm_fusionx.rewrite import Application, Rule, Strategy, rewrite
 from tvm_fusionx.rewrite.channels import CHUNK, drop_dead_channels
 from tvm_fusionx.rewrite.denormal_constants import flush_constants
@@ -101,8 +103,7 @@ def rewrite_module(
         What was done, in order: channels dropped, then every application of a rule.
     """
     check_denormals(denormals)
-    with let_cure(), tvm.transform.PassContext(opt_level=TVM_OPT_LEVEL):
-        mod = tvm.transform.Sequential(simplification_passes())(mod)
+    mod = _simplified(mod)
     applications: list[Application] = []
 
     def apply_rules(_: str, graph: Graph) -> Any:
@@ -128,6 +129,30 @@ def rewrite_module(
         return to_relay(graph)
 
     return transform_graphs(mod, apply_rules), applications
+
+
+def _simplified(mod: Any) -> Any:
+    """Return the module simplified by TVM.
+
+    Where functions steer, each other one alone: TVM enters kernels of one operator, which these
+    have already, and puts marks there that no kernel can hold.
+    """
+    functions = dict(mod.functions.items())
+    if not any(STEERS in (func.attrs or {}) for func in functions.values()):
+        return _simplified_by_tvm(mod)
+    out = tvm.IRModule(functions, mod.type_definitions, attrs=mod.attrs)
+    for name, func in functions.items():
+        if is_plain_function(func):
+            alone = _simplified_by_tvm(tvm.IRModule({relay.GlobalVar("main"): func}))["main"]
+            out[name] = relay.Function(
+                alone.params, alone.body, func.ret_type, alone.type_params, alone.attrs
+            )
+    return out
+
+
+def _simplified_by_tvm(mod: Any) -> Any:
+    with let_cure(), tvm.transform.PassContext(opt_level=TVM_OPT_LEVEL):
+        return tvm.transform.Sequential(simplification_passes())(mod)
 
 
 def planned_kernels(graph: Graph) -> int:

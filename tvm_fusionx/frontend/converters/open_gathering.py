@@ -19,6 +19,9 @@ def from_the_front(node: Node, position: int, sizes: Any) -> Any:
     tensor = node.tensor(position)
     if tensor.array is not None and (tensor.array >= 0).all():
         return tensor.expr
+    if tensor.array is not None and isinstance(sizes, relay.Constant):
+        known = tensor.array.astype("int64")
+        return constant(np.where(known < 0, known + sizes.data.numpy(), known))
     wide = relay.cast(tensor.expr, "int64")
     return relay.where(relay.less(wide, relay.const(0, "int64")), wide + sizes, wide)
 

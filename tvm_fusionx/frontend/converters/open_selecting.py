@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
-from tvm_fusionx.frontend.converters.elementwise import scalar
-from tvm_fusionx.frontend.converters.open_shapes import extents, restored
-from tvm_fusionx.frontend.converters.registry import converter, open_converter
-from tvm_fusionx.frontend.converters.shapes import transpose
-from tvm_fusionx.frontend.node import Node
-from tvm_fusionx.frontend.selection import (
+from tvm_fusionx._tvm.selection import (
     CORNERS,
     first_rows,
     non_max_suppression,
     places,
     register_selection,
 )
+from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.open_shapes import extents, restored
+from tvm_fusionx.frontend.converters.registry import converter, open_converter
+from tvm_fusionx.frontend.converters.shapes import transpose
+from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor, constant
 
 # Relay sorts these; narrower integers are sorted as the first, half precision as single.

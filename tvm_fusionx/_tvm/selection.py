@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 from tvm import relay, te, tir
 
-from tvm_fusionx._tvm.registry import register_operator
+from tvm_fusionx._tvm.registry import register_operator, supply_shape_functions
 
 PLACES = "fusionx.places"
 NON_MAX_SUPPRESSION = "fusionx.non_max_suppression"
@@ -69,7 +69,8 @@ def first_rows(data: Any, count: Any) -> Any:
 
 
 def register_selection() -> None:
-    """Make the operators known to Relay; idempotent."""
+    """Make the operators known to Relay, and shapes that TVM cannot tell; idempotent."""
+    supply_shape_functions()
     register_operator(
         PLACES,
         {"flags": "A vector of booleans."},
