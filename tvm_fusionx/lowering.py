@@ -382,12 +382,9 @@ def compile_kernel(
 
     Parameters
     ----------
-    func
-        What ``tvm_fusionx.schedules.schedule`` returned in `func`.
-    name
-        Symbol of the kernel in the module.
-    denormals
-        See :func:`lowering`.
+    func, name, denormals
+        What ``tvm_fusionx.schedules.schedule`` returned in `func`; the kernel's symbol in the
+        module; see :func:`lowering`.
 
     Returns
     -------

@@ -50,7 +50,11 @@ def compute_in_single(function: relay.Function, most_uses: float) -> relay.Funct
     for expr in order:
         made[expr] = _rebuilt(expr, made, most_uses)
     return relay.Function(
-        function.params, made[function.body], None, function.type_params, function.attrs
+        function.params,
+        made[function.body],
+        function.ret_type,
+        function.type_params,
+        function.attrs,
     )
 
 

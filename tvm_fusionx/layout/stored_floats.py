@@ -92,7 +92,11 @@ def store_narrow(
     for expr in order:
         made[expr] = narrowing.call(expr, made) if is_block_call(expr) else _same(expr, made)
     return relay.Function(
-        function.params, made[function.body], None, function.type_params, function.attrs
+        function.params,
+        made[function.body],
+        function.ret_type,
+        function.type_params,
+        function.attrs,
     )
 
 

@@ -60,3 +60,29 @@ def is_plain_function(func: Any) -> bool:
     return isinstance(func, relay.Function) and not any(
         name in (func.attrs or {}) for name in ("Primitive", "Compiler", STEERS)
     )
+
+
+# What a function of blocks is made of; an `If`, a `Let` or a call of another function steers.
+_DATA_FLOW = (
+    relay.Var,
+    relay.Constant,
+    relay.Call,
+    relay.Tuple,
+    relay.TupleGetItem,
+    relay.Function,
+    tvm.ir.Op,
+)
+
+
+def is_data_flow(func: Any) -> bool:
+    """Tell whether a module's function is Relay that nobody has claimed, and steers nothing."""
+    if not is_plain_function(func) or STEERS in (func.attrs or {}):
+        return False
+    found = []
+
+    def visit(expr: Any) -> None:
+        if not isinstance(expr, _DATA_FLOW):
+            found.append(expr)
+
+    relay.analysis.post_order_visit(func.body, visit)
+    return not found

@@ -10,7 +10,7 @@ from tvm import relay
 
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.layout import BRAIN, HALF, most_narrow_uses, store_narrow
-from tvm_fusionx.passes.graph_pass import is_plain_function
+from tvm_fusionx.passes.graph_pass import is_data_flow
 from tvm_fusionx.processors.gpu import is_gpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
@@ -58,7 +58,7 @@ class PackFloats:
         out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
         most_uses = most_narrow_uses(target)
         for variable, function in mod.functions.items():
-            if is_plain_function(function):
+            if is_data_flow(function):
                 out[variable] = store_narrow(function, self.dtype, most_uses)
         return relay.transform.InferType()(out)
 

@@ -9,7 +9,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx.layout import prepare_textures
-from tvm_fusionx.passes.graph_pass import is_plain_function
+from tvm_fusionx.passes.graph_pass import is_data_flow
 from tvm_fusionx.processors.gpu import describe_gpu, is_gpu
 from tvm_fusionx.schedules import resolve_target
 
@@ -43,6 +43,6 @@ class PackTextures:
         mod = relay.transform.InferType()(mod)
         out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
         for variable, function in mod.functions.items():
-            if is_plain_function(function):
+            if is_data_flow(function):
                 out[variable] = prepare_textures(function, describe_gpu(target))
         return relay.transform.InferType()(out)

@@ -10,7 +10,7 @@ from tvm import relay
 
 from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.layout.single_blocks import computed_in_single, why_not_single
-from tvm_fusionx.passes.graph_pass import is_plain_function
+from tvm_fusionx.passes.graph_pass import is_data_flow
 from tvm_fusionx.report.bench.plain_tvm import build_plain
 
 
@@ -40,7 +40,7 @@ def build_in_single(
     """
     wide = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
     for variable, function in mod.functions.items():
-        if is_plain_function(function) and why_not_single(function) is None:
+        if is_data_flow(function) and why_not_single(function) is None:
             wide[variable] = computed_in_single(function)
     return build_unoptimised(relay.transform.InferType()(wide), target, params)
 
