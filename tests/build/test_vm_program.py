@@ -16,7 +16,7 @@ from tests.tiny_models import FEATURES, ROWS, TARGET, perceptron
 from tests.yolo_with_nms import with_suppression
 from tvm_fusionx.build.fused_build import notes_of
 from tvm_fusionx.build.vm_program import OutputSpec, VmProgram, build_for_machine, outputs_of
-from tvm_fusionx.errors import InputError
+from tvm_fusionx.errors import InputError, TargetError
 from tvm_fusionx.zoo import export
 
 
@@ -53,6 +53,12 @@ def test_a_program_for_the_graph_executor_runs_it() -> None:
     assert model.get_input("x").numpy().tolist() == [1, 1, 1, 1]
     with pytest.raises(KeyError):
         program["other"]
+
+
+def test_a_target_that_is_no_cpu_is_refused() -> None:
+    mod, _ = fx.from_onnx(looping())
+    with pytest.raises(TargetError, match=r"virtual machine.*a CPU.*opencl"):
+        fx.build(mod, "opencl")
 
 
 def test_stages_are_told_and_machines_are_apart() -> None:
