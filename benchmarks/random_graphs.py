@@ -1,9 +1,10 @@
 """Compile seeded random ONNX graphs and compare them with ONNX Runtime.
 
-    python benchmarks/random_graphs.py --count 1000 --seed 0 --jobs 2
+    python benchmarks/random_graphs.py --count 1000 --seed 0 --jobs 2 [--precision float16]
 
 Every graph runs in a worker process, so that a crash or a hang costs one graph. Graphs that go
 wrong are shrunk and written to a folder: ``SEED-STATUS.onnx``, ``.inputs.npz``, ``.outputs.npz``.
+With --precision float16 the graphs are in float16, and the reference is the same graph in float32.
 Exit code 0 if no graph was wrong, crashed, hung or failed with an untyped error, else 1.
 """
 
@@ -23,11 +24,13 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.random_graphs import RandomModel, generate
+from tests.random_graphs.builder import HALF, SINGLE
 from tests.random_graphs.check import CRASHED, FAILED, HUNG, OK, REFUSED, WRONG, Outcome
 from tests.random_graphs.models import DEFAULT_SIZE
 from tests.random_graphs.pool import COMPILERS, Pool, Task
 from tests.random_graphs.shrink import shrink
 
+PRECISIONS = {"float32": SINGLE, "float16": HALF}
 STATUSES = (OK, REFUSED, FAILED, WRONG, CRASHED, HUNG)
 BAD = (FAILED, WRONG, CRASHED, HUNG)
 SECONDS_PER_GRAPH = 300.0
@@ -36,7 +39,8 @@ MESSAGE_WIDTH = 300
 
 def as_task(random_model: RandomModel) -> Task:
     """Return what a worker needs of a model."""
-    return random_model.model, random_model.inputs, random_model.outputs
+    drawn = random_model
+    return drawn.model, drawn.inputs, drawn.outputs, drawn.tolerances
 
 
 def describe(random_model: RandomModel) -> str:
@@ -79,6 +83,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=1000, help="how many graphs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first graph")
     parser.add_argument("--size", type=int, default=DEFAULT_SIZE, help="nodes a graph")
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
     parser.add_argument("--timeout", type=float, default=SECONDS_PER_GRAPH, help="seconds a graph")
     parser.add_argument("--via", choices=sorted(COMPILERS), default="fusionx", help="compiler")
@@ -95,7 +100,7 @@ def main() -> int:
 
     def tasks() -> Iterator[tuple[int, Task]]:
         for seed in range(options.seed, options.seed + options.count):
-            models[seed] = generate(seed, options.size)
+            models[seed] = generate(seed, options.size, PRECISIONS[options.precision])
             operators.update(models[seed].operators)
             yield seed, as_task(models[seed])
 

@@ -140,12 +140,19 @@ def test_rows_that_a_page_quotes_are_there() -> None:
 
 
 def test_the_converter_agrees_and_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Det" not in CONVERTERS, "the page needs another operator"
-    monkeypatch.setitem(CONVERTERS, "Det", CONVERTERS["Gemm"])  # taken out again in the end
+    assert "ai.onnx.ml.Scaler" not in CONVERTERS, "the page needs another operator"
+    # Taken out again in the end.
+    monkeypatch.setitem(CONVERTERS, "ai.onnx.ml.Scaler", CONVERTERS["Gemm"])
     written(blocks("add-a-converter")[0], dict(vars(linear)))
-    check([Case("Det", [floats(4, n, n, seed=n)]) for n in (1, 2, 3)])
-    with pytest.raises(UnsupportedOperatorError, match=r"at most 3 rows; found 4 rows"):
-        check([Case("Det", [floats(2, 4, 4)])])
+    scales = {"offset": [1.0, 2.0, 3.0], "scale": [0.5]}
+    check([Case("Scaler", [floats(4, 3)], scales, domain="ai.onnx.ml")])
+    with pytest.raises(UnsupportedOperatorError, match=r"1 or 4 numbers; found 3 and 1"):
+        check([Case("Scaler", [floats(4, 4)], scales, domain="ai.onnx.ml", expected=[])])
+
+
+def test_several_shapes_are_built_and_run() -> None:
+    (example,) = blocks("several-shapes")
+    assert len(written(example, {})["programs"].programs) == 2
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_the_options_of_a_build_are_those_of_the_pipeline_and_of_explain() -> No
         of_build.pop(name)
     assert of_build == options(fx.pipeline)
     assert options(fx.explain).items() == of_build.items() - {
-        item for item in of_build.items() if item[0] == "float16"
+        item for item in of_build.items() if item[0] == "precision"
     }
 
 

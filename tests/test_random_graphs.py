@@ -1,6 +1,7 @@
 """Random valid ONNX graphs compiled by the package agree with ONNX Runtime.
 
-``python benchmarks/random_graphs.py --count 1000`` runs many more, each in a process of its own.
+``python benchmarks/random_graphs.py --count 1000`` runs many more, each in a process of its own;
+with ``--precision float16`` those in float16.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-from tests.random_graphs import ROWS, RandomModel, generate
+from tests.random_graphs import HALF, ROWS, RandomModel, generate
 from tests.random_graphs.builder import GraphBuilder
 from tests.random_graphs.check import (
     FAILED,
@@ -31,6 +32,7 @@ from tests.sampled import few_fast
 FAST_SEEDS = range(25)
 FAST_SIZE = 4  # nodes a graph
 SLOW_SEEDS = range(1000, 1100)
+HALF_SEEDS = range(2000, 2030)
 # A graph may be refused with a typed error, but a front end that refuses everything is no front
 # end: of all random graphs at least this share compiles.
 LEAST_SHARE_COMPILED = 0.9
@@ -38,7 +40,11 @@ LEAST_SHARE_COMPILED = 0.9
 
 def outcome_of(random_model: RandomModel) -> str:
     outcome = check(
-        compile_with_fusionx, random_model.model, random_model.inputs, random_model.outputs
+        compile_with_fusionx,
+        random_model.model,
+        random_model.inputs,
+        random_model.outputs,
+        random_model.tolerances,
     )
     assert outcome.status in (OK, REFUSED), (
         f"seed {random_model.seed} ({dict(random_model.operators)}): {outcome}"
@@ -55,6 +61,40 @@ def test_small_graphs_agree_with_onnxruntime(seed: int) -> None:
 @pytest.mark.parametrize("seed", SLOW_SEEDS)
 def test_graphs_agree_with_onnxruntime(seed: int) -> None:
     outcome_of(generate(seed))
+
+
+@pytest.mark.parametrize("seed", few_fast(FAST_SEEDS, 2))
+def test_small_graphs_of_halves_are_near_those_of_float32(seed: int) -> None:
+    outcome_of(generate(seed, FAST_SIZE, HALF))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", HALF_SEEDS)
+def test_graphs_of_halves_are_near_those_of_float32(seed: int) -> None:
+    outcome_of(generate(seed, precision=HALF))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_graphs_of_halves_are_valid_and_held_to_a_few_steps(seed: int) -> None:
+    drawn = generate(seed, precision=HALF)
+    onnx.checker.check_model(drawn.model, full_check=True)
+    arrays = (*drawn.inputs.values(), *drawn.outputs.values())
+    assert not any(array.dtype == np.float32 for array in arrays)
+    assert all(np.isfinite(array).all() for array in drawn.outputs.values())
+    floats = {name for name, array in drawn.outputs.items() if array.dtype.kind == "f"}
+    assert set(drawn.tolerances) == floats
+    assert all(HALF.noise < each < 2 * HALF.twin_tolerance for each in drawn.tolerances.values())
+
+
+def test_a_graph_of_halves_is_held_to_less_than_sums_in_halves_reach() -> None:
+    """4,096 products summed up in halves are wrong by more than any tolerance allows."""
+    ones = np.full(4096, 0.75, np.float16)
+    total = np.float16(0)
+    for each in ones:
+        total = np.float16(total + each)
+    wrong, right = np.array([total]), np.array([3072], np.float16)
+    assert why_different("sum", wrong, right, 2 * HALF.twin_tolerance)
+    assert why_different("sum", right, right, HALF.noise) is None
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
 from tvm_fusionx.late_passes.context import pass_context
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.late_passes.share_kernels import (
     call_shared_kernels,
     share_device_kernels,
@@ -309,6 +310,7 @@ def lowering(
     records: str | Path | Mapping[str, Record] | None = None,
     device: str | None = None,
     activation_images: bool = False,
+    denormals: Denormals = FLUSH,
 ) -> Iterator[LoweringLog]:
     """Schedule every block that ``relay.build`` meets in this scope with our templates.
 
@@ -327,6 +329,8 @@ def lowering(
         As for ``tvm_fusionx.records.load_records``: the device whose records go before others.
     activation_images
         For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
+    denormals
+        Whether kernels for CPUs ``"flush"`` numbers below the smallest normal one, or ``"keep"``.
 
     Yields
     ------
@@ -340,6 +344,7 @@ def lowering(
     RecordError
         When the records cannot be read or are all of other targets.
     """
+    check_denormals(denormals)
     resolved = resolve_target(target)
     chosen = records if isinstance(records, Mapping) else load_records(records, resolved, device)
     session = _Session(resolved, chosen, activation_images)
@@ -356,7 +361,7 @@ def lowering(
         scope.enter_context(before_llvm(session.host_functions))
         scope.enter_context(_EmptyTraces(session))
         scope.enter_context(session.images.watching())
-        scope.enter_context(pass_context(resolved))
+        scope.enter_context(pass_context(resolved, denormals))
         scope.enter_context(building_for(resolved))
         _sessions().append(session)
         scope.callback(_sessions().pop)
@@ -370,7 +375,9 @@ def lowering(
         logger.log(said, "tuning records: %s", session.log.coverage)
 
 
-def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:
+def compile_kernel(
+    func: Any, target: tvm.target.Target, name: str, denormals: Denormals = FLUSH
+) -> Any:
     """Compile one scheduled block alone, exactly as a build of the model compiles it.
 
     Parameters
@@ -379,6 +386,8 @@ def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:
         What ``tvm_fusionx.schedules.schedule`` returned in `func`.
     name
         Symbol of the kernel in the module.
+    denormals
+        See :func:`lowering`.
 
     Returns
     -------
@@ -386,7 +395,7 @@ def compile_kernel(func: Any, target: tvm.target.Target, name: str) -> Any:
         Not linked; its function `name` takes the parameters of `func`.
     """
     register_functions()
-    with let_cure(), pass_context(target):
+    with let_cure(), pass_context(target, denormals):
         return tvm.build(func, target=target, name=name)
 
 

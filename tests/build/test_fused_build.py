@@ -111,3 +111,11 @@ def test_an_unknown_target_is_a_typed_error() -> None:
     mod, _ = fx.from_onnx(perceptron())
     with pytest.raises(TargetError, match="toaster"):
         build_fused(mod, "toaster")
+
+
+def test_denormals_are_kept_where_that_is_asked_for() -> None:
+    mod = module(var("x", 4) * relay.const(np.float32(0.5)))
+    inputs = {"x": np.full(4, 1e-38, "float32")}
+    for denormals, expected in (("flush", 0.0), ("keep", 5e-39)):
+        build = build_fused(mod, TARGET, denormals=denormals)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(run_once(build.library, inputs)[0], np.float32(expected))

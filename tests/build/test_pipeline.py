@@ -124,6 +124,53 @@ def test_the_module_given_is_not_changed() -> None:
     assert mod.astext(show_meta_data=False) == text
 
 
+def test_denormals_are_zero_in_constants_and_kernels_unless_they_are_kept() -> None:
+    worn = relay.const(np.full((4, 8), 1e-39, "float32"))
+    mod = module(relay.nn.relu(var("x", 4, 8) * relay.const(np.float32(1e-3)) + worn))
+    inputs = {"x": np.full((4, 8), 1e-36, "float32")}
+    plain = run_plain(mod, inputs)[0]
+    assert plain.min() > 0
+    (flushed,) = run_once(fx.build(mod, TARGET), inputs)
+    np.testing.assert_array_equal(flushed, 0)
+    (kept,) = run_once(fx.build(mod, TARGET, denormals="keep"), inputs)
+    np.testing.assert_allclose(kept, plain, rtol=0, atol=2e-45)
+    with pytest.raises(ValueError, match="denormals: expected 'flush' or 'keep'; found 'zero'"):
+        fx.build(mod, TARGET, denormals="zero")  # type: ignore[arg-type]
+
+
+def _worn_weights() -> tvm.IRModule:
+    """Return a layer of whose weights six of ten are denormal, as training leaves them."""
+    draw = np.random.default_rng(4)
+    kernel = draw.standard_normal((24, 32, 1, 1))
+    worn = draw.random(kernel.shape) < 0.6
+    kernel[worn] = draw.standard_normal(int(worn.sum())) * 4e-39
+    layer = relay.nn.conv2d(var("x", 1, 32, 6, 6), relay.const(kernel.astype("float32")))
+    return module(relay.nn.relu(layer))
+
+
+def _fading() -> tvm.IRModule:
+    """Return layers that scale what they read down until it is denormal, and add it to the rest."""
+    x = var("x", 1, 32, 6, 6)
+    small = x
+    for seed in range(3):
+        kernel = relay.const(const(32, 32, 1, 1, seed=seed).data.numpy() * np.float32(1e-14))
+        small = relay.nn.relu(relay.nn.conv2d(small, kernel))
+    return module(small + x, small)
+
+
+@pytest.mark.parametrize("make", [_worn_weights, _fading])
+def test_denormals_make_no_difference_to_what_is_normal(make: Callable[[], tvm.IRModule]) -> None:
+    mod = make()
+    inputs = inputs_of(mod)
+    first, *rest = run_plain(mod, inputs)
+    for denormals in ("flush", "keep"):
+        found = run_once(fx.build(mod, TARGET, denormals=denormals), inputs)  # type: ignore[arg-type]
+        assert_close(found[:1], [first], REASSOCIATING)
+        for each, expected in zip(found[1:], rest, strict=True):
+            assert 0 < expected.max() < np.finfo("float32").tiny
+            assert (each.max() == 0) == (denormals == "flush")
+
+
 def test_the_pipeline_is_passes_in_a_sequential() -> None:
     sequence = fx.pipeline(TARGET)
     assert isinstance(sequence, tvm.transform.Sequential)

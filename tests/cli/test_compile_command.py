@@ -131,16 +131,29 @@ def test_an_unknown_target_is_2_and_quoted(run: Callable[..., Ran], tmp_path: Pa
     assert "toaster -slots=2" in ran.problem
 
 
-def test_float16_between_kernels_is_for_opencl(run: Callable[..., Ran], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "precision"), [("opencl", "float16"), ("llvm", "float16"), ("llvm", "bfloat16")]
+)
+def test_what_lies_between_kernels_may_have_16_bits(
+    run: Callable[..., Ran], tmp_path: Path, target: str, precision: str
+) -> None:
     model = save(perceptron(), tmp_path)
     output = tmp_path / "lib.tar"
-    refused = run("compile", model, "-o", output, "--float16")
-    assert refused.code == 2
-    assert "float16: expected an OpenCL target; found llvm" in refused.problem
-    options = ("--float16", "--target", "opencl", "--dump-code", "relay")
+    options = ("--precision", precision, "--target", target, "--dump-code", "relay")
     ran = run("compile", model, "-o", output, *options)
     assert ran.code == 0, ran.err
-    assert 'dtype="float16"' in (tmp_path / "lib.tar.relay").read_text()
+    assert f'dtype="{precision}"' in (tmp_path / "lib.tar.relay").read_text()
+
+
+def test_a_precision_that_kernels_do_not_convert_is_2(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    model = save(perceptron(), tmp_path)
+    options = ("--precision", "bfloat16", "--target", "opencl")
+    refused = run("compile", model, "-o", tmp_path / "lib.tar", *options)
+    assert refused.code == 2
+    assert "precision: expected of float16" in refused.problem
+    assert run("compile", model, "-o", tmp_path / "lib.tar", "--precision", "int8").code == 2
 
 
 def test_an_output_that_cannot_be_written_is_2_before_any_work(
@@ -273,3 +286,14 @@ def test_the_named_compiler_links(run: Callable[..., Ran], tmp_path: Path) -> No
     assert ran.code == 0, ran.err
     assert mark.exists()
     assert load_library(output).module is not None
+
+
+def test_denormals_are_kept_on_request(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model = save(perceptron(), tmp_path)
+    output = tmp_path / "lib.tar"
+    for options, expected in (([], True), (["--denormals", "keep"], False)):
+        ran = run("compile", model, "-o", output, "--dump-code", "ll", *options)
+        assert ran.code == 0, ran.err
+        code = (tmp_path / "lib.tar.ll").read_text()
+        assert any(name in code for name in ("ldmxcsr", "set.fpcr")) == expected
+    assert run("compile", model, "-o", output, "--denormals", "lose").code == 2

@@ -12,7 +12,7 @@ from onnx import helper
 
 from tests.frontend.small_models import model, value
 from tvm_fusionx.cli import compile_command, explain_command, verify_command
-from tvm_fusionx.cli.constants import Constants, bind, join_constants, without_bound
+from tvm_fusionx.cli.constants import Constants, as_words, bind, join_constants, without_bound
 
 
 @pytest.mark.parametrize(
@@ -102,3 +102,11 @@ def test_commands_take_the_flag(tmp_path: Path, words: list[str]) -> None:
 def test_without_the_flag_the_message_names_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(explain_command.command, [str(_saved(tmp_path))])
     assert "--constants size=[N,N]" in str(done.exception)
+
+
+def test_the_flag_is_written_as_it_is_read() -> None:
+    constants = {"sr": 16000, "size": [480, 640], "flag": True}
+    words = as_words(constants)
+    assert words == " --constants sr=16000 size=[480,640] flag=true"
+    assert Constants().convert(words.split(" ", 2)[2], None, None) == constants
+    assert as_words({}) == ""

@@ -11,7 +11,7 @@ import pytest
 import tvm
 
 from tests.cli.run_cli import Ran, runner
-from tests.sampled import few_fast
+from tests.sampled import few_fast, few_fast_rows
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
 
 
@@ -32,6 +32,26 @@ def test_a_right_model_is_0(run: Callable[..., Ran], tmp_path: Path, reference: 
     assert "WRONG" not in ran.out
     assert "outputs within 1e-05 of" in ran.out.replace("\n", " ")
     assert json.loads(written.read_text())["ok"] is True
+
+
+@pytest.mark.parametrize(
+    ("precision", "step"), few_fast_rows([("float16", "0.00098"), ("bfloat16", "0.0078")], 1)
+)
+def test_a_model_stored_in_16_bits_is_held_to_a_step(
+    run: Callable[..., Ran], tmp_path: Path, precision: str, step: str
+) -> None:
+    model, written = save(perceptron(), tmp_path), tmp_path / "report.json"
+    ran = run("verify", model, "--precision", precision, "--json", written, "--all")
+    assert ran.code == 0, ran.err
+    assert f"tensors in {precision} are held to one step, {step}" in ran.out.replace("\n", " ")
+    # As exact as float32 it is not: the option had an effect.
+    found = json.loads(written.read_text())
+    assert max(each["max_rel"] for each in found["end_to_end"]) > 1e-6
+
+
+def test_a_precision_that_there_is_not_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("verify", save(perceptron(), tmp_path), "--precision", "float8")
+    assert ran.code == 2
 
 
 def test_a_wrong_kernel_is_1_and_bisected(

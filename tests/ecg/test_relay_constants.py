@@ -7,7 +7,12 @@ import pytest
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.relay_constants import NotAnArrayError, to_array, to_constant
+from tvm_fusionx.ecg.relay_constants import (
+    NotAnArrayError,
+    cast_constant,
+    to_array,
+    to_constant,
+)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int64", "bool"])
@@ -54,3 +59,53 @@ def test_what_numpy_does_not_know_says_so() -> None:
     data = tvm.nd.empty((2,), "bfloat16")
     with pytest.raises(NotAnArrayError, match="a constant of bfloat16"):
         to_array(relay.Constant(data))
+
+
+NUMBERS = [0.0, -0.0, 1.0, 1.00390625, 1.01171875, 3.389e38, 70000.0, 1e-40, np.inf, -np.inf]
+
+
+def _cast(numbers: list[float], *dtypes: str) -> np.ndarray:
+    """Return numbers after casts from float32 to one type after the other."""
+    constant = relay.Constant(tvm.nd.array(np.float32(numbers)))
+    for dtype in dtypes:
+        constant = cast_constant(constant, dtype)
+        assert str(constant.data.dtype) == dtype
+    return constant.data.numpy()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
+def test_constants_are_cast_as_numpy_casts_them(dtype: str) -> None:
+    numbers = [each for each in NUMBERS if dtype != "int32" or abs(each) < 1e6]
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(_cast(numbers, dtype), np.float32(numbers).astype(dtype))
+
+
+def test_a_bfloat16_is_the_nearest_and_of_two_the_even_one() -> None:
+    found = _cast(NUMBERS, "bfloat16", "float32")
+    # 1 + 2^-8 lies between 1 and 1 + 2^-7, 1 + 3 * 2^-8 between 1 + 2^-7 and 1 + 2^-6.
+    expected = [0, -0.0, 1, 1, 1 + 2.0**-6, 2.0**128 - 2.0**120, 70144, found[7], np.inf, -np.inf]
+    np.testing.assert_array_equal(found, np.float32(expected))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.float32(expected)))
+    assert abs(found[7] - 1e-40) <= 2.0**-134
+    assert np.isinf(_cast([3.4e38], "bfloat16", "float32"))
+
+
+def test_no_number_stays_none() -> None:
+    bits = np.array([0x7F800001, 0xFFC00000], "uint32")
+    found = _cast(bits.view("float32").tolist(), "bfloat16", "float32")
+    assert np.isnan(found).all()
+    low = relay.Constant(tvm.nd.array(bits.view("float32")))
+    assert np.isnan(cast_constant(cast_constant(low, "bfloat16"), "float32").data.numpy()).all()
+
+
+def test_a_constant_of_the_type_is_itself() -> None:
+    constant = relay.Constant(tvm.nd.array(np.ones(3, "float16")))
+    assert cast_constant(constant, "float16").same_as(constant)
+
+
+def test_a_bfloat16_of_any_shape() -> None:
+    made = cast_constant(relay.Constant(tvm.nd.array(np.full((2, 3), 3.0, "float32"))), "bfloat16")
+    assert made.data.shape == (2, 3)
+    np.testing.assert_array_equal(cast_constant(made, "float64").data.numpy(), np.full((2, 3), 3.0))
+    scalar = cast_constant(relay.const(2.0), "bfloat16")
+    assert cast_constant(scalar, "float32").data.numpy() == 2

@@ -88,6 +88,7 @@ def run(
     """Return the outputs of `model`, compiled by TVM without optimization."""
     mod, params = from_onnx(model, constants=constants)
     assert params == {}
+    mod = relay.qnn.transform.CanonicalizeOps()(mod)
     with cures.let_cure(), tvm.transform.PassContext(opt_level=0):
         library = relay.build(mod, "llvm")
     executor = GraphModule(library["default"](tvm.cpu()))

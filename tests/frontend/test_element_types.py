@@ -4,7 +4,14 @@ import pytest
 from onnx import TensorProto
 
 from tvm_fusionx.errors import UnsupportedOperatorError
-from tvm_fusionx.frontend.element_types import DTYPES, ELEMENTS, dtype_of
+from tvm_fusionx.frontend.element_types import (
+    DTYPES,
+    ELEMENTS,
+    LIMITS,
+    STORED_WIDER,
+    dtype_of,
+    element_type_name,
+)
 
 
 def test_names_go_both_ways() -> None:
@@ -21,3 +28,15 @@ def test_other_types_are_refused_by_name(element: int) -> None:
     name = TensorProto.DataType.Name(element)
     with pytest.raises(UnsupportedOperatorError, match=f"input 'x'.*found element type {name}"):
         dtype_of(element, "input 'x'")
+
+
+def test_a_type_that_onnx_has_not_is_refused_by_its_number() -> None:
+    with pytest.raises(UnsupportedOperatorError, match="element type number 116"):
+        dtype_of(116, "weights 'w'")
+
+
+def test_integers_below_eight_bits_have_their_limits() -> None:
+    named = {element_type_name(element): limits for element, limits in LIMITS.items()}
+    assert named["INT4"] == (-8, 7)
+    assert named["UINT4"] == (0, 15)
+    assert set(LIMITS) <= set(STORED_WIDER)

@@ -7,9 +7,11 @@ import onnx
 import pytest
 from onnx import helper
 
+from tests.frontend.onnx_nodes import run
 from tests.frontend.small_models import dynamic_model, model, value
 from tvm_fusionx.errors import ModelError
-from tvm_fusionx.frontend.read_model import opset_of, read_model
+from tvm_fusionx.frontend import from_onnx
+from tvm_fusionx.frontend.read_model import opset_of, opsets_of, read_model
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
@@ -94,3 +96,79 @@ def test_functions_of_the_model_are_written_out() -> None:
     given = model([node], [value("x", [2])], ["y"], domains=["com.example"])
     given.functions.append(body)
     assert [n.op_type for n in read_model(given).graph.node] == ["Add"]
+
+
+def test_versions_that_nobody_has() -> None:
+    given = dynamic_model()
+    given.ir_version = 99
+    with pytest.raises(ModelError, match="IR version 14 or older; found IR version 99"):
+        read_model(given)
+    given = dynamic_model()
+    given.opset_import[0].version = 0
+    with pytest.raises(ModelError, match="found opset 0"):
+        read_model(given)
+
+
+def test_an_opset_newer_than_the_package_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 15)
+    with pytest.raises(ModelError, match=r"opset 15 or older.*Update the onnx package"):
+        read_model(dynamic_model())
+
+
+def test_of_several_opsets_the_newest_counts() -> None:
+    given = dynamic_model()
+    given.opset_import.append(helper.make_opsetid("ai.onnx", 18))
+    given.opset_import.append(helper.make_opsetid("com.example", 3))
+    assert opsets_of(given) == {"": 18, "com.example": 3}
+
+
+@pytest.mark.parametrize("ir_version", [3, 8, 13])
+def test_weights_may_be_inputs_or_not_in_any_ir_version(ir_version: int) -> None:
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    given = model([node], [value("x", [2]), value("w", [2])], ["y"], {"w": np.ones(2, "float32")})
+    given.ir_version = ir_version
+    assert [p.name_hint for p in from_onnx(given)[0]["main"].params] == ["x"]
+    del given.graph.input[1]
+    assert [p.name_hint for p in from_onnx(given)[0]["main"].params] == ["x"]
+
+
+def test_names_that_are_no_text() -> None:
+    content = dynamic_model().SerializeToString().replace(b"rectify", b"re\xff\xfeify")
+    with pytest.raises(ModelError, match=r"names in UTF-8|do not parse"):
+        read_model(content)
+
+
+def test_functions_of_another_opset_keep_theirs() -> None:
+    # Before opset 13 Softmax flattens its input, as since then it does not.
+    body = helper.make_function(
+        "com.example",
+        "Old",
+        ["a"],
+        ["b"],
+        [helper.make_node("Softmax", ["a"], ["b"], axis=1)],
+        [helper.make_opsetid("", 11)],
+    )
+    node = helper.make_node("Old", ["x"], ["y"], domain="com.example")
+    given = model([node], [value("x", [2, 3, 4])], ["y"], domains=["com.example"])
+    given.functions.append(body)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+    powers = np.exp(x - x.max((1, 2), keepdims=True))
+    np.testing.assert_allclose(
+        run(given, {"x": x})[0], powers / powers.sum((1, 2), keepdims=True), rtol=1e-5
+    )
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    body = helper.make_function(
+        "com.example",
+        "Again",
+        ["a"],
+        ["b"],
+        [helper.make_node("Again", ["a"], ["b"], domain="com.example")],
+        [helper.make_opsetid("", 11), helper.make_opsetid("com.example", 1)],
+    )
+    node = helper.make_node("Again", ["x"], ["y"], domain="com.example")
+    given = model([node], [value("x", [2])], ["y"], domains=["com.example"])
+    given.functions.append(body)
+    with pytest.raises(ModelError, match=r"call themselves|written out"):
+        from_onnx(given)

@@ -18,7 +18,8 @@ def test_ours_come_first_then_definitions_then_tvm() -> None:
     assert how_translated(helper.make_node("LayerNormalization", [], []), 17) == "converter"
     assert how_translated(helper.make_node("CenterCropPad", [], []), 18) == "function"
     foreign = helper.make_node("BiasGelu", [], [], domain="com.microsoft")
-    assert how_translated(foreign, 1) == "tvm"
+    assert how_translated(foreign, 1) == "converter"
+    assert how_translated(helper.make_node("ReverseSequence", [], []), 10) == "tvm"
     assert not set(CONVERTERS) & set(TVM_CONVERTERS)
 
 

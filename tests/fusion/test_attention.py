@@ -40,6 +40,24 @@ def test_a_mask_and_a_scale_belong_to_it() -> None:
     assert _kernels(_times_values(relay.nn.softmax(scores))) == 1
 
 
+def _attention_of(dtype: str) -> relay.Expr:
+    q, k, v = (
+        var(name, HEADS, *shape, dtype=dtype)
+        for name, shape in (
+            ("q", (ROWS, DEPTH)),
+            ("k", (COLUMNS, DEPTH)),
+            ("v", (DEPTH, COLUMNS)),
+        )
+    )
+    scores = relay.nn.batch_matmul(q, k, out_dtype=dtype)
+    return relay.nn.batch_matmul(relay.nn.softmax(scores), v, out_dtype=dtype)
+
+
+def test_attention_of_halves_is_one_block() -> None:
+    """Its sums are float32, as every block's are."""
+    assert _kernels(_attention_of("float16")) == 1
+
+
 def _of_computed_values() -> relay.Expr:
     weights = relay.nn.softmax(_scores())
     return relay.nn.batch_matmul(weights, relay.exp(var("v", HEADS, DEPTH, COLUMNS)))
@@ -69,6 +87,7 @@ SPLIT: dict[str, Callable[[], relay.Expr]] = {
     "3 rows are less than a tile": lambda: _times_values(relay.nn.softmax(_scores(rows=3))),
     "no softmax alone": lambda: _times_values(_normed(_scores())),
     "softmax alone weighs": lambda: _scaled_weights(COLUMNS),
+    "their sums are not float32": lambda: _attention_of("float64"),
     "no reductions": lambda: _times_values(relay.nn.relu(_scores())),
 }
 

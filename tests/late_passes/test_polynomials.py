@@ -10,6 +10,7 @@ from tvm import relay, tir
 from tests.relay_modules import TARGET, var
 from tests.schedules.blocked_blocks import as_block
 from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, KEEP, Denormals
 from tvm_fusionx.late_passes.polynomials import weight_of_score
 from tvm_fusionx.late_passes.vectorise_mathematics import StraightLine
 from tvm_fusionx.lowering import lowering
@@ -17,19 +18,21 @@ from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target
 
 
-def _evaluate(body: relay.Expr, x: np.ndarray) -> np.ndarray:
+def _evaluate(body: relay.Expr, x: np.ndarray, denormals: Denormals) -> np.ndarray:
     target = resolve_target(TARGET)
-    with lowering(target):
+    with lowering(target, denormals=denormals):
         library = relay.build(as_block(body), target)
     (found,) = run_once(library, {"x": x})
     return found
 
 
+@pytest.mark.parametrize("denormals", [FLUSH, KEEP])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_error_in_units_in_the_last_place(name: str) -> None:
+def test_error_in_units_in_the_last_place(name: str, denormals: Denormals) -> None:
     function, _, _ = FUNCTIONS[name]
     x = arguments()
-    assert_accurate(name, x, _evaluate(function(var("x", len(x))), x))
+    found = _evaluate(function(var("x", len(x))), x, denormals)
+    assert_accurate(name, x, found, is_flushed=denormals == FLUSH)
 
 
 @pytest.mark.parametrize("power", [2.0, 3.0, 4.0])

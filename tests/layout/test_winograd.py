@@ -121,8 +121,8 @@ def _general(weights: relay.Expr, kernel: int, dtype: str = "float32", groups: i
         (_general(const(4, 2, 3, 3, 8, 8), 3, groups=2), "it has 2 groups"),
         (_general(var("w", 4, 4, 3, 3, 8, 8), 3), "its weights are not constant"),
         (
-            _general(const(4, 4, 3, 3, 8, 8, dtype="float16"), 3, dtype="float16"),
-            "its tensors are float16: only float32 has digits to spare",
+            _general(const(4, 4, 3, 3, 8, 8, dtype="float64"), 3, dtype="float64"),
+            "its tensors are float64: only float32 has digits to spare",
         ),
     ],
 )
@@ -130,6 +130,29 @@ def test_others_say_why(made: Graph, reason: str) -> None:
     (node,) = made.calls()
     assert why_not_filtered(node) == reason
     assert pack_winograd(made, AVX512) == 0
+
+
+def test_weights_of_halves_are_transformed_in_float32() -> None:
+    array = const(64, 64, 3, 3).data.numpy()
+    made = graph(
+        relay.nn.contrib_conv2d_nchwc(
+            var("x", 1, 8, 56, 56, 8, dtype="float16"),
+            relay.const(pack_weights(array, 8, 8).astype("float16")),
+            padding=SAME,
+            channels=64,
+            kernel_size=(3, 3),
+            data_layout="NCHW8c",
+            kernel_layout="OIHW8i8o",
+            out_layout="NCHW8c",
+        )
+    )
+    (node,) = made.calls()
+    assert why_not_filtered(node) is None
+    assert pack_winograd(made, WHOLE) == 1
+    (filtered,) = made.calls()
+    assert [each.dtype for each in (*filtered.operands, filtered[0])] == [
+        *("float16", "float32", "float16"),
+    ]
 
 
 def test_unpacking_undoes_packing() -> None:

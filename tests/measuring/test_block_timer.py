@@ -57,6 +57,16 @@ def test_equal_blocks_are_measured_once(database: ProfileDatabase) -> None:
     assert len(clock.modules) == 1
 
 
+def test_halves_are_measured_as_they_are_computed(database: ProfileDatabase) -> None:
+    half = var("h", 4, 8, dtype="float16")
+    found = graph(relay.nn.dense(relay.exp(half), const(16, 8, dtype="float16")))
+    clock = Clock()
+    BlockTimer(TARGET, database, clock)(found, tuple(found.calls()))
+    (block,) = blocks_of(clock.modules[0])
+    assert operator_names(block) == ["cast", "cast", "cast", "exp", "nn.dense"]
+    assert str(block.body.args[0].checked_type.dtype) == "float32"
+
+
 def test_what_cannot_run_is_infinitely_slow_and_not_tried_again(database: ProfileDatabase) -> None:
     found = graph(relay.exp(x))
     tried = []

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Literal
+
+import numpy as np
 import pytest
 from tvm import relay
 
@@ -7,6 +10,7 @@ from tests.passes.assert_pass import assert_numbers_agree, assert_pass, assert_u
 from tests.relay_modules import const, module, operator_names, var
 from tvm_fusionx.passes import RewriteGraph
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.rewrite.denormal_constants import has_denormals
 
 x, y, z = (var(name, 4, 8) for name in "xyz")
 image, kernel = var("image", 1, 4, 8, 8), const(6, 4, 3, 3)
@@ -71,3 +75,29 @@ def test_rules_and_strategy_are_the_users_choice() -> None:
         RewriteGraph(strategy="best")(before)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="which exact forbids"):
         RewriteGraph(strategy="saturate", exact=True)(before)
+
+
+@pytest.mark.parametrize(("denormals", "expected"), [("flush", 0.0), ("keep", 1e-39)])
+def test_denormal_constants_become_zeros_unless_they_are_kept(
+    denormals: Literal["flush", "keep"], expected: float
+) -> None:
+    before = module(relay.maximum(x, relay.const(np.full((4, 8), 1e-39, "float32"))))
+    found = RewriteGraph(denormals=denormals)(before)["main"].body
+    np.testing.assert_array_equal(found.args[1].data.numpy(), np.float32(expected))
+
+
+def test_products_of_constants_that_become_denormal_are_zeros_too() -> None:
+    small = relay.const(np.full(6, 1e-20, "float32"))
+    scaled = relay.nn.conv2d(image, kernel * relay.const(np.float32(1e-20)))
+    found = RewriteGraph()(module(scaled * relay.reshape(small, (6, 1, 1))))
+    constants: list[np.ndarray] = []
+
+    def visit(node: relay.Expr) -> None:
+        if isinstance(node, relay.Constant):
+            constants.append(node.data.numpy())
+
+    relay.analysis.post_order_visit(found["main"], visit)
+    assert constants
+    assert not any(map(has_denormals, constants))
+    with pytest.raises(ValueError, match="denormals: expected 'flush' or 'keep'; found 'zero'"):
+        RewriteGraph(denormals="zero")(module(x + y))  # type: ignore[arg-type]

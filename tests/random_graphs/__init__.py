@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
+from tests.random_graphs.builder import HALF, SINGLE, Precision
 from tests.random_graphs.models import RandomModel, generate
 from tests.random_graphs.rows import ROWS
 
-__all__ = ["ROWS", "RandomModel", "generate"]
+__all__ = ["HALF", "ROWS", "SINGLE", "Precision", "RandomModel", "generate"]

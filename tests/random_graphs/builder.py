@@ -19,10 +19,26 @@ from onnx import helper, numpy_helper
 from tests.random_graphs.evaluate import Array, RejectedError, run_model, single_node_model
 
 TWINS = 2
-# Ten rounding errors of float32, relative to the tensor's largest element.
-NOISE = 1e-6
-# Noise of ten rounding errors may grow this far; real errors then stay well below 1e-5.
-TWIN_TOLERANCE = 3e-5
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a graph's numbers are rounded, and how far that may move them."""
+
+    noise: float
+    """What every operator adds to the twins, relative to the tensor's largest element."""
+
+    twin_tolerance: float
+    """How far this noise may grow."""
+
+    are_halves: bool = False
+    """Whether the graph's float32 is to become float16: inputs and constants are halves."""
+
+
+# Ten rounding errors of float32; real errors then stay well below 1e-5.
+SINGLE = Precision(1e-6, 3e-5)
+# One rounding error of float16.
+HALF = Precision(2.0**-11, 1.5e-2, are_halves=True)
 LARGEST_MAGNITUDE = 1e4
 MOST_ELEMENTS = 4096
 # Small ones keep builds quick; 8, 16 and 24 are widths of vectors and register tiles.
@@ -62,7 +78,8 @@ class Value:
 class GraphBuilder:
     """Adds nodes to a graph, drawing from one random generator."""
 
-    def __init__(self, seed: int, opset: int) -> None:
+    def __init__(self, seed: int, opset: int, precision: Precision = SINGLE) -> None:
+        self.precision = precision
         self.rng = np.random.default_rng(seed)
         self.opset = opset
         self.values: dict[str, Value] = {}
@@ -111,6 +128,12 @@ class GraphBuilder:
 
     # Values.
 
+    def representable(self, array: Array) -> Array:
+        """Return a leaf's numbers as the type holds them that the graph will have."""
+        if self.precision.are_halves and array.dtype == np.float32:
+            return array.astype(np.float16).astype(np.float32)
+        return array
+
     def fresh_name(self, prefix: str) -> str:
         """Return a name that no value has."""
         self.counter += 1
@@ -120,11 +143,12 @@ class GraphBuilder:
         self, shape: Shape, dtype: str = "float32", low: float = -2.0, high: float = 2.0
     ) -> str:
         """Add a graph input with numbers from `low` to `high` and return its name."""
-        return self._add_value("input", self.draw_array(shape, dtype, low, high)).name
+        array = self.representable(self.draw_array(shape, dtype, low, high))
+        return self._add_value("input", array).name
 
     def add_constant(self, array: Any, dtype: str | None = None) -> str:
         """Return the name of a constant of this content: an existing one, or a new one."""
-        array = np.asarray(array, dtype)
+        array = self.representable(np.asarray(array, dtype))
         for value in self.values.values():
             if (
                 value.kind == "constant"
@@ -324,12 +348,13 @@ class GraphBuilder:
         if not np.isfinite(array).all() or largest > LARGEST_MAGNITUDE:
             raise RejectedError(f"{name} reaches {largest}")
         for twin in twins:
-            if not float(np.abs(twin - array).max()) <= TWIN_TOLERANCE * largest:
+            if not float(np.abs(twin - array).max()) <= self.precision.twin_tolerance * largest:
                 raise RejectedError(f"{name} amplifies rounding errors")
         if exact:
             return Value(name, array, tuple(twins))
         signs = self.rng.choice((-1.0, 1.0), array.shape)
-        noise = signs * self.rng.uniform(NOISE / 2, NOISE, array.shape) * largest
+        size = self.precision.noise
+        noise = signs * self.rng.uniform(size / 2, size, array.shape) * largest
         # Opposite noise: of two twins at a step or a tie, one falls on the other side.
         noisy = (twins[0] + noise, twins[1] - noise)
         return Value(name, array, tuple(np.asarray(twin, array.dtype) for twin in noisy))

@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tests.random_graphs.builder import GraphBuilder, Value
+from tests.half_models import NotInHalvesError, in_halves
+from tests.random_graphs.builder import HALF, SINGLE, GraphBuilder, Precision, Value
 from tests.random_graphs.evaluate import IR_VERSION, Array, RejectedError, run_model, value_info
 from tests.random_graphs.patterns import PATTERNS
 from tests.random_graphs.rows import ROWS
@@ -31,6 +32,8 @@ class RandomModel:
     model: onnx.ModelProto
     inputs: dict[str, Array]
     outputs: dict[str, Array] = field(repr=False)
+    tolerances: dict[str, float] = field(default_factory=dict, repr=False)
+    """What outputs are held to, relative to the largest element; as float32 where none is named."""
 
     @property
     def operators(self) -> Counter[str]:
@@ -38,7 +41,7 @@ class RandomModel:
         return Counter(node.op_type for node in self.model.graph.node)
 
 
-def generate(seed: int, size: int = DEFAULT_SIZE) -> RandomModel:
+def generate(seed: int, size: int = DEFAULT_SIZE, precision: Precision = SINGLE) -> RandomModel:
     """Return the random model of this seed.
 
     Parameters
@@ -47,6 +50,9 @@ def generate(seed: int, size: int = DEFAULT_SIZE) -> RandomModel:
         The same seed and size give the same model, with the same versions of numpy and onnx.
     size
         Nodes to aim for; a pattern may overshoot it, pruning may fall below it.
+    precision
+        With :data:`HALF` the model is in float16, and its outputs are those of ONNX Runtime for the
+        same graph in float32, rounded: what halves would ideally be.
 
     Returns
     -------
@@ -56,15 +62,15 @@ def generate(seed: int, size: int = DEFAULT_SIZE) -> RandomModel:
     attempt = 0
     while True:
         try:
-            return _generate(seed, attempt, size)
+            return _generate(seed, attempt, size, precision)
         except RejectedError:
             attempt += 1
 
 
-def _generate(seed: int, attempt: int, size: int) -> RandomModel:
+def _generate(seed: int, attempt: int, size: int, precision: Precision) -> RandomModel:
     rng = np.random.default_rng([seed, attempt])
     opset = int(rng.integers(OLDEST_OPSET, NEWEST_OPSET + 1))
-    g = GraphBuilder(int(rng.integers(2**32)), opset)
+    g = GraphBuilder(int(rng.integers(2**32)), opset, precision)
     rows = [row for row in ROWS if row.since <= opset]
     weights = np.array([row.weight for row in rows])
     for _ in range(size * ATTEMPTS_PER_NODE):
@@ -119,7 +125,38 @@ def _finish(g: GraphBuilder, seed: int) -> RandomModel:
     for value, array in zip(outputs, found, strict=True):
         _require_same(value, array)
     reference = {value.name: array for value, array in zip(outputs, found, strict=True)}
-    return RandomModel(seed, model, arrays, reference)
+    drawn = RandomModel(seed, model, arrays, reference)
+    return _narrowed(drawn, outputs) if g.precision.are_halves else drawn
+
+
+def _narrowed(drawn: RandomModel, outputs: list[Value]) -> RandomModel:
+    """Return a model in float16; outputs may differ by twice what noise of its rounding does."""
+    try:
+        model = in_halves(drawn.model)
+        onnx.checker.check_model(model, full_check=True)
+    except (
+        NotInHalvesError,
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+    ) as error:
+        raise RejectedError(str(error)) from error
+    tolerances = {}
+    for value in outputs:
+        if value.array.dtype.kind == "f":
+            largest = float(np.abs(value.array).max()) or 1.0
+            moved = max(float(np.abs(twin - value.array).max()) for twin in value.twins)
+            tolerances[value.name] = 2 * max(moved / largest, HALF.noise)
+    return RandomModel(
+        drawn.seed,
+        model,
+        {name: _half(array) for name, array in drawn.inputs.items()},
+        {name: _half(array) for name, array in drawn.outputs.items()},
+        tolerances,
+    )
+
+
+def _half(array: Array) -> Array:
+    return array.astype(np.float16) if array.dtype == np.float32 else array
 
 
 def _require_same(value: Value, array: Array) -> None:

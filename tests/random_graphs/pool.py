@@ -31,7 +31,8 @@ COMPILERS: dict[str, Compiler] = {
     **{f"relay-O{level}": partial(compile_with_relay, level) for level in OPT_LEVELS},
 }
 
-Task = tuple[onnx.ModelProto, Mapping[str, Array], Mapping[str, Array]]
+# A model, its inputs and outputs, and what outputs are held to.
+Task = tuple[onnx.ModelProto, Mapping[str, Array], Mapping[str, Array], Mapping[str, float]]
 
 
 def _serve(connection: Connection, compiler_name: str) -> None:
@@ -42,10 +43,11 @@ def _serve(connection: Connection, compiler_name: str) -> None:
     compiler = COMPILERS[compiler_name]
     while True:
         try:
-            model, inputs, outputs = connection.recv()
+            model, inputs, outputs, tolerances = connection.recv()
         except EOFError:
             return
-        outcome = check(compiler, onnx.ModelProto.FromString(model), inputs, outputs)
+        parsed = onnx.ModelProto.FromString(model)
+        outcome = check(compiler, parsed, inputs, outputs, tolerances)
         connection.send(outcome)
 
 
@@ -79,9 +81,10 @@ class Worker:
         if self.checked >= MODELS_PER_PROCESS:
             self.stop()
             self._start()
-        model, inputs, outputs = task
+        model, inputs, outputs, tolerances = task
         self.key, self.deadline = key, time.monotonic() + timeout_seconds
-        self.connection.send((model.SerializeToString(), dict(inputs), dict(outputs)))
+        sent = (model.SerializeToString(), dict(inputs), dict(outputs), dict(tolerances))
+        self.connection.send(sent)
 
     def collect(self) -> tuple[Any, Outcome] | None:
         """Return the outcome if there is one; start a new process after a crash or a hang."""

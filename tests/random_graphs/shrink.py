@@ -102,4 +102,8 @@ def _cut(
         found = run_model(model, arrays)
     except RejectedError:
         return None
-    return RandomModel(random_model.seed, model, arrays, dict(zip(outputs, found, strict=True)))
+    # A value inside of a graph is held to what its loosest output is.
+    loosest = max(random_model.tolerances.values(), default=None)
+    tolerances = {} if loosest is None else dict.fromkeys(outputs, loosest)
+    results = dict(zip(outputs, found, strict=True))
+    return RandomModel(random_model.seed, model, arrays, results, tolerances)

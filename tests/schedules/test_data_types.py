@@ -11,8 +11,10 @@ import tvm
 from tvm import relay
 
 from tests.relay_modules import TARGET, assert_close, module, run_plain, var
-from tests.sampled import few_fast
+from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.blocked_blocks import unscheduled
+from tests.schedules.half_blocks import assert_half_kernel, in_16_bits
+from tests.schedules.matrix_blocks import attention, layer_norm, packed_dense
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
 
@@ -180,3 +182,64 @@ def test_what_is_moved_or_compared_is_the_same(case: str, dtype: str) -> None:
     if case == "largest" and dtype == "bool":
         pytest.skip("TVM has no least truth value")
     _assert_same(OTHERS[case](dtype))
+
+
+# In memory; what is computed is float32.
+HALVES = ["float16", "bfloat16"]
+WIDE = ("float32", "float32", "float32")
+
+# By the template that serves them; products and others as above, and what sums up besides.
+STORED: dict[str, Callable[[], relay.Expr]] = {
+    **{case: lambda case=case: PRODUCTS[case](*WIDE) for case in PRODUCTS},
+    **{case: lambda case=case: OTHERS[case]("float32") for case in OTHERS},
+    "long sums": lambda: relay.nn.dense(var("x", 5, 4096), var("w", 7, 4096)),
+    "packed": lambda: packed_dense(13, 40, 7, width=8),
+    "softmax": lambda: relay.nn.softmax(var("x", 5, 300)),
+    "softmax over channels": lambda: relay.nn.softmax(var("x", 2, 19, 5, 7), axis=1),
+    "norm": lambda: layer_norm(var("x", 7, 61) + var("y", 7, 61), 61),
+    "mean": lambda: relay.mean(var("x", 3, 5, 300), axis=(1, 2)),
+    "sums over rows": lambda: relay.sum(var("x", 300, 7), axis=0),
+    "attention": lambda: attention(2, 13, 37, 5, 21),
+    "average": lambda: relay.nn.avg_pool2d(
+        var("x", 1, 2, 9, 11, 8), (3, 3), (2, 2), padding=(1, 1), layout="NCHW8c"
+    ),
+    "global average": lambda: relay.nn.global_avg_pool2d(var("x", 1, 3, 5, 7, 8), layout="NCHW8c"),
+    "functions": lambda: relay.tanh(var("x", 13, 37)) * relay.erf(var("y", 37)),
+    "masks": lambda: relay.where(
+        relay.greater(var("x", 13, 37), relay.const(0.0)), var("y", 37), var("z", 13, 1)
+    ),
+    "several results": lambda: relay.Tuple(
+        [relay.exp(var("x", 13, 40)), relay.sum(var("y", 13, 40), axis=1)]
+    ),
+    "places": lambda: relay.argmax(var("x", 13, 37), axis=1),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "dtype"), few_fast_rows([(case, dtype) for dtype in HALVES for case in STORED], 4)
+)
+def test_what_lies_in_16_bits_is_computed_in_float32(case: str, dtype: str) -> None:
+    assert_half_kernel(STORED[case](), dtype)
+
+
+# Of 512 and of 256 bits, converted at once; TVM's names of the functions of LLVM.
+INSTRUCTIONS = {
+    ("llvm -mcpu=skylake-avx512", "float16"): ("vcvtph2ps", "zmm"),
+    ("llvm -mcpu=haswell", "float16"): ("vcvtph2ps", "ymm"),
+    ("llvm -mcpu=skylake-avx512", "bfloat16"): ("vpslld", "zmm"),
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76", "float16"): ("fcvtl", ".4s"),
+}
+
+
+@pytest.mark.parametrize(("target", "dtype"), INSTRUCTIONS)
+@pytest.mark.parametrize("case", ["along_frames", "softmax", "functions"])
+def test_whole_vectors_are_converted(case: str, target: str, dtype: str) -> None:
+    resolved = resolve_target(target)
+    body = in_16_bits(STORED[case](), dtype)
+    made = schedule(unscheduled(body, resolved), resolved)
+    text = compile_kernel(made.func, resolved, "kernel").get_source("asm")
+    word, register = INSTRUCTIONS[target, dtype]
+    assert [line for line in text.splitlines() if word in line and register in line], case
+    # TVM adds functions that convert number by number to every library; none is called.
+    calls = [line for line in text.splitlines() if "call" in line or line.strip()[:3] == "bl\t"]
+    assert not [line for line in calls if "hfsf" in line or "sfhf" in line or "sfbf" in line]

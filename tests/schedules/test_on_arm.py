@@ -34,6 +34,13 @@ from tests.schedules.blocked_blocks import (
     unscheduled,
 )
 from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
+from tests.schedules.half_blocks import (
+    assert_same_to_a_step,
+    float32_outputs,
+    half_block,
+    half_inputs,
+    in_16_bits,
+)
 from tests.schedules.matrix_blocks import (
     attention,
     attention_scores,
@@ -61,6 +68,8 @@ ARMV82 = "+neon,+dotprod,+fullfp16"
 SESSION_SECONDS = 600.0
 # Sums of 24 products of float16, each rounded to 11 bits (IEEE 754).
 HALF_TOLERANCE = 24 * 2.0**-11
+
+HALF = "float16"
 
 ONE = (1, 1, 1, 1)
 # Chunks of one vector of 128 bits, as they are packed for Arm; and of a picture's channels.
@@ -176,6 +185,7 @@ CASES: dict[str, dict[str, Case]] = {
         "three colours": Case(relay.transpose(var("x", 2, 3, 7, 9), (0, 2, 3, 1))),
         "pixels as planes": Case(relay.transpose(var("x", 2, 7, 9, 3), (0, 3, 1, 2))),
         "a matrix": Case(relay.transpose(var("x", 41, 26))),
+        "a matrix of halves": Case(relay.transpose(_half("x", 41, 26)), tolerance=EXACT),
     },
     "along_frames": {
         "columns of no whole panel": Case(
@@ -310,6 +320,37 @@ def test_a_kernel_is_right(board: Board, template: str, name: str, features: str
     assert [entry.template for entry in log.entries] == [template]
     assert template == TOPI_TEMPLATE or log.entries[0].fallback_reason is None
     assert_close(board.run(library, inputs), expected, case.tolerance)
+
+
+# Of whatever lies in memory as halves, a case of each template; those that only move have none.
+HALF_ROWS = [
+    (template, name)
+    for template, cases in CASES.items()
+    for name in [*cases][:1]
+    if template not in ("moves", TOPI_TEMPLATE)
+]
+CORE = "cortex-a76"
+
+
+@pytest.mark.parametrize(("template", "name"), few_fast_rows(HALF_ROWS, 1))
+def test_a_kernel_of_halves_in_memory_is_right(board: Board, template: str, name: str) -> None:
+    case = CASES[template][name]
+    mod = half_block(case.body, HALF)
+    wide = half_inputs(module(case.body), HALF)
+    expected = float32_outputs(case.plain or case.body, wide, HALF)
+    given = {name: array.astype(HALF) for name, array in wide.items()}
+    assert all(np.isfinite(array).all() for array in expected)
+    target = _core(board.bench.device)
+    with lowering(target, _pinned(template, in_16_bits(case.body, HALF), target)) as log:
+        library = relay.build(mod, target)
+    assert [entry.template for entry in log.entries] == [template]
+    assert log.entries[0].fallback_reason is None
+    assert_same_to_a_step(board.run(library, given), expected, HALF)
+
+
+def _core(device: Device) -> tvm.target.Target:
+    """Return the target of a device for a core of Armv8.2, which converts four halves at a time."""
+    return replace(device, target=f"{device.target} -mcpu={CORE}").tvm_target()
 
 
 def _target(device: Device, features: str) -> tvm.target.Target:

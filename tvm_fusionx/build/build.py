@@ -18,6 +18,7 @@ from tvm_fusionx.build.programs import Programs, Shapes, build_programs
 from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.fusion.planner import GREEDY
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.rewrite import Rule
@@ -34,7 +35,8 @@ def build(
     device: str | None = None,
     *,
     rules: Sequence[Rule] | None = None,
-    float16: bool = False,
+    precision: str | None = None,
+    denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -62,9 +64,13 @@ def build(
     device
         What `records` name the device that will run the model by: its records count before those of
         others. This machine by default, where it is of the target's kind.
-    rules, float16
-        Rewriting rules to apply, all when None; whether to keep what passes between blocks as
-        float16, for OpenCL. See :func:`pipeline`.
+    rules, precision
+        Rewriting rules to apply, all when None; the type of what passes between blocks, and of
+        weights. See :func:`pipeline`.
+    denormals
+        What numbers below the smallest normal one (1.2e-38 of float32) are: ``"flush"`` takes them
+        for zero, in constants and in every kernel on a CPU, for many CPUs are many times slower
+        with them; the caller's floating-point settings stay. ``"keep"`` computes with them.
     fuse
         Whether to fuse; without, every operator is its own block, as a control.
     planner
@@ -96,7 +102,8 @@ def build(
     """
     choices: dict[str, Any] = {
         "rules": rules,
-        "float16": float16,
+        "precision": precision,
+        "denormals": denormals,
         "fuse": fuse,
         "planner": planner,
         "measure": measure,
@@ -112,7 +119,7 @@ def build(
     if chosen_executor(bound, executor) == VM:
         return build_for_machine(bound, target, None, records, device, **choices)
     blocks = pipeline(target, **choices)(bound)
-    with lowering(target, records, device, activation_images) as log:
+    with lowering(target, records, device, activation_images, denormals) as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     return library

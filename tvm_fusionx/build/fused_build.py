@@ -16,6 +16,7 @@ from tvm_fusionx.build.pipeline import bind_parameters, check_static, pipeline
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg.flops import flops as node_flops
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
 from tvm_fusionx.lowering import LoweredBlock, lowering
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
@@ -57,6 +58,7 @@ def build_fused(
     device: str | None = None,
     on_stage: Callable[[str], None] = lambda stage: None,
     name: str = DEFAULT_NAME,
+    denormals: Denormals = FLUSH,
     **choices: Any,
 ) -> FusedBuild:
     """Fuse and build `mod` as ``fx.build`` does.
@@ -69,6 +71,8 @@ def build_fused(
         Told what is being done, in words; what is counted as ``N of M``.
     name
         What the symbols of its kernels begin with: libraries that are linked together differ in it.
+    denormals
+        Whether kernels ``"flush"`` denormal numbers or ``"keep"`` them; see ``fx.build``.
     **choices
         Of :func:`tvm_fusionx.build.pipeline.pipeline`; ``fuse=False`` puts every operator in a
         block of its own: same lowering, same templates, no fusion.
@@ -77,9 +81,9 @@ def build_fused(
     bound = bind_parameters(mod, params)
     check_static(bound)
     on_stage("planning")
-    fused = pipeline(resolved, **choices)(bound)
+    fused = pipeline(resolved, denormals=denormals, **choices)(bound)
     blocks = sum(map(is_block_call, post_order(fused["main"].body)))
-    with lowering(resolved, records, device) as log:
+    with lowering(resolved, records, device, denormals=denormals) as log:
         log.on_entry = lambda: on_stage(
             f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
         )

@@ -14,18 +14,21 @@ from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
+    ComputeInFloat32,
     FuseByMapping,
     OutlineStatic,
-    PackFloat16,
+    PackFloats,
     PackLayouts,
     PackTextures,
     RewriteGraph,
     RewriteQuantized,
 )
 from tvm_fusionx.passes.outline_static import decided_by_data
-from tvm_fusionx.processors.gpu import is_gpu
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.gpu import VECTOR_LANES, is_gpu
 from tvm_fusionx.processors.targets import TargetLike, is_cpu
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
@@ -89,11 +92,18 @@ def check_runs_here(target: TargetLike) -> None:
         )
 
 
+def channels_at_once(target: TargetLike) -> int:
+    """Return how many channels a target computes at once: the lanes of a vector."""
+    resolved = resolve_target(target)
+    return describe_cpu(resolved).lanes if is_cpu(resolved) else VECTOR_LANES
+
+
 def pipeline(
     target: TargetLike,
     *,
     rules: Sequence[Rule] | None = None,
-    float16: bool = False,
+    precision: str | None = None,
+    denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -109,9 +119,13 @@ def pipeline(
     rules
         Rewriting rules to apply, all when None; without any, TVM's own simplifications are made all
         the same.
-    float16
-        Keep weights, and what passes between blocks, as float16, and compute in float32: for OpenCL
-        targets. Rounds at every block: outputs differ by about 1e-3 of the largest.
+    precision
+        ``"float16"`` or ``"bfloat16"``: keep weights, and what passes between blocks, in that type,
+        and compute in float32. Rounds at every block: outputs differ by about 1e-3 of the largest,
+        of bfloat16 by 1e-2. As the model has it when None; a model in float16 computes in float32.
+    denormals
+        ``"flush"`` makes zeros of constants below the smallest normal number, as kernels of
+        ``lowering(denormals="flush")`` take them; ``"keep"`` leaves them.
     fuse, planner, measure, allow, deny
         What the planner may do, as :func:`planner_options` tells.
 
@@ -123,8 +137,11 @@ def pipeline(
     Raises
     ------
     TargetError
-        The target is unknown, or float16 is asked for and the target is not OpenCL.
+        The target is unknown, or its kernels do not convert from that precision.
+    ValueError
+        `denormals` is neither.
     """
+    check_denormals(denormals)
     resolved = resolve_target(target)
     options = planner_options(
         resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
@@ -136,13 +153,14 @@ def pipeline(
             # Quantized products before laws move their scales.
             RewriteQuantized(resolved),
             # Laws first: they see the model's own operators.
-            RewriteGraph(rules=rules),
+            RewriteGraph(rules=rules, denormals=denormals, chunk=channels_at_once(resolved)),
             # Layouts and packed constants, while every operator still stands alone.
             PackLayouts(resolved),
             # Then blocks.
             FuseByMapping(resolved, options=options),
             # Last what lies between them.
-            *([PackFloat16(resolved)] if float16 else []),
+            *([PackFloats(resolved, precision)] if precision else []),
+            ComputeInFloat32(resolved),
             *([PackTextures(resolved)] if is_gpu(resolved) else []),
         ],
         name="tvm_fusionx.build.pipeline",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -14,6 +14,7 @@ from tvm_fusionx.cli.options import (
     executor_option,
     model_argument,
     planner_options,
+    precision_option,
     target_option,
     tuning_records_option,
 )
@@ -62,10 +63,13 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @executor_option
 @planner_options
 @tuning_records_option
+@precision_option
 @click.option(
-    "--float16",
-    is_flag=True,
-    help="For OpenCL: keep weights, and what kernels pass to each other, as float16.",
+    "--denormals",
+    type=click.Choice(["flush", "keep"]),
+    default="flush",
+    show_default=True,
+    help="Whether kernels on CPUs take numbers below the smallest normal one for zero.",
 )
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
 @device_options
@@ -85,7 +89,8 @@ def command(
     executor: str | None,
     choices: dict[str, Any],
     records: Path | None,
-    float16: bool,
+    precision: str | None,
+    denormals: Literal["flush", "keep"],
     cross_compiler: str | None,
     device: DeviceChoice,
     dump_code: tuple[str, ...],
@@ -122,7 +127,8 @@ def command(
             shapes or [{}],
             model_name=model.stem,
             records=records_for(chosen, records) if chosen is not None else records,
-            float16=float16,
+            precision=precision,
+            denormals=denormals,
             on_stage=stage,
             executor=executor,
             **choices,

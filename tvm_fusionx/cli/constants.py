@@ -97,3 +97,13 @@ def bind(model: Path, constants: Mapping[str, Any]) -> Any:
 def without_bound(arrays: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays of inputs that are not bound: a file made for the whole model serves."""
     return {name: array for name, array in arrays.items() if name not in constants}
+
+
+def as_words(constants: Mapping[str, Any]) -> str:
+    """Return the flag that gives `constants`, behind a space; nothing where there are none."""
+    if not constants:
+        return ""
+    words = (
+        f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in constants.items()
+    )
+    return f" {FLAG} {' '.join(words)}"

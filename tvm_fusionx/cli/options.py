@@ -16,6 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # As in the planner, which this module must not import: it loads before TVM is known to be there.
 PLANNERS = ("greedy", "optimal")
+# As in the passes, for the same reason.
+PRECISIONS = ("float16", "bfloat16")
 DEFAULT_TARGET = "llvm -mcpu=native"
 
 # One input: a name, which may itself contain colons, and its extents in brackets.
@@ -163,6 +165,12 @@ tuning_records_option = click.option(
     "records",
     type=click.Path(path_type=Path),
     help="File or folder of tuning records.",
+)
+
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    help="Keep weights, and what kernels pass to each other, in 16 bits; compute in float32.",
 )
 
 inputs_option = click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option, without_bound
+from tvm_fusionx.cli.constants import ModelCommand, as_words, bind, constants_option, without_bound
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
     Duration,
@@ -158,7 +158,9 @@ def command(
     if dry_run:
         click.echo(_plan(report, trials, budget))
     elif report.is_accepted and report.records is not None:
-        click.echo(f"fusionx compile {model} --tuning-records {report.records.parent}")
+        click.echo(
+            f"fusionx compile {model} --tuning-records {report.records.parent}{as_words(constants)}"
+        )
 
 
 def _plan(report: TuningReport, trials: int | None, budget: float | None) -> str:

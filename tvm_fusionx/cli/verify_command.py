@@ -18,6 +18,7 @@ from tvm_fusionx.cli.options import (
     inputs_option,
     json_option,
     model_argument,
+    precision_option,
     target_option,
     threads_option,
     tuning_records_option,
@@ -40,6 +41,7 @@ SHOWN_BLOCKS = 10
 @constants_option
 @inputs_option
 @tuning_records_option
+@precision_option
 @threads_option
 @click.option(
     "--reference",
@@ -73,6 +75,7 @@ def command(
     constants: dict[str, Any],
     inputs: Path | None,
     records: Path | None,
+    precision: str | None,
     threads: int | None,
     reference: str | None,
     tolerance: float,
@@ -113,6 +116,7 @@ def command(
             reference=source if reference == "ort" else None,
             bisect=bisect,
             tolerance=tolerance,
+            precision=precision,
             records=records,
             reproduction=reproduction,
             on_stage=stage,

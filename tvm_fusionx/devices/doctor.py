@@ -60,7 +60,7 @@ NEWEST_PYTHON = (3, 13)
 # Distribution -> versions, as a pattern, that are known to work; what it is needed for.
 KNOWN_VERSIONS = {
     "numpy": (r"[12]\.", "everything"),
-    "onnx": (r"1\.(1[7-9]|2[0-3])\.", "reading models"),
+    "onnx": (r"1\.23\.", "reading models"),
     "onnxslim": (r"0\.", "simplifying models"),
     "onnxruntime": (r"1\.", "verifying and comparing"),
     "openvino": (r"20", "comparing"),

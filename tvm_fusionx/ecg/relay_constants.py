@@ -15,6 +15,11 @@ from tvm import relay
 # Kinds of numpy's numbers that TVM knows under the same name: bool, integers, floats.
 _KINDS = "biuf"
 
+BFLOAT16 = "bfloat16"
+# Of a float32, those that a bfloat16 lacks; and of a bfloat16, the one that keeps a NaN a NaN.
+_LOWER_BITS = 16
+_QUIET_NAN = np.uint16(0x40)
+
 
 class NotAnArrayError(ValueError):
     """A constant's elements are of a type that numpy does not know."""
@@ -81,3 +86,38 @@ def to_constant(array: np.ndarray) -> Any:
 def _address(data: Any) -> int:
     tensor = data.handle.contents
     return int(tensor.data or 0) + int(tensor.byte_offset)
+
+
+def cast_constant(constant: Any, dtype: str) -> Any:
+    """Return a ``relay.Constant`` of the same numbers in another type, rounded to the nearest.
+
+    Parameters
+    ----------
+    constant
+        Of a type that numpy knows, or of bfloat16.
+    dtype
+        Any type that numpy knows, or bfloat16.
+    """
+    data = constant.data
+    if str(data.dtype) == dtype:
+        return constant
+    numbers = data.numpy()
+    if str(data.dtype) == BFLOAT16:
+        # Its bits are the upper half of those of the float32 of the same value.
+        numbers = (numbers.view(np.uint16).astype(np.uint32) << _LOWER_BITS).view(np.float32)
+    if dtype != BFLOAT16:
+        # Too large for a narrower type is infinite, as a cast has it.
+        with np.errstate(over="ignore"):
+            return relay.Constant(tvm.nd.array(numbers.astype(dtype)))
+    made = tvm.nd.empty(data.shape, BFLOAT16)
+    made.copyfrom(_bits_of_bfloat16(numbers.astype(np.float32)))
+    return relay.Constant(made)
+
+
+def _bits_of_bfloat16(numbers: np.ndarray) -> np.ndarray:
+    bits = numbers.view(np.uint32).astype(np.uint64)
+    # To the nearest, and of two that are as near to the even one.
+    halfway = (1 << (_LOWER_BITS - 1)) - 1 + ((bits >> _LOWER_BITS) & 1)
+    rounded: np.ndarray = ((bits + halfway) >> _LOWER_BITS).astype(np.uint16)
+    quiet = (bits >> _LOWER_BITS).astype(np.uint16) | _QUIET_NAN
+    return np.where(np.isnan(numbers), quiet, rounded)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 BITS_PER_BYTE = 8
+
+# Types whose arithmetic is float32 in a block: narrower ones are how tensors lie between blocks.
+COMPUTED_IN_SINGLE = ("float32", "float16", "bfloat16")
 _DTYPE_BITS = re.compile(r"[a-z_]+(\d+)")
 _BOOL_BITS = 8
 

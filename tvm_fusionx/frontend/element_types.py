@@ -41,13 +41,26 @@ _KNOWN = {
 STORED_WIDER: dict[int, str] = {element: dtype for element, (dtype, _, _) in _KNOWN.items()}
 LIMITS: dict[int, tuple[int, int]] = {e: (low, high) for e, (_, low, high) in _KNOWN.items()}
 
+# Operators that only move elements, whatever their type.
+MOVES = frozenset(
+    {"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
+)
 # Only these take and make such integers or bfloat16; NumPy and TVM's kernels know neither well.
-NARROW_OPERATORS = frozenset({"Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"})
+NARROW_OPERATORS = MOVES | {
+    "Cast",
+    "CastLike",
+    "DequantizeLinear",
+    "QuantizeLinear",
+    "com.microsoft.DequantizeLinear",
+    "com.microsoft.GatherBlockQuantized",
+    "com.microsoft.QuantizeLinear",
+}
 
 
 def element_type_name(element: int) -> str:
-    """Return ONNX's name of an element type, e.g. ``FLOAT``."""
-    return str(TensorProto.DataType.Name(element))
+    """Return ONNX's name of an element type, e.g. ``FLOAT``; of one it has not, the number."""
+    names = {value: name for name, value in TensorProto.DataType.items()}
+    return str(names.get(element, f"number {element}"))
 
 
 def dtype_of(element: int, thing: str) -> str:

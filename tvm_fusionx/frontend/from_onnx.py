@@ -19,6 +19,7 @@ from tvm_fusionx.frontend.model_inputs import (
     check_constants,
     resolve_inputs,
 )
+from tvm_fusionx.frontend.nchwc_blocks import blocks_of
 from tvm_fusionx.frontend.read_model import ModelSource, check_source, opsets_of, read_model
 from tvm_fusionx.frontend.scope import Scope
 from tvm_fusionx.frontend.support import check_operators
@@ -119,7 +120,8 @@ def _import(
         scope[name] = tensor
     for name, array in arrays.items():
         scope[name] = Tensor.from_array(array)
-    outputs = _flatten(translation.run_graph(model.graph, scope))
+    with blocks_of(model):
+        outputs = _flatten(translation.run_graph(model.graph, scope))
     body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
     module = tvm.IRModule(translation.beside)
     module["main"] = relay.Function(params, body)

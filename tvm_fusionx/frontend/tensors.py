@@ -73,6 +73,9 @@ def array_of(tensor: Any, thing: str) -> Any:
             found=" ".join(str(error).split()) or type(error).__name__,
             next_step=DOWNLOAD_AGAIN,
         ) from error
+    if array.dtype.names is not None:
+        # onnx 1.17 marks narrow integers by a field's name, and NumPy takes it for equal to none.
+        array = array.view(dtype)
     # NumPy has no bfloat16: its numbers are handed out as float32.
     return array.astype("float32" if dtype == "bfloat16" else dtype, copy=False)
 

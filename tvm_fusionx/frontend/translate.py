@@ -23,9 +23,16 @@ from tvm_fusionx.frontend.binding import INNER_VARIABLE
 from tvm_fusionx.frontend.converters import CONVERTERS
 from tvm_fusionx.frontend.converters.quantization import is_quantized_matrix
 from tvm_fusionx.frontend.converters.registry import open_way
-from tvm_fusionx.frontend.element_types import NARROW_OPERATORS, element_type_name
+from tvm_fusionx.frontend.element_types import MOVES, NARROW_OPERATORS, element_type_name
 from tvm_fusionx.frontend.evaluate import evaluate
 from tvm_fusionx.frontend.functions import expand_function, expand_local_function
+from tvm_fusionx.frontend.half_precision import (
+    cast_array,
+    is_computed_in_single,
+    rounded_results,
+    single_arrays,
+    with_single_inputs,
+)
 from tvm_fusionx.frontend.inferred_types import check_types, inferred_types, type_proto
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
 from tvm_fusionx.frontend.schemas import (
@@ -123,6 +130,8 @@ class Translation:
         try:
             self._check_node(proto, node, schema)
             results = self._results(proto, node, scope)
+            if node.op_type in MOVES:
+                keep_element_type(node.inputs[0], results)
             if node.op_type not in STRUCTURES:
                 check_types(proto, node, results, self.opsets)
         except FusionXError:
@@ -162,12 +171,13 @@ class Translation:
         if open_shapes is not None:
             return self.seal(node, open_shapes.convert(node))
         way = how_translated(proto, node.version)
+        seen = with_single_inputs(node) if is_computed_in_single(node) else node
         if way == "converter":
-            return self.seal(node, CONVERTERS[node.op_type].convert(node))
+            return self._sealed(node, seen, CONVERTERS[node.op_type].convert(seen))
         if way == "function":
             return self._expand(proto, node)
         if way == "tvm":
-            return self._convert_with_tvm(proto, node)
+            return self._convert_with_tvm(proto, node, seen)
         raise node.refuse("an operator with a translation", "none", ASK_SUPPORT)
 
     def _check_narrow_inputs(self, node: Node) -> None:
@@ -193,8 +203,14 @@ class Translation:
             for value in node.inputs
         ):
             return None
+        if is_computed_in_single(node):
+            arrays = single_arrays(arrays)
         results = evaluate(proto, arrays, self.opsets)
-        return None if results is None else [Tensor.from_array(array) for array in results]
+        if results is None:
+            return None
+        if is_computed_in_single(node):
+            results = [cast_array(array, node.dtype()) for array in results]
+        return [Tensor.from_array(array) for array in results]
 
     def _call(self, proto: Any, node: Node) -> list[Value]:
         """Translate a call of one of the model's own functions."""
@@ -218,31 +234,40 @@ class Translation:
             inner[name] = value
         for name in body.input[len(node.inputs) :]:
             inner[name] = None
-        outer_opsets, self.opsets = self.opsets, opsets
+        # A body without an opset of its own for a domain, as of FlexAttention, uses the model's.
+        outer_opsets, self.opsets = self.opsets, {**self.opsets, **opsets}
         try:
             self.run_nodes(body.node, inner, f"{node.name}/")
         finally:
             self.opsets = outer_opsets
         return [inner.values.get(name) for name in body.output]
 
-    def _convert_with_tvm(self, proto: Any, node: Node) -> list[Value]:
+    def _sealed(
+        self, node: Node, seen: Node, converted: Any, stand_ins: dict[Any, Any] | None = None
+    ) -> list[Value]:
+        """Seal what a converter made of `seen`, which is the node or its float32 form."""
+        if seen is not node:
+            converted = rounded_results(node, seen, converted)
+        return self.seal(node, converted, stand_ins)
+
+    def _convert_with_tvm(self, proto: Any, node: Node, seen: Node) -> list[Value]:
         """Convert with TVM's own converter, against variables that stand for the inputs."""
         stand_ins: dict[Any, Any] = {}
         inputs: list[Any] = []
-        for position, value in enumerate(node.inputs):
+        for position, value in enumerate(seen.inputs):
             if value is None:
                 inputs.append(None)
-            elif node.tensor(position).array is not None:
-                inputs.append(constant(node.tensor(position).array))
+            elif seen.tensor(position).array is not None:
+                inputs.append(constant(seen.tensor(position).array))
             else:
-                tensor = node.tensor(position)
+                tensor = seen.tensor(position)
                 variable = relay.var(f"input{position}", shape=tensor.shape, dtype=tensor.dtype)
                 stand_ins[variable] = tensor.expr
                 inputs.append(variable)
         opset = self.opsets.get("", 1)
         with cures.let_cure():
             result = convert_onnx_node(proto, inputs, opset)
-        return self.seal(node, result, stand_ins)
+        return self._sealed(node, seen, result, stand_ins)
 
     def input_tensor(self, variable: Any, shape: tuple[int, ...], dtype: str) -> Tensor:
         """Return the tensor of a model input; one without elements is known already."""
@@ -314,3 +339,12 @@ class Translation:
         if tensor.array is None:
             self.known[expr] = expr
         return tensor
+
+
+def keep_element_type(source: Value, results: Sequence[Value]) -> None:
+    """Mark what is moved as of the element type it came from, which its dtype may not tell."""
+    if not isinstance(source, Tensor) or not source.is_narrow:
+        return
+    for result in results:
+        if isinstance(result, Tensor) and result.dtype == source.dtype:
+            result.element = source.element

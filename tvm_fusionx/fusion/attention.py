@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.ecg.types import COMPUTED_IN_SINGLE
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise
 from tvm_fusionx.fusion.geometry import Rows, is_contraction, keeps_rows, row_reduction
@@ -58,8 +59,12 @@ def why_not_attention(candidate: Candidate, limits: AttentionLimits | None) -> R
 
 
 def _why_not_products(scores: Node, values: Node) -> str | None:
-    if any(value.dtype != "float32" for node in (scores, values) for value in node.operands):
-        return "they do not multiply float32"
+    if any(
+        value.dtype not in COMPUTED_IN_SINGLE
+        for node in (scores, values)
+        for value in node.operands
+    ):
+        return "their sums are not float32"
     if values.operands[0].shape != scores.outputs[0].shape:
         return "the second does not read the rows of the first"
     if any(node.attrs.get("transpose_a", False) for node in (scores, values)):

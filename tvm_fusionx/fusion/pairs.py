@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.ecg.types import COMPUTED_IN_SINGLE
 from tvm_fusionx.fusion.classify import is_elementwise, mapping_type
 from tvm_fusionx.fusion.geometry import is_contraction
 from tvm_fusionx.fusion.reasons import Reason, Refusal
@@ -81,8 +82,12 @@ def _why_not_chain(nodes: Sequence[Node]) -> str | None:
     first = _reaching(nodes, pointwise)
     if not is_pointwise(pointwise):
         return "the second reads more than one pixel"
-    if any(value.dtype != "float32" for node in nodes for value in (*node.operands, node[0])):
-        return "their tensors are not all float32"
+    if any(
+        value.dtype not in COMPUTED_IN_SINGLE
+        for node in nodes
+        for value in (*node.operands, node[0])
+    ):
+        return "their sums are not all float32"
     if depthwise not in first or any(value.node in members for value in pointwise.operands[1:]):
         return "the second does not read the first as its data"
     for node in nodes:

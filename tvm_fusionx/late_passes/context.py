@@ -9,6 +9,13 @@ import tvm
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
 from tvm_fusionx.late_passes.decide_once_a_vector import decide_once_a_vector
 from tvm_fusionx.late_passes.emit_dots import emit_dots
+from tvm_fusionx.late_passes.flush_denormals import (
+    FLUSH,
+    KEEP,
+    Denormals,
+    control_register,
+    flush_denormals,
+)
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
 from tvm_fusionx.late_passes.steal_work import steal_work
@@ -31,10 +38,15 @@ BEFORE_VECTORS = 1
 AFTER_LOWERING = 3
 
 
-def pass_context(target: tvm.target.Target) -> Any:
+def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
     """Return a context at level 3 with our passes of lowering, for blocks and for models.
 
     It keeps the configuration, instruments and disabled passes of the context outside.
+
+    Parameters
+    ----------
+    denormals
+        ``"flush"``: kernels for a CPU take numbers below the smallest normal one for zero.
     """
     outer = tvm.transform.PassContext.current()
     config = dict(outer.config.items())
@@ -52,8 +64,12 @@ def pass_context(target: tvm.target.Target) -> Any:
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
             (AFTER_LOWERING, steal_work(cpu.cores)),
-            (AFTER_LOWERING, keep_small_buffers_on_stack()),
         ]
+        register = control_register(target) if denormals == FLUSH else None
+        if register is not None:
+            # Behind the pass that divides parallel loops: threads set their own registers.
+            after.append((AFTER_LOWERING, flush_denormals(register)))
+        after.append((AFTER_LOWERING, keep_small_buffers_on_stack()))
         # Peels the iterations that need no bounds check off loops whose extent no tile divides.
         ours[LOOP_PARTITION] = {"partition_const_loop": True}
     ours[ADD_LOWER_PASS] = after

@@ -5,12 +5,14 @@ matrix products around it. Here are the expressions that take their place;
 :mod:`tvm_fusionx.late_passes.vectorise_mathematics` puts them there.
 
 Largest errors against float64, over all exponents of float32, in units in the last place: exp 1,
-log 1, erf 2, sigmoid 3, tanh 5 (`tests/schedules/test_mathematics.py`). Of tanh's four roundings
+log 1, erf 2, sigmoid 3, tanh 5 (`tests/late_passes/test_polynomials.py`). Of tanh's four roundings
 (numerator, denominator, product, quotient) each may be a unit where the result is just below one:
-4.3 were seen. NaN, infinities and zeros give what libm gives. `sqrt` (1) and `rsqrt` (2) are
-instructions. `sin`, `cos` and powers that are no small integers stay libm's (1): sines of huge
-arguments need their remainder by pi to hundreds of bits, and of the zoo's models only the Llama
-block takes a sine, of its few positions.
+4.3 were seen. NaN, infinities and zeros give what libm gives. In kernels that flush denormals
+(:mod:`tvm_fusionx.late_passes.flush_denormals`, the default) a denormal argument is a zero, and a
+result below the smallest normal number, 1.2e-38, is off by that at most. `sqrt` (1) and `rsqrt`
+(2) are instructions. `sin`, `cos` and powers that are no small integers stay libm's (1): sines of
+huge arguments need their remainder by pi to hundreds of bits, and of the zoo's models only the
+Llama block takes a sine, of its few positions.
 """
 
 from __future__ import annotations

@@ -1,16 +1,22 @@
 """Layouts: chosen once on the graph, constants packed at compile time."""
 
+from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
-from tvm_fusionx.layout.float16 import store_float16
+from tvm_fusionx.layout.single_blocks import compute_in_single
+from tvm_fusionx.layout.stored_floats import BRAIN, HALF, store_narrow
 from tvm_fusionx.layout.textures import prepare_textures
 from tvm_fusionx.layout.winograd import pack_winograd
 
 __all__ = [
+    "BRAIN",
+    "HALF",
+    "compute_in_single",
+    "most_narrow_uses",
     "pack_convolutions",
     "pack_dense",
     "pack_winograd",
     "prepare_textures",
-    "store_float16",
+    "store_narrow",
     "transpose_weights",
 ]

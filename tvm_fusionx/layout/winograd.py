@@ -13,6 +13,7 @@ import numpy as np
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import default_attributes
+from tvm_fusionx.ecg.types import COMPUTED_IN_SINGLE
 from tvm_fusionx.expressions.minimal_filtering import (
     FILTERINGS,
     WINDOW,
@@ -83,7 +84,7 @@ def why_not_filtered(node: Node) -> str | None:
     if not node.operands[1].is_constant:
         return "its weights are not constant"
     dtypes = {node.operands[0].dtype, node.operands[1].dtype, node.outputs[0].dtype}
-    if dtypes != {"float32"}:
+    if not dtypes <= set(COMPUTED_IN_SINGLE):
         return f"its tensors are {', '.join(sorted(dtypes))}: only float32 has digits to spare"
     return None
 
@@ -133,7 +134,8 @@ def _problem(node: Node, tile: int, transforms_weights: bool, cpu: Cpu) -> Probl
 def _filtered(graph: Graph, node: Node, problem: Problem) -> Value:
     data, weights = node.operands
     attrs = node.attrs
-    array = unpack_weights(weights.array)
+    # Those of a half precision model too: transformed, their digits lie apart.
+    array = unpack_weights(weights.array).astype("float32", copy=False)
     packed = (
         panel_weights(array, problem.panel)
         if problem.transforms_weights

@@ -21,6 +21,7 @@ from tvm_fusionx.ecg.to_relay import RelayBlock
 from tvm_fusionx.fusion.block_key import block_key, signature
 from tvm_fusionx.fusion.border import Border, border_of
 from tvm_fusionx.fusion.profile_database import Profile, ProfileDatabase
+from tvm_fusionx.layout import compute_in_single, most_narrow_uses
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring.places import setting_of
 from tvm_fusionx.schedules import resolve_target
@@ -68,7 +69,7 @@ class BlockTimer:
         failure = ""
         microseconds = math.inf
         try:
-            mod = block_module(nodes, border)
+            mod = _as_it_will_run(block_module(nodes, border), self.target)
             with lowering(self.target):
                 library = relay.build(mod, resolve_target(self.target))
             microseconds = (self.time_module or time_library)(library, mod)
@@ -77,6 +78,12 @@ class BlockTimer:
             failure = f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
             logger.info("a block cannot be measured: %s: %s", asked.signature, failure)
         return replace(asked, microseconds=microseconds, failure=failure, measured_at=time.time())
+
+
+def _as_it_will_run(mod: tvm.IRModule, target: Any) -> tvm.IRModule:
+    """Return a module of a block whose arithmetic is that of the build: float32, not halves."""
+    narrowest = compute_in_single(mod["main"], most_narrow_uses(resolve_target(target)))
+    return relay.transform.InferType()(tvm.IRModule.from_expr(narrowest))
 
 
 def block_module(nodes: Sequence[Node], border: Border) -> tvm.IRModule:

@@ -1,17 +1,19 @@
 """The Relay passes that users put in a ``tvm.transform.Sequential``."""
 
+from tvm_fusionx.passes.compute_in_float32 import ComputeInFloat32
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping
 from tvm_fusionx.passes.outline_static import OutlineStatic
-from tvm_fusionx.passes.pack_float16 import PackFloat16
+from tvm_fusionx.passes.pack_floats import PackFloats
 from tvm_fusionx.passes.pack_layouts import PackLayouts
 from tvm_fusionx.passes.pack_textures import PackTextures
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
 
 __all__ = [
+    "ComputeInFloat32",
     "FuseByMapping",
     "OutlineStatic",
-    "PackFloat16",
+    "PackFloats",
     "PackLayouts",
     "PackTextures",
     "RewriteGraph",

@@ -12,9 +12,13 @@ from tvm import relay
 from tvm_fusionx._tvm.cures import let_cure, simplification_passes
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.ecg.block_calls import STEERS
+from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.fusion import plan
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.passes.graph_pass import is_plain_function, transform_graphs
 from tvm_fusionx.rewrite import Application, Rule, Strategy, rewrite
+from tvm_fusionx.rewrite.channels import CHUNK, drop_dead_channels
+from tvm_fusionx.rewrite.denormal_constants import flush_constants
 
 # TVM's own simplifications are registered at this level or below.
 TVM_OPT_LEVEL = 3
@@ -47,6 +51,14 @@ class RewriteGraph:
     budget_seconds: float = 5.0
     """Time for saturation."""
 
+    denormals: Denormals = FLUSH
+    """``"flush"`` makes zeros of constants' elements below the smallest normal number, for which
+    kernels would take them anyway; ``"keep"`` leaves them."""
+
+    chunk: int = CHUNK
+    """Channels that the target computes at once: of channels that nothing needs, so many go
+    together. None go without rules."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the rewritten module."""
         return rewrite_module(
@@ -55,6 +67,8 @@ class RewriteGraph:
             rules=self.rules,
             strategy=self.strategy,
             budget_seconds=self.budget_seconds,
+            denormals=self.denormals,
+            chunk=self.chunk,
         )[0]
 
 
@@ -65,6 +79,8 @@ def rewrite_module(
     rules: Sequence[Rule] | None = None,
     strategy: Strategy = "greedy",
     budget_seconds: float = 5.0,
+    denormals: Denormals = FLUSH,
+    chunk: int = CHUNK,
 ) -> tuple[Any, list[Application]]:
     """Simplify and rewrite every static function of a module.
 
@@ -76,18 +92,27 @@ def rewrite_module(
         Whether to apply only rules that keep every bit.
     rules, strategy, budget_seconds
         See :func:`tvm_fusionx.rewrite.rewrite`.
+    denormals, chunk
+        See :class:`RewriteGraph`.
 
     Returns
     -------
     mod
         The rewritten module.
     applications
-        Every application of a rule, in order.
+        What was done, in order: channels dropped, then every application of a rule.
     """
+    check_denormals(denormals)
     mod = _simplified(mod)
     applications: list[Application] = []
 
     def apply_rules(_: str, graph: Graph) -> Any:
+        if denormals == FLUSH:
+            flush_constants(graph)
+        mark = graph.mark()
+        if rules is None or rules:
+            fold_constants(graph)
+            applications.extend(drop_dead_channels(graph, chunk))
         applications.extend(
             rewrite(
                 graph,
@@ -98,6 +123,9 @@ def rewrite_module(
                 count_kernels=planned_kernels,
             )
         )
+        if denormals == FLUSH:
+            # Products of constants may have become too small.
+            flush_constants(graph, since=mark)
         return to_relay(graph)
 
     return transform_graphs(mod, apply_rules), applications

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -16,7 +16,7 @@ from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.gpu import OPENCL, Gpu, describe_gpu
-from tvm_fusionx.processors.targets import resolve_target, target_key
+from tvm_fusionx.processors.targets import is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.default import DEFAULT
@@ -43,6 +43,7 @@ from tvm_fusionx.schedules.winograd.template import WINOGRAD
 from tvm_fusionx.tir.block import BlockInfo, describe_block
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
+from tvm_fusionx.tir.stored_types import as_single, in_memory
 
 __all__ = [
     "ALL_TEMPLATES",
@@ -159,6 +160,25 @@ def schedule(
         return Scheduled(
             func, UNSCHEDULED, {}, f"no template serves target kind {target.kind.name}"
         )
+    if is_cpu(target):
+        for stores_apart in (False, True):
+            single = as_single(func, stores_apart=stores_apart)
+            if single is None:
+                break
+            scheduled = _scheduled(single.func, target, family, knobs, template)
+            kernel = in_memory(scheduled.func, single.stored)
+            if kernel is not None:
+                return replace(scheduled, func=kernel)
+    return _scheduled(func, target, family, knobs, template)
+
+
+def _scheduled(
+    func: tir.PrimFunc,
+    target: tvm.target.Target,
+    family: Family,
+    knobs: Mapping[str, int] | None,
+    template: str | None,
+) -> Scheduled:
     info = describe_block(func, family.describe(target))
     candidates = family.templates
     if template is not None:

@@ -23,10 +23,21 @@ def test_casts_agree_with_the_reference() -> None:
     )
 
 
-def test_four_bit_integers_are_rounded_and_clipped() -> None:
-    x = np.array([-100.0, -8.5, -0.5, 0.5, 1.5, 7.4, 300.0], "float32")
-    expected = np.array([-8, -8, 0, 0, 2, 7, 7], "int8")
-    check([Case("Cast", [x], {"to": TensorProto.INT4}, expected=[expected])])
+def test_four_bit_integers_are_rounded_and_wrap_around() -> None:
+    # What ONNX Runtime makes of these.
+    x = np.array([-100.0, -9.0, -8.5, -1.5, -0.5, 0.5, 1.5, 8.6, 100.0], "float32")
+    signed = np.array([-4, 7, 7, -2, -1, 1, 2, -7, 4], "int8")
+    unsigned = np.array([12, 7, 7, 14, 15, 1, 2, 9, 4], "uint8")
+    whole = x.astype("int32")
+    wrapped = np.array([-4, 7, -8, -1, 0, 0, 1, -8, 4], "int8")
+    check(
+        [
+            Case("Cast", [x], {"to": TensorProto.INT4}, expected=[signed]),
+            Case("Cast", [x], {"to": TensorProto.UINT4}, expected=[unsigned]),
+            Case("Cast", [whole], {"to": TensorProto.INT4}, expected=[wrapped]),
+            Case("Cast", [whole], {"to": TensorProto.UINT4}, expected=[wrapped.view("uint8") & 15]),
+        ]
+    )
 
 
 @pytest.mark.parametrize("element", [TensorProto.FLOAT8E4M3FN, TensorProto.STRING])
@@ -41,19 +52,21 @@ def test_bits_are_read_as_a_type_of_the_same_width() -> None:
         Case("BitCast", [X], {"to": TensorProto.UINT32}, known=[0]),
         Case("BitCast", [X.astype("float16")], {"to": TensorProto.INT16}),
         Case("BitCast", [np.arange(4, dtype="int8")], {"to": TensorProto.UINT8}),
+        Case("BitCast", [X > 0], {"to": TensorProto.UINT8}),
+        Case("BitCast", [np.float32(1.5)], {"to": TensorProto.INT32}, known=[0]),
     ]
     check(cases, 26)
     with pytest.raises(UnsupportedOperatorError, match="as wide as float32"):
         check([Case("BitCast", [X], {"to": TensorProto.INT64}, expected=[])], 26)
 
 
-def test_two_bit_integers_are_rounded_and_clipped() -> None:
-    x = np.array([-9.0, -1.6, -0.5, 0.5, 1.4, 7.0], "float32")
-    signed, unsigned = np.array([-2, -2, 0, 0, 1, 1], "int8"), np.array([0, 0, 0, 0, 1, 3], "uint8")
+def test_two_bit_integers_are_rounded_and_wrap_around() -> None:
+    x = np.array([-9.0, -3.0, -1.6, -0.4, 0.6, 1.4, 2.0, 7.0], "float32")
+    signed = np.array([-1, 1, -2, 0, 1, 1, -2, -1], "int8")
     check(
         [
             Case("Cast", [x], {"to": TensorProto.INT2}, expected=[signed]),
-            Case("Cast", [x], {"to": TensorProto.UINT2}, expected=[unsigned]),
+            Case("Cast", [x], {"to": TensorProto.UINT2}, expected=[signed.view("uint8") & 3]),
         ],
         25,
     )

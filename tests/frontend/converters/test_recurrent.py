@@ -137,7 +137,12 @@ def test_the_batch_may_come_first() -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("op_type", GATES)
+def test_arguments_of_functions_are_clipped(op_type: str) -> None:
+    check([case(op_type, operands(op_type, 1), clip=0.3)], opset=OPSET)
+
+
 def test_what_is_not_translated_is_refused() -> None:
-    for attributes in ({"clip": 1.0}, {"activations": ["Softsign"]}):
-        with pytest.raises(UnsupportedOperatorError, match="RNN"):
-            from_onnx(model_of("RNN", operands("RNN", 1)[:3], **attributes))
+    with pytest.raises(UnsupportedOperatorError, match="RNN"):
+        from_onnx(model_of("RNN", operands("RNN", 1)[:3], activations=["Softsign"]))

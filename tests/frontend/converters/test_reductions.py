@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from tests.frontend.onnx_nodes import Case, check, floats, ints
+from tests.frontend.onnx_nodes import Case, check, floats, ints, run
+from tests.frontend.small_models import model, value
 from tvm_fusionx.frontend.converters.reductions import REDUCTIONS
 
 # Compiling its cases takes seconds.
@@ -88,3 +90,19 @@ def test_places_of_extremes() -> None:
 
 def test_mean_and_variance_are_normalized() -> None:
     check([Case("MeanVarianceNormalization", [floats(2, 3, 4, 5)])])
+
+
+def test_rows_of_infinities_keep_their_extreme() -> None:
+    mask = np.array([[True, False, True], [False, False, False]])
+    nodes = [
+        helper.make_node("Where", ["mask", "x", "low"], ["a"]),
+        helper.make_node("Where", ["mask", "x", "high"], ["b"]),
+        helper.make_node("ReduceMax", ["a"], ["y"], axes=[1], keepdims=0),
+        helper.make_node("ReduceMin", ["b"], ["z"], axes=[1]),
+    ]
+    weights = {"low": np.float32(-np.inf), "high": np.float32(np.inf)}
+    inputs = [value("x", [2, 3]), value("mask", [2, 3], TensorProto.BOOL)]
+    x = floats(2, 3)
+    y, z = run(model(nodes, inputs, ["y", "z"], weights), {"x": x, "mask": mask})
+    np.testing.assert_array_equal(y, np.where(mask, x, -np.inf).max(1))
+    np.testing.assert_array_equal(z, np.where(mask, x, np.inf).min(1, keepdims=True))

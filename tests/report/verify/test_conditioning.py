@@ -43,6 +43,28 @@ def test_integers_and_what_is_not_finite_are_left_alone_and_the_inputs_too() -> 
     assert seen[1]["x"].dtype == np.float32
 
 
+def test_numbers_that_lie_in_a_narrower_type_move_by_its_step() -> None:
+    step = 2.0**-10
+    moved = conditioning(lambda arrays: [arrays["x"]], ONES, step=step)
+    assert moved == pytest.approx(step, rel=1e-3)
+
+
+def test_the_largest_number_of_a_mask_stays_one() -> None:
+    limits = np.finfo(np.float32)
+    arrays = {"mask": np.array([limits.min, limits.max, -np.inf, np.nan, 1], np.float32)}
+    seen = []
+
+    def run(given: dict[str, np.ndarray]) -> list[np.ndarray]:
+        seen.append(given["mask"])
+        return [np.ones(1, np.float32)]
+
+    conditioning(run, arrays, trials=4, step=2.0**-10)
+    for moved in seen[1:]:
+        np.testing.assert_array_equal(np.isfinite(moved), [True, True, False, False, True])
+        np.testing.assert_array_equal(moved[2:4], arrays["mask"][2:4])
+        assert moved[4] != 1
+
+
 def test_a_repeated_call_gives_the_same_number() -> None:
     values = {"x": np.linspace(-3, 3, 64, dtype=np.float32)}
 

@@ -37,6 +37,13 @@ def test_a_right_report_says_what_it_was_held_to() -> None:
     RIGHT.raise_if_wrong()
 
 
+def test_blocks_that_store_16_bits_are_held_to_a_step() -> None:
+    stored = dataclasses.replace(RIGHT.blocks[1], tolerance=2.0**-10)
+    report = dataclasses.replace(RIGHT, blocks=(RIGHT.blocks[0], stored))
+    assert "blocks are within 1e-05 or a step of their type, 0.00098, and" in report.summary()
+    assert [block["tolerance"] for block in report.to_json()["blocks"]] == [1e-5, 2.0**-10]
+
+
 def test_the_first_wrong_block_is_named_and_raised() -> None:
     assert WRONG.first_wrong is WRONG.blocks[1]
     assert WRONG.worst_end_to_end is FAR

@@ -4,6 +4,7 @@ import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from tvm import relay
 
 import tvm_fusionx as fx
 from tests.random_graphs import generate
-from tests.relay_modules import module
-from tests.sampled import few_fast_rows
+from tests.relay_modules import const, module, var
+from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.winograd_convolution import filtered
 from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron
 from tvm_fusionx.errors import InputError, OutputFileError, WrongResultError
@@ -95,6 +96,105 @@ def test_random_graphs_with_scalars_and_quantised_operators_are_verified(seed: i
     mod, params = fx.from_onnx(drawn.model)
     report = fx.verify(mod, params, drawn.inputs, TARGET, bisect=True)
     assert report.ok, report.text()
+
+
+# What is rounded right may be either of two neighbours.
+STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def _attention(dtype: str = "float32") -> tvm.IRModule:
+    """Return attention with an additive mask, whose last columns float32's least number closes."""
+    mask = np.zeros((1, 1, 24), "float32")
+    mask[..., 16:] = np.finfo(np.float32).min if dtype == "float32" else np.finfo(np.float16).min
+    x = var("x", 2, 24, 32, dtype=dtype)
+    given = var("mask", 1, 1, 24, dtype=dtype)
+    weights = [
+        relay.const(const(32, 32, seed=seed).data.numpy().astype(dtype) / 8) for seed in range(3)
+    ]
+    flat = relay.reshape(x, (48, 32))
+    q, k, v = (
+        relay.reshape(relay.nn.dense(flat, each, out_dtype=dtype), (2, 24, 32)) for each in weights
+    )
+    scores = relay.nn.batch_matmul(q, k, out_dtype=dtype) * relay.const(32**-0.5, dtype)
+    # As exporters write it: (1 - given) times the least number, here a constant besides.
+    closed = (relay.const(1.0, dtype) - given) * relay.const(mask.min(), dtype)
+    weighed = relay.nn.softmax(scores + relay.const(mask.astype(dtype)) + closed)
+    made = relay.nn.batch_matmul(weighed, v, transpose_b=False, out_dtype=dtype)
+    return module(made, params=[x, given])
+
+
+def _attention_inputs(dtype: str) -> dict[str, np.ndarray]:
+    given = np.ones((1, 1, 24), dtype)
+    given[..., 12:] = 0
+    draw = np.random.default_rng(5).standard_normal((2, 24, 32))
+    return {"x": draw.astype(dtype), "mask": given}
+
+
+def _attention_by_numpy(inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Return attention over the columns that neither mask closes."""
+    is_open = inputs["mask"][0, 0] * (np.arange(24) < 16)
+    q, k, v = (inputs["x"] @ const(32, 32, seed=seed).data.numpy().T / 8 for seed in range(3))
+    powers = np.exp(q @ k.transpose(0, 2, 1) * 32**-0.5) * is_open
+    weighed: np.ndarray = powers / powers.sum(axis=2, keepdims=True) @ v
+    return weighed
+
+
+@pytest.mark.parametrize("precision", few_fast(["float16", "bfloat16"], 1))
+def test_masks_of_float32s_least_number_stay_numbers(precision: str) -> None:
+    inputs = _attention_inputs("float32")
+    report = fx.verify(_attention(), {}, inputs, TARGET, precision=precision)
+    assert report.ok, report.text()
+    wanted = _attention_by_numpy(inputs)
+    error = np.abs(report.outputs[0] - wanted).max()
+    # Of scores, weights and values: each is rounded.
+    assert error <= 3 * STEPS[precision] * np.abs(wanted).max()
+
+
+@pytest.mark.slow
+def test_a_model_in_halves_is_held_to_the_same_in_float32() -> None:
+    inputs = _attention_inputs("float16")
+    report = fx.verify(_attention("float16"), {}, inputs, TARGET)
+    assert report.ok, report.text()
+    assert report.allowance.startswith("tensors in float16 are held to one step")
+    assert {block.tolerance for block in report.blocks} == {STEPS["float16"]}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("exponential_off_by_a_percent")
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_wrong_kernel_of_halves_is_found(dtype: str, tmp_path: Path) -> None:
+    report = fx.verify(
+        _attention(dtype),
+        {},
+        _attention_inputs(dtype),
+        TARGET,
+        precision=None if dtype == "float16" else "float16",
+        bisect=True,
+        reproduction=tmp_path / "wrong",
+    )
+    assert not report.ok
+    assert report.first_wrong is not None
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(tmp_path / "wrong" / "reproduce.py"), run_name="__main__")
+    assert ended.value.code == 1
+
+
+def test_float32_results_of_a_block_of_halves_are_held_to_float32() -> None:
+    """A result in 16 bits gives those beside it in float32 no more room."""
+    from tvm_fusionx.report.verify.verify import _BlockRun, _verdict
+
+    x = np.ones(4, np.float32)
+    node = SimpleNamespace(name="two", operators=())
+    p = var("p", 4)
+    function = module(relay.Tuple([relay.cast(p, "float16"), p]))["main"]
+    off = [x.astype(np.float16), x * np.float32(1 + 1e-4)]
+    right = [x.astype(np.float16), x]
+    steps = [STEPS["float16"], 0.0]
+    wrong = _verdict(_BlockRun(node, [x], off, right, steps), function, TARGET, 1e-5)
+    assert not wrong.ok
+    assert _verdict(_BlockRun(node, [x], right, right, steps), function, TARGET, 1e-5).ok
+    near = [np.float16([1, 1, 1, 1 + 2.0**-10]), x]
+    assert _verdict(_BlockRun(node, [x], near, right, steps), function, TARGET, 1e-5).ok
 
 
 @pytest.mark.usefixtures("exponential_off_by_a_percent")

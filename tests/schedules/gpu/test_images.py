@@ -142,7 +142,7 @@ def test_images_that_are_too_large_stay_buffers() -> None:
 @pytest.mark.slow
 def test_halves_stay_buffers() -> None:
     require_opencl()
-    library = fx.build(module(_net()), ADRENO, activation_images=True, float16=True)
+    library = fx.build(module(_net()), ADRENO, activation_images=True, precision="float16")
     attributes = json.loads(library.get_graph_json())["attrs"]
     assert ACTIVATION_SCOPE not in attributes.get("storage_scope", ["", []])[1]
 

@@ -117,19 +117,19 @@ def _net(columns: int) -> relay.Expr:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("float16", [False, True])
-def test_weights_of_a_net_are_images(float16: bool) -> None:
+@pytest.mark.parametrize("precision", [None, "float16"])
+def test_weights_of_a_net_are_images(precision: str | None) -> None:
     require_opencl()
     mod = module(_net(64))
     inputs = inputs_of(mod)
-    build = build_fused(mod, ADRENO, float16=float16)
+    build = build_fused(mod, ADRENO, precision=precision)
     served = [entry.knobs for entry in build.log.entries if entry.template == "gpu_tile"]
     assert [knobs["texture"] for knobs in served] == [1, 1, 1]
     source = build.library.get_lib().imported_modules[0].get_source()
     assert source.count("__read_only image2d_t") == len(served)
     assert "READ_IMAGEH(const" not in source
     found = run_once(build.library, inputs, tvm.opencl(0))
-    assert_close(found, run_plain(mod, inputs), NARROWED if float16 else REASSOCIATING)
+    assert_close(found, run_plain(mod, inputs), NARROWED if precision else REASSOCIATING)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
-from tvm_fusionx.frontend.converters.elementwise import round_half_even, scalar
+from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.element_types import LIMITS, dtype_of
 from tvm_fusionx.frontend.node import Node
@@ -26,13 +26,21 @@ def cast(x: Any, source: str, target: str) -> Any:
 
 
 def cast_to_element(node: Node, element: int) -> Any:
-    """Return the first input as an ONNX element type; four-bit integers are rounded and clipped."""
+    """Return the first input as an ONNX element type.
+
+    Integers below eight bits are rounded as ONNX Runtime does, halves away from zero, and keep
+    their low bits: what is beyond the limits wraps around.
+    """
     target = dtype_of(element, f"{node.op_type} node {node.name!r}")
     if element not in LIMITS or node.tensor(0).element == element:
         return cast(node.expr(), node.dtype(), target)
     low, high = LIMITS[element]
-    rounded = round_half_even(cast(node.expr(), node.dtype(), "float32"), "float32")
-    return relay.cast(relay.clip(rounded, low, high), target)
+    x, dtype = node.expr(), node.dtype()
+    if dtype.startswith("float"):
+        x, dtype = relay.round(cast(x, dtype, "float32")), "float32"
+    wide = cast(x, dtype, "int32")
+    kept = relay.bitwise_and(wide - scalar(low, "int32"), scalar(high - low, "int32"))
+    return relay.cast(kept + scalar(low, "int32"), target)
 
 
 @converter("Cast", through=28, because="TVM reads bfloat16, float8 and int4 as other types")
@@ -52,9 +60,13 @@ def convert_bit_cast(node: Node) -> Any:
     """Read the same bits as an element type of the same width."""
     target = dtype_of(int(node.attribute("to")), f"BitCast node {node.name!r}")
     source = node.dtype()
-    if np.dtype(source).itemsize != np.dtype(target).itemsize or "bool" in (source, target):
+    if np.dtype(source).itemsize != np.dtype(target).itemsize:
         raise node.refuse(f"an element type as wide as {source}", target)
+    if source == target:
+        return node.tensor(0)
+    if "bool" in (source, target):
+        return cast(node.expr(), source, target)  # a boolean is a byte of 0 or 1
     known = node.tensor(0).array
     if known is not None:
-        return np.ascontiguousarray(known).view(target)
-    return node.tensor(0) if source == target else relay.reinterpret(node.expr(), target)
+        return np.ascontiguousarray(known).view(target).reshape(node.shape())
+    return relay.reinterpret(node.expr(), target)

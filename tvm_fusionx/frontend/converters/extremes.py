@@ -15,8 +15,8 @@ from tvm import relay
 
 from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
-from tvm_fusionx.frontend.converters.slicing import slice_axis
 from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.values import constant
 
 
 def is_float(dtype: str) -> bool:
@@ -39,7 +39,8 @@ def _extreme(node: Node, function: Any) -> Any:
         elif position == 0:
             result = function(result, tensor.expr)
         else:
-            result = relay.where(relay.isnan(result), result, function(result, tensor.expr))
+            is_number = relay.less_equal(result, scalar(np.inf, node.dtype()))
+            result = relay.where(is_number, function(result, tensor.expr), result)
     return result
 
 
@@ -55,6 +56,27 @@ def convert_min(node: Node) -> Any:
     return _extreme(node, relay.minimum)
 
 
+def _without_nan(x: Any, size: int, axis: int, rank: int, dtype: str, is_largest: bool) -> Any:
+    """Return `x` with NaN replaced: what nothing is beyond where it is first, else the worst.
+
+    A kernel's max(a, b) is a > b ? a : b, which of a NaN on the left makes b. (TVM 0.19 cannot
+    lower ``isnan`` in the kernel of a reduction with an index.)
+    """
+    limits = np.finfo(dtype)
+    shape = [1] * rank
+    shape[axis] = size
+    first = constant((np.arange(size) == 0).reshape(shape))
+    if is_largest:
+        best, rest = relay.minimum(x, scalar(np.inf, dtype)), relay.maximum(x, _limit(limits.min))
+    else:
+        best, rest = relay.maximum(x, scalar(-np.inf, dtype)), relay.minimum(x, _limit(limits.max))
+    return relay.where(first, best, rest)
+
+
+def _limit(value: Any) -> Any:
+    return scalar(float(value), str(value.dtype))
+
+
 @converter("ArgMax", "ArgMin", through=13)
 def convert_arg_extreme(node: Node) -> Any:
     """Return the index of the largest or smallest element along an axis."""
@@ -63,15 +85,10 @@ def convert_arg_extreme(node: Node) -> Any:
     keepdims, axis, dtype = bool(node.attribute("keepdims", 1)), node.axis(0), node.dtype()
     x = node.expr()
     if is_float(dtype):
-        limits = np.finfo(dtype)
-        worst = scalar(float(limits.min if is_largest else limits.max), dtype)
-        x = relay.where(relay.isnan(x), worst, x)
+        x = _without_nan(x, node.shape()[axis], axis, node.rank(), dtype, is_largest)
     is_last = bool(node.attribute("select_last_index", 0))
     best = function(x, axis=axis, keepdims=keepdims, select_last_index=is_last)
     if is_float(dtype):
         # Where no element is beyond the type's limit, as of infinities, the reduction ends at -1.
         best = relay.maximum(best, relay.const(0, "int32"))
-        first = relay.isnan(slice_axis(node.expr(), axis, range(1), node.tensor(0).dims[axis] or 0))
-        first = first if keepdims else relay.squeeze(first, [axis])
-        best = relay.where(first, relay.const(0, "int32"), best)
     return relay.cast(best, "int64")

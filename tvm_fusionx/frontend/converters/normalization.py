@@ -9,9 +9,11 @@ from tvm import relay
 from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape
+from tvm_fusionx.frontend.element_types import dtype_of
 from tvm_fusionx.frontend.node import Node
 
 EPSILON = 1e-5  # ONNX's default for every normalization
+FLOAT = 1  # ONNX's number of float32
 
 
 @converter("BatchNormalization", through=15, because="TVM ignores training_mode")
@@ -72,8 +74,16 @@ def convert_layer_normalization(node: Node) -> Any:
     result = (x - mean) / deviation * node.expr(1)
     if node.has(2):
         result = result + node.expr(2)
-    inverse = scalar(1, dtype) / deviation if node.wants(2) else None
-    return [result, mean if node.wants(1) else None, inverse]
+    statistics = (mean, scalar(1, dtype) / deviation)
+    # Kept of this type, whatever the data's; computed in the wider of it and float32.
+    stash = dtype_of(int(node.attribute("stash_type", FLOAT)), f"stash_type of {node.name!r}")
+    return [
+        result,
+        *(
+            relay.cast(each, stash) if node.wants(place) else None
+            for place, each in enumerate(statistics, 1)
+        ),
+    ]
 
 
 @converter("GroupNormalization", through=21)

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.casts import cast
-from tvm_fusionx.frontend.converters.convolution import convolve
+from tvm_fusionx.frontend.converters.convolution import convert_conv
 from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.frontend.converters.linear import matmul
 from tvm_fusionx.frontend.converters.registry import converter
@@ -16,7 +16,7 @@ from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.converters.slicing import take
 from tvm_fusionx.frontend.element_types import ELEMENTS, LIMITS, dtype_of
 from tvm_fusionx.frontend.node import Node
-from tvm_fusionx.frontend.values import constant
+from tvm_fusionx.frontend.values import Tensor, constant
 
 # Element types of quantized products.
 BYTES = ("int8", "uint8")
@@ -24,27 +24,51 @@ BYTES = ("int8", "uint8")
 MATRIX_RANK = 2
 
 
+def _shape_along(tensor: Tensor, rank: int, axis: int) -> tuple[int, ...]:
+    """Return the shape in which a scale or zero point broadcasts along `axis`."""
+    if tensor.rank == 0 or tensor.shape == (1,):
+        return ()
+    if tensor.rank == 1:
+        return tuple(-1 if i == axis else 1 for i in range(rank))
+    return tensor.shape
+
+
 def along_axis(node: Node, position: int, rank: int, axis: int) -> Any:
     """Return a scale or zero point shaped to broadcast along `axis`; a scalar as it is."""
     tensor = node.tensor(position)
-    if tensor.rank == 0 or tensor.shape == (1,):
-        return reshape(tensor.expr, ())
-    if tensor.rank == 1:
-        return reshape(tensor.expr, [-1 if i == axis else 1 for i in range(rank)])
-    return tensor.expr
+    shape = _shape_along(tensor, rank, axis)
+    return tensor.expr if shape == tensor.shape else reshape(tensor.expr, shape)
 
 
-def repeat_blocks(node: Node, position: int, axis: int) -> Any:
-    """Return a blocked scale or zero point repeated to the data's shape."""
-    block = int(node.attribute("block_size", 0))
-    return take(node.expr(position), np.arange(node.shape()[axis]) // block, axis)
+def block_numbers(node: Node, position: int, axis: int) -> Any:
+    """Return the number of each element's block along `axis`; the last block may be cut.
+
+    Raises
+    ------
+    UnsupportedOperatorError
+        If a scale or zero point has not one entry for each block.
+    """
+    block, shape = int(node.attribute("block_size", 0)), node.shape()
+    blocks = tuple(-(-size // block) if i == axis else size for i, size in enumerate(shape))
+    if node.shape(position) != blocks:
+        name = ("data", "scale", "zero point")[position]
+        expected = f"a {name} of {list(blocks)} for blocks of {block} along axis {axis}"
+        raise node.refuse(expected, str(list(node.shape(position))))
+    return np.arange(shape[axis]) // block
 
 
 def _parameter(node: Node, position: int) -> Any:
     axis = node.axis(1)
     if node.attribute("block_size", 0):
-        return repeat_blocks(node, position, axis)
+        return take(node.expr(position), block_numbers(node, position, axis), axis)
     return along_axis(node, position, node.rank(), axis)
+
+
+def _known_parameter(node: Node, position: int) -> Any:
+    axis, tensor = node.axis(1), node.tensor(position)
+    if node.attribute("block_size", 0):
+        return np.take(tensor.array, block_numbers(node, position, axis), axis)
+    return np.reshape(tensor.array, _shape_along(tensor, node.rank(), axis))
 
 
 def limits_of(element: int, dtype: str) -> tuple[int, int]:
@@ -70,6 +94,7 @@ def convert_quantize_linear(node: Node) -> Any:
     else:
         element = int(node.attribute("output_dtype", 0)) or ELEMENTS["uint8"]
     target = dtype_of(element, f"QuantizeLinear node {node.name!r}")
+    # Quotients of halves are single, whatever `precision` allows: it is a bound from below.
     x = cast(node.expr(), node.dtype(), "float32")
     scaled = x / cast(_parameter(node, 1), node.dtype(1), "float32")
     zero = cast(_parameter(node, 2), node.dtype(2), "int32") if node.has(2) else None
@@ -81,11 +106,29 @@ def convert_dequantize_linear(node: Node) -> Any:
     """(x - zero point) * scale."""
     if why_not_one_operator(node) is None:
         return _dequantize(node)
+    target = _dequantized_dtype(node)
+    known = _dequantize_known(node)
+    if known is not None:
+        return known.astype(target)
     wide = cast(node.expr(), node.dtype(), "int32")
     if node.has(2):
         wide = wide - cast(_parameter(node, 2), node.dtype(2), "int32")
-    target = _dequantized_dtype(node)
-    return relay.cast(wide, target) * cast(_parameter(node, 1), node.dtype(1), target)
+    scale = cast(_parameter(node, 1), node.dtype(1), "float32")
+    return cast(relay.cast(wide, "float32") * scale, "float32", target)
+
+
+def _dequantize_known(node: Node) -> Any:
+    """Return constants dequantized in float32, or None where an input is none.
+
+    Done here, such weights take the room of the bytes and of the floats, and no third.
+    """
+    positions = (0, 1, 2) if node.has(2) else (0, 1)
+    if any(node.tensor(position).array is None for position in positions):
+        return None
+    result = node.array(0).astype("float32")
+    if node.has(2):
+        result -= _known_parameter(node, 2).astype("float32")
+    return result * _known_parameter(node, 1).astype("float32")
 
 
 def _dequantized_dtype(node: Node) -> str:
@@ -139,36 +182,68 @@ def convert_matmul_integer(node: Node) -> Any:
     return matmul(a, node.shape(0), b, node.shape(1), "int32")
 
 
+def dequantized(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int = 1) -> Tensor:
+    """Return the numbers that a quantized operand of `node` stands for.
+
+    Of bytes with known parameters they are what a ``DequantizeLinear`` makes, so the product of two
+    becomes one of integers where the processor has an instruction for it.
+    """
+    # A scale may be half; what it makes is not, or sums of products would be rounded to halves.
+    inputs, names = [x, _single(scale), zero], [""] * 3
+    inner = Node(node.name, "DequantizeLinear", node.version, {"axis": axis}, inputs, [""], names)
+    result = convert_dequantize_linear(inner)
+    if isinstance(result, np.ndarray):
+        return Tensor.from_array(result)
+    return Tensor(result, x.shape, "float32")
+
+
+def _single(scale: Tensor) -> Tensor:
+    if scale.dtype == "float32":
+        return scale
+    if scale.array is not None:
+        return Tensor.from_array(scale.array.astype("float32"))
+    return Tensor(cast(scale.expr, scale.dtype, "float32"), scale.shape, "float32")
+
+
+def _operand(node: Node, position: int, axis: int) -> Tensor:
+    """Return an input that a scale and a zero point follow, dequantized."""
+    zero = node.tensor(position + 2) if node.has(position + 2) else None
+    return dequantized(node, node.tensor(position), node.tensor(position + 1), zero, axis)
+
+
 @converter("QLinearMatMul", through=21, because="TVM rounds in the wrong place for int8")
 def convert_qlinear_matmul(node: Node) -> Any:
-    """Multiply in 32-bit integers, then rescale once."""
+    """Multiply, then quantize once."""
     rank_a, rank_b = node.rank(0), node.rank(3)
-    a = cast(node.expr(0), node.dtype(0), "int32")
-    b = cast(node.expr(3), node.dtype(3), "int32")
-    a = a - cast(along_axis(node, 2, rank_a, rank_a - 2), node.dtype(2), "int32")
-    b = b - cast(along_axis(node, 5, rank_b, rank_b - 1), node.dtype(5), "int32")
-    product = matmul(a, node.shape(0), b, node.shape(3), "int32")
-    scale_a = cast(along_axis(node, 1, rank_a, rank_a - 2), node.dtype(1), "float32")
-    scale_b = cast(along_axis(node, 4, rank_b, rank_b - 1), node.dtype(4), "float32")
-    scale_y = cast(along_axis(node, 6, rank_a, rank_a - 2), node.dtype(6), "float32")
+    # Rows of the left side may have scales of their own, and columns of the right one.
+    a = _operand(node, 0, max(rank_a - 2, 0))
+    b = _operand(node, 3, max(rank_b - 1, 0))
+    product = matmul(a.expr, a.shape, b.expr, b.shape)
+    scale = cast(along_axis(node, 6, rank_a, rank_a - 2), node.dtype(6), "float32")
     zero = cast(along_axis(node, 7, rank_a, rank_a - 2), node.dtype(7), "int32")
-    scaled = relay.cast(product, "float32") * (scale_a * scale_b / scale_y)
-    return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))
+    return saturate(product / scale, zero, node.tensor(7).element, node.dtype(7))
+
+
+def dequantized_bias(bias: Tensor, scale: Tensor, weight_scale: Tensor) -> Any:
+    """Return a bias of integers, at the scale of data and weights together, as floats."""
+    arrays = [tensor.array for tensor in (bias, scale, weight_scale)]
+    if all(array is not None for array in arrays):
+        numbers, data, weights = (array.reshape(-1).astype("float32") for array in arrays)
+        return constant(numbers * (data * weights))
+    both = reshape(scale.expr, (-1,)) * reshape(weight_scale.expr, (-1,))
+    return relay.cast(bias.expr, "float32") * both
 
 
 @converter("QLinearConv", through=10)
 def convert_qlinear_conv(node: Node) -> Any:
-    """Convolve in 32-bit integers, then rescale once."""
-    shape, rank = node.shape(3), node.rank(0)
-    x = cast(node.expr(0), node.dtype(0), "int32") - cast(
-        reshape(node.expr(2), ()), node.dtype(2), "int32"
-    )
-    weights = cast(node.expr(3), node.dtype(3), "int32")
-    weights = weights - cast(along_axis(node, 5, len(shape), 0), node.dtype(5), "int32")
-    product = convolve(node, x, weights, shape, "int32")
+    """Convolve, then quantize once."""
+    inputs: list[Any] = [_operand(node, 0, 1), _operand(node, 3, 0)]
+    names = [""] * len(inputs)
+    convolution = Node(node.name, "Conv", node.version, node.attributes, inputs, [""], names)
+    result = convert_conv(convolution)
     if node.has(8):
-        product = relay.nn.bias_add(product, node.expr(8))
-    scale = reshape(node.expr(1), ()) * along_axis(node, 4, rank, 1) / reshape(node.expr(6), ())
+        bias = dequantized_bias(node.tensor(8), node.tensor(1), node.tensor(4))
+        result = relay.nn.bias_add(result, bias)
+    scaled = result / reshape(node.expr(6), ())
     zero = cast(reshape(node.expr(7), ()), node.dtype(7), "int32")
-    scaled = relay.cast(product, "float32") * scale
     return saturate(scaled, zero, node.tensor(7).element, node.dtype(7))

@@ -26,12 +26,18 @@ X, W, R, B, SEQUENCE_LENS, INITIAL_H = range(6)
 INITIAL_C, PEEPHOLES = 6, 7
 # LSTM's gates are i, o, f, c; GRU's z, r, h; RNN has one.
 LSTM_GATES, GRU_GATES, RNN_GATES = 4, 3, 1
+# Of an LSTM's functions the one whose argument is the cell; the others have fewer.
+CELL_FUNCTION = 2
 PEEPHOLE_GATES = 3
 # A layer is unrolled, so its steps are the length of the compiled program.
 MOST_STEPS = 5000
 # Of X and R: steps, batch, features; directions, gates, hidden.
 RANK = 3
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
 
 
 def _affine(x: Any, alpha: Any, beta: Any) -> Any:
@@ -59,6 +65,8 @@ class Direction:
     gates: int
     hidden: int
     functions: tuple[Function, ...]
+    look: Function
+    """How a product sees its left side: as it is, or quantized."""
 
     def part(self, position: int) -> Any:
         """Return this direction's share of an operand, without the axis of directions."""
@@ -103,7 +111,7 @@ def _rnn_step(direction: Direction) -> Step:
     bias = direction.state_bias() if has_bias else None
 
     def step(inputs: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        total = inputs + relay.nn.dense(state[0], weight)
+        total = inputs + relay.nn.dense(direction.look(state[0]), weight)
         return (f(relay.nn.bias_add(total, bias) if has_bias else total),)
 
     return step
@@ -150,7 +158,7 @@ def _lstm_step(direction: Direction) -> Step:
 
     def step(inputs: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         h, c = state
-        gates = inputs + relay.nn.dense(h, weight)
+        gates = inputs + relay.nn.dense(direction.look(h), weight)
         gates = gates if bias is None else relay.nn.bias_add(gates, bias)
 
         def gate(index: int, cell: Any) -> Any:
@@ -174,7 +182,20 @@ def _activations(node: Node, defaults: tuple[str, ...], directions: int) -> list
         iter(float(number) for number in node.attribute(f"activation_{name}", ()))
         for name in ("alpha", "beta")
     )
-    return [_activation(node, name, alphas, betas) for name in names]
+    functions = [_activation(node, name, alphas, betas) for name in names]
+    limit = node.attribute("clip")
+    if limit is None:
+        return functions
+    # ONNX Runtime clips what enters the gates, and not the cell that LSTM's third function takes.
+    return [
+        function if index % len(defaults) == CELL_FUNCTION else _clipped(function, float(limit))
+        for index, function in enumerate(functions)
+    ]
+
+
+def _clipped(function: Function, limit: float) -> Function:
+    """Return a function whose argument is held within [-limit, limit]."""
+    return lambda x: function(relay.clip(x, -limit, limit))
 
 
 def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Function:
@@ -202,7 +223,8 @@ def _run(
     node, (steps, batch, features) = direction.node, sizes
     width = direction.gates * direction.hidden
     # The input's share of all gates does not wait for the state: one product for all steps.
-    shares = relay.nn.dense(reshape(x, (steps * batch, features)), direction.part(W))
+    seen = direction.look(reshape(x, (steps * batch, features)))
+    shares = relay.nn.dense(seen, direction.part(W))
     if node.has(B):
         shares = relay.nn.bias_add(shares, direction.input_bias())
     shares = reshape(shares, (steps, batch, width))
@@ -264,9 +286,8 @@ def _convert(
     defaults: tuple[str, ...],
     make_step: Callable[[Direction], Step],
     initial: tuple[int, ...],
+    look: Function = _as_it_is,
 ) -> list[Any]:
-    if node.attribute("clip") is not None:
-        raise node.refuse("no clip of the activations' inputs", f"clip={node.attribute('clip')}")
     is_batch_first = bool(node.attribute("layout", 0))
     _check_widths(node, gates, initial, is_batch_first)
     x = transpose(node.expr(X), (1, 0, 2)) if is_batch_first else node.expr(X)
@@ -279,7 +300,7 @@ def _convert(
     for index in range(directions):
         own = functions[index * len(defaults) : (index + 1) * len(defaults)]
         is_reverse = kind == "reverse" or index == 1
-        direction = Direction(node, index, is_reverse, gates, hidden, tuple(own))
+        direction = Direction(node, index, is_reverse, gates, hidden, tuple(own), look)
         zero = relay.zeros((batch, hidden), node.dtype())
         state = tuple(
             _initial_state(node, position, index, is_batch_first) if node.has(position) else zero
@@ -320,5 +341,10 @@ def convert_gru(node: Node) -> list[Any]:
 @converter("LSTM", through=22, because=IGNORED_BY_TVM)
 def convert_lstm(node: Node) -> list[Any]:
     """Return a long short-term memory's outputs: all steps, and the last state and cell."""
+    return lstm(node)
+
+
+def lstm(node: Node, look: Function = _as_it_is) -> list[Any]:
+    """Return an LSTM's outputs; `look` is how its products see data and state."""
     functions = ("Sigmoid", "Tanh", "Tanh")
-    return _convert(node, LSTM_GATES, functions, _lstm_step, (INITIAL_H, INITIAL_C))
+    return _convert(node, LSTM_GATES, functions, _lstm_step, (INITIAL_H, INITIAL_C), look)

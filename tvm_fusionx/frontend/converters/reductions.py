@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.extremes import is_float
 from tvm_fusionx.frontend.converters.registry import CONVERTERS, Converter, converter
 from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.values import Tensor
 
 # x, axes, keepdims -> reduced x.
 Reduce = Callable[[Any, list[int], bool], Any]
@@ -38,11 +41,60 @@ REDUCTIONS: dict[str, tuple[Reduce, int]] = {
     "ReduceSumSquare": (lambda x, axes, keep: relay.sum(x * x, axes, keep), 18),
 }
 
+EXTREMES = ("ReduceMax", "ReduceMin")
+
 # Relay has no extreme of booleans; as small integers false < true.
 BOOLEAN_AS = "uint8"
 # Relay's square root and logarithm take floats only.
 NEEDS_FLOAT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 FLOAT_FOR_INTEGERS = "float64"
+
+
+# Operators that pass a number on, or one of several.
+PASSES_NUMBERS = frozenset(
+    {
+        "Add",
+        "Cast",
+        "CastLike",
+        "Concat",
+        "Expand",
+        "Identity",
+        "Max",
+        "Min",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+    }
+)
+# As far as this a number is followed back.
+MOST_MAKERS = 64
+
+
+def makes_infinities(tensor: Tensor) -> bool:
+    """Tell whether a constant of the model with infinities may pass into a tensor, as in masks."""
+    waiting, seen = [tensor], 0
+    while waiting and seen < MOST_MAKERS:
+        current, seen = waiting.pop(), seen + 1
+        if current.array is not None:
+            if is_float(current.dtype) and np.isinf(current.array).any():
+                return True
+        elif current.maker is not None and current.maker.op_type in PASSES_NUMBERS:
+            waiting += [value for value in current.maker.inputs if isinstance(value, Tensor)]
+    return False
+
+
+def _extreme(op_type: str, x: Any, axes: list[int], keepdims: bool, dtype: str) -> Any:
+    """Return an extreme, right of rows of infinities too, of which TVM makes the largest finite."""
+    is_max = op_type == "ReduceMax"
+    worst = scalar(-np.inf if is_max else np.inf, dtype)
+    best = (relay.max if is_max else relay.min)(x, axes, keepdims)
+    better = relay.greater(x, worst) if is_max else relay.less(x, worst)
+    is_any = relay.max(relay.cast(better, dtype), axes, keepdims)
+    return relay.where(relay.greater(is_any, scalar(0, dtype)), best, worst)
 
 
 def _reduction(op_type: str, function: Reduce) -> Callable[[Node], Any]:
@@ -60,6 +112,8 @@ def _reduction(op_type: str, function: Reduce) -> Callable[[Node], Any]:
         elif op_type in NEEDS_FLOAT and not dtype.startswith("float"):
             work = FLOAT_FOR_INTEGERS
         x = x if work == dtype else relay.cast(x, work)
+        if op_type in EXTREMES and axes and is_float(dtype) and makes_infinities(node.tensor(0)):
+            return _extreme(op_type, x, axes, keepdims, dtype)
         # Relay takes an empty list of axes for all of them. ONNX reduces a scalar over none, and a
         # reduction told to do nothing still does to each element what it does before and after the
         # sum (the square of ReduceSumSquare): an axis of one element says the same.

@@ -12,6 +12,7 @@ from tvm.contrib import graph_executor
 
 from tvm_fusionx._tvm.cures import drop_lets, let_cure
 from tvm_fusionx.processors.targets import with_own_definitions
+from tvm_fusionx.report.bench.stored_numbers import numbers_of
 from tvm_fusionx.schedules import resolve_target
 
 # Where TVM's own lowering passes end; ours that cures an LLVM fault runs with them.
@@ -66,11 +67,11 @@ def load(library: Any, device: Any = None) -> Any:
 def run_once(
     library: Any, inputs: Mapping[str, np.ndarray], device: Any = None
 ) -> list[np.ndarray]:
-    """Run `library` once on `inputs` and return its outputs in order."""
+    """Run `library` once on `inputs` and return its outputs in order; bfloat16 as float32."""
     executor = load(library, device)
     set_inputs(executor, inputs)
     executor.run()
-    return [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+    return [numbers_of(executor.get_output(index)) for index in range(executor.get_num_outputs())]
 
 
 def set_inputs(executor: Any, inputs: Mapping[str, np.ndarray]) -> None:

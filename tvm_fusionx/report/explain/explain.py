@@ -12,11 +12,17 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.build.kernels import KernelGraph
-from tvm_fusionx.build.pipeline import check_module, pipeline, planner_options
+from tvm_fusionx.build.pipeline import (
+    channels_at_once,
+    check_module,
+    pipeline,
+    planner_options,
+)
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
 from tvm_fusionx.fusion.block_key import block_keys
 from tvm_fusionx.fusion.planner import GREEDY
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
@@ -36,6 +42,7 @@ def explain(
     target: TargetLike,
     *,
     rules: Sequence[Rule] | None = None,
+    denormals: Denormals = FLUSH,
     fuse: bool = True,
     planner: str = GREEDY,
     measure: bool | str | Path = False,
@@ -50,7 +57,7 @@ def explain(
         Module with static shapes; constants bound.
     target
         What it is planned for.
-    rules, fuse, planner, measure, allow, deny
+    rules, denormals, fuse, planner, measure, allow, deny
         As for :func:`tvm_fusionx.build`.
 
     Returns
@@ -71,10 +78,11 @@ def explain(
     options = FuseByMapping(resolved, options=chosen).planner_options()
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
+    chunk = channels_at_once(resolved)
     # Two passes are taken apart for what they know and do not leave in the module.
     for step in pipeline(resolved).passes:
         if step.info.name == "tvm_fusionx.RewriteGraph":
-            mod, applications = rewrite_module(mod, rules=rules)
+            mod, applications = rewrite_module(mod, rules=rules, denormals=denormals, chunk=chunk)
             applied.update(application.rule for application in applications)
         elif step.info.name == "tvm_fusionx.FuseByMapping":
             mod, plans = fuse_module(mod, options)

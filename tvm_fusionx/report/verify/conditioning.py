@@ -27,6 +27,7 @@ def conditioning(
     run: Callable[[Arrays], Sequence[np.ndarray]],
     arrays: Mapping[str, np.ndarray],
     trials: int = TRIALS,
+    step: float = 0.0,
 ) -> float:
     """Return the largest change of the outputs when each float moves to one of its neighbours.
 
@@ -39,6 +40,9 @@ def conditioning(
         place, up or down at random (seeded); nothing else moves.
     trials
         How many times.
+    step
+        How far apart neighbours are at most, relatively, where what is computed lies in a narrower
+        type than the arrays do; by their own type when 0.
 
     Returns
     -------
@@ -49,13 +53,15 @@ def conditioning(
     generator = np.random.default_rng(SEED)
     changes = [0.0]
     for _ in range(trials):
-        moved = {name: _to_neighbours(array, generator) for name, array in arrays.items()}
+        moved = {name: _to_neighbours(array, generator, step) for name, array in arrays.items()}
         pairs = zip(run(moved), still, strict=True)
         changes.append(worst([measure_difference(new, old) for new, old in pairs]).max_rel)
     return max(changes)
 
 
-def library_conditioning(library: Any, inputs: Mapping[str, np.ndarray]) -> float:
+def library_conditioning(
+    library: Any, inputs: Mapping[str, np.ndarray], step: float = 0.0
+) -> float:
     """Return the conditioning of a built model, its weights being the library's parameters."""
     executor = load(library)
     weights = {name: value.numpy() for name, value in library.get_params().items()}
@@ -65,13 +71,20 @@ def library_conditioning(library: Any, inputs: Mapping[str, np.ndarray]) -> floa
         executor.run()
         return [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
 
-    return conditioning(run, {**weights, **inputs})
+    return conditioning(run, {**weights, **inputs}, step=step)
 
 
-def _to_neighbours(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _to_neighbours(array: np.ndarray, generator: np.random.Generator, step: float) -> np.ndarray:
     if not np.issubdtype(array.dtype, np.floating):
         return array
     up = generator.random(array.shape, np.float32) < 1 / 2
+    if step > np.finfo(array.dtype).eps:
+        # As far as rounding moves a number, and further: by half of a step at most.
+        further = array * (1 + np.where(up, step, -step))
+        # The largest number, which masks hold, has no neighbour but infinity.
+        largest = np.finfo(array.dtype).max
+        held = np.where(np.isfinite(array), np.clip(further, -largest, largest), array)
+        return held.astype(array.dtype)
     limit = np.asarray(np.inf, array.dtype)
     moved: np.ndarray = np.nextafter(array, np.where(up, limit, -limit))
     return np.where(np.isfinite(array), moved, array)

@@ -14,9 +14,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.block_calls import post_order
-from tvm_fusionx.ecg.node import Attributes
-from tvm_fusionx.ecg.relay_attributes import from_attrs, to_attrs
+from tvm_fusionx.ecg.retyped import retyped
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.report.verify.unoptimised import build_unoptimised
 
@@ -58,42 +56,17 @@ def exact_outputs(
 
 def in_float64(function: relay.Function) -> tvm.IRModule:
     """Return a module whose ``main`` is `function` with every narrower float made a float64."""
-    replacement: dict[Any, Any] = {}
-    parameters = []
-    for position, parameter in enumerate(function.params):
-        of = parameter.checked_type
-        wide = relay.TensorType(of.shape, _widened(str(of.dtype)))
-        replacement[parameter] = relay.Var(f"operand_{position}", wide)
-        parameters.append(replacement[parameter])
-    for expr in post_order(function.body):
-        if expr not in replacement:
-            replacement[expr] = _rebuilt(expr, replacement)
-    body = replacement[function.body]
-    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(parameters, body)))
+    parameters = {
+        parameter: relay.Var(
+            f"operand_{position}",
+            relay.TensorType(parameter.checked_type.shape, _widened(parameter.checked_type.dtype)),
+        )
+        for position, parameter in enumerate(function.params)
+    }
+    body = retyped(function, dict.fromkeys(NARROW, WIDE), parameters)
+    whole = relay.Function(list(parameters.values()), body)
+    return relay.transform.InferType()(tvm.IRModule.from_expr(whole))
 
 
-def _rebuilt(expr: Any, replacement: dict[Any, Any]) -> Any:
-    if isinstance(expr, relay.Constant):
-        array = expr.data.numpy()
-        # Not relay.const, which makes float32 of float64.
-        return relay.Constant(tvm.nd.array(array.astype(_widened(str(array.dtype)))))
-    if isinstance(expr, relay.Call):
-        operands = [replacement[operand] for operand in expr.args]
-        return relay.Call(expr.op, operands, _wide_attributes(expr), span=expr.span)
-    if isinstance(expr, relay.Tuple):
-        return relay.Tuple([replacement[field] for field in expr.fields])
-    if isinstance(expr, relay.TupleGetItem):
-        return relay.TupleGetItem(replacement[expr.tuple_value], expr.index)
-    return expr
-
-
-def _wide_attributes(call: relay.Call) -> Any:
-    given = from_attrs(call.attrs)
-    if not any(value in NARROW for value in given.values() if isinstance(value, str)):
-        return call.attrs
-    wide = {k: _widened(v) if isinstance(v, str) else v for k, v in given.items()}
-    return to_attrs(call.op.name, Attributes(wide))
-
-
-def _widened(dtype: str) -> str:
-    return WIDE if dtype in NARROW else dtype
+def _widened(dtype: Any) -> str:
+    return WIDE if dtype in NARROW else str(dtype)

@@ -13,7 +13,7 @@ import tvm
 from tvm_fusionx._tvm.presence import install_command
 from tvm_fusionx.errors import InputError, MissingDependencyError
 from tvm_fusionx.report.bench.plain_tvm import run_once
-from tvm_fusionx.report.verify.unoptimised import build_unoptimised
+from tvm_fusionx.report.verify.unoptimised import build_in_single
 
 Reference = (
     str
@@ -64,7 +64,7 @@ def reference_outputs(
         ONNX Runtime is asked for and not installed.
     """
     if reference is None:
-        library = build_unoptimised(mod, target, params)
+        library = build_in_single(mod, target, params)
         return ReferenceOutputs("TVM at level 0", run_once(library, inputs))
     if isinstance(reference, (str, Path)):
         return ReferenceOutputs("ONNX Runtime", run_onnxruntime(str(reference), inputs))

@@ -32,6 +32,8 @@ class BlockVerdict:
         What it is the difference from: plain TVM, or where that disagrees, float64.
     ok
         Whether the difference is within the tolerance.
+    tolerance
+        Bound on the difference: of results that lie in 16 bits, a step of their type.
     """
 
     name: str
@@ -39,6 +41,7 @@ class BlockVerdict:
     difference: Difference
     ok: bool
     reference: str = PLAIN
+    tolerance: float = DEFAULT_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ class VerifyReport:
         )
         if self.ok:
             return (
-                f"All {len(self.blocks)} blocks are within {self.tolerance:g}, and all "
+                f"All {len(self.blocks)} blocks are within {self.tolerance:g}"
+                f"{self._steps_text()}, and all "
                 f"{len(self.end_to_end)} outputs within {self.end_to_end_tolerance:.2g} of "
                 f"{self.reference} ({numbers}){self._allowance_text()}."
             )
@@ -112,6 +116,10 @@ class VerifyReport:
             "though each block is right on its true inputs: the difference was made by import or "
             "rewriting, before fusion."
         )
+
+    def _steps_text(self) -> str:
+        loosest = max((block.tolerance for block in self.blocks), default=self.tolerance)
+        return f" or a step of their type, {loosest:.2g}" if loosest > self.tolerance else ""
 
     def _allowance_text(self) -> str:
         return f"; {self.allowance}" if self.allowance else ""
@@ -148,6 +156,7 @@ class VerifyReport:
                     "operators": list(block.operators),
                     "ok": block.ok,
                     "reference": block.reference,
+                    "tolerance": block.tolerance,
                     **block.difference.to_json(),
                 }
                 for block in self.blocks

@@ -25,6 +25,7 @@ from tvm_fusionx.build.kernels import GraphNode
 from tvm_fusionx.inputs import check_inputs, inputs_of
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.bench.plain_tvm import run_once
+from tvm_fusionx.report.bench.stored_numbers import numbers_of, step_of, stored
 from tvm_fusionx.report.profile.stepwise import StepwiseExecutor
 from tvm_fusionx.report.verify.conditioning import library_conditioning
 from tvm_fusionx.report.verify.defuse import ExposedModule, expose_blocks
@@ -38,7 +39,11 @@ from tvm_fusionx.report.verify.difference import (
 from tvm_fusionx.report.verify.exact import exact_outputs
 from tvm_fusionx.report.verify.reference import Reference, reference_outputs
 from tvm_fusionx.report.verify.reproduction import write_reproduction
-from tvm_fusionx.report.verify.unoptimised import build_unoptimised
+from tvm_fusionx.report.verify.unoptimised import (
+    build_in_single,
+    build_unoptimised,
+    narrowest_type,
+)
 from tvm_fusionx.report.verify.verdict import EXACT, PLAIN, BlockVerdict, VerifyReport
 from tvm_fusionx.report.verify.verify_machine import verify_machine
 from tvm_fusionx.rewrite import Rule
@@ -59,6 +64,7 @@ def verify(
     bisect: bool = False,
     *,
     tolerance: float = DEFAULT_TOLERANCE,
+    precision: str | None = None,
     records: str | Path | None = None,
     rules: Sequence[Rule] | None = None,
     reproduction: str | Path | None = None,
@@ -82,12 +88,14 @@ def verify(
         Also write a standalone reproduction of the first wrong block, when there is one.
     tolerance
         Bound on the largest difference relative to the largest output; integers must be equal.
+        Results in float16 may be off by one step, 2^-10 of the largest, those in bfloat16 by 2^-7.
         Outputs of a model with Winograd's convolutions are held to 1e-4 (docs/design/winograd.md).
         An output outside of that is right all the same when the model itself is not known so
         closely: when it is within its conditioning
         (:mod:`tvm_fusionx.report.verify.conditioning`). Blocks have no such excuse.
-    records, rules
-        Tuning records and rewriting rules, as for :func:`fx.build`.
+    precision, records, rules
+        Type of what lies between blocks, tuning records and rewriting rules, as for
+        :func:`fx.build`.
     reproduction
         Folder for the reproduction; ``fusionx-reproduction`` in the working directory by default.
     on_stage
@@ -131,7 +139,15 @@ def verify(
         )
     arrays = check_inputs(inputs, inputs_of(mod, params))
     on_stage("building")
-    build = build_fused(mod, target, params=params, records=records, rules=rules, on_stage=on_stage)
+    build = build_fused(
+        mod,
+        target,
+        params=params,
+        records=records,
+        rules=rules,
+        precision=precision,
+        on_stage=on_stage,
+    )
     exposed = expose_blocks(build.module)
     on_stage("computing each block's right outputs")
     true_values = _true_values(exposed, target, arrays)
@@ -146,12 +162,20 @@ def verify(
     on_stage("computing the reference")
     wanted = reference_outputs(reference, mod, params, arrays, target)
     end_to_end = _compare_outputs(outputs, wanted.outputs)
+    stored_as = precision or narrowest_type(mod)
     allowed, allowance = _allowed_end_to_end(
-        build, end_to_end, tolerance, lambda: _conditioning(mod, params, arrays, target, on_stage)
+        build,
+        end_to_end,
+        tolerance,
+        stored_as,
+        lambda: _conditioning(mod, params, arrays, target, stored_as, on_stage),
     )
     ok = all(v.ok for v in verdicts) and all(d.is_within(allowed) for d in end_to_end)
     folder = None
-    wrong = next((run for run, verdict in zip(ran, verdicts, strict=True) if not verdict.ok), None)
+    wrong, held_to = next(
+        ((run, each.tolerance) for run, each in zip(ran, verdicts, strict=True) if not each.ok),
+        (None, tolerance),
+    )
     if bisect and wrong is not None:
         folder = write_reproduction(
             Path(reproduction or DEFAULT_REPRODUCTION_FOLDER),
@@ -160,7 +184,7 @@ def verify(
             expected=wrong.expected,
             target=target,
             records=records,
-            tolerance=tolerance,
+            tolerance=held_to,
         )
     return VerifyReport(
         ok=ok,
@@ -183,6 +207,7 @@ def _allowed_end_to_end(
     build: FusedBuild,
     end_to_end: tuple[Difference, ...],
     tolerance: float,
+    stored_as: str,
     conditioning: Callable[[], float],
 ) -> tuple[float, str]:
     """Return what the outputs are held to, and why it is more than `tolerance` where it is."""
@@ -190,12 +215,17 @@ def _allowed_end_to_end(
     if any(entry.template == WINOGRAD.name for entry in build.log.entries):
         allowed = max(allowed, WINOGRAD_TOLERANCE)
         why = f"Winograd's convolutions are held to {WINOGRAD_TOLERANCE:g}"
+    if step_of(stored_as) > allowed:
+        allowed = step_of(stored_as)
+        why = f"tensors in {stored_as} are held to one step, {allowed:.2g}"
     hopeless = not all(d.is_within(np.inf) for d in end_to_end)
     if hopeless or all(d.is_within(allowed) for d in end_to_end):
         return allowed, why if allowed > tolerance else ""
     known = conditioning()
+    number = stored_as if step_of(stored_as) else "float"
     why = (
-        f"the outputs move by {known:.2g} when each weight and input moves to a neighbouring float"
+        f"the outputs move by {known:.2g} when each weight and input moves to a neighbouring "
+        f"{number}"
     )
     return max(allowed, known), why
 
@@ -205,10 +235,12 @@ def _conditioning(
     params: Mapping[str, Any] | None,
     arrays: dict[str, np.ndarray],
     target: Any,
+    stored_as: str,
     on_stage: Callable[[str], None],
 ) -> float:
     on_stage("measuring the model's conditioning")
-    return library_conditioning(build_unoptimised(mod, target, params), arrays)
+    library = build_in_single(mod, target, params)
+    return library_conditioning(library, arrays, step_of(stored_as))
 
 
 @dataclass(frozen=True)
@@ -219,6 +251,8 @@ class _BlockRun:
     operands: list[np.ndarray]
     outputs: list[np.ndarray]
     expected: list[np.ndarray]
+    steps: list[float]
+    """How far results of the types they are stored in may be from each other, one by one."""
 
 
 def _true_values(
@@ -254,10 +288,14 @@ def _run_blocks(
         if expected is not None:
             # An output that is a reshape may leave the kernel under the reshape's own shape.
             yield _BlockRun(
-                node, [v.numpy() for v in operands], [v.numpy() for v in outputs], expected
+                node,
+                list(map(numbers_of, operands)),
+                list(map(numbers_of, outputs)),
+                expected,
+                [step_of(output.dtype) for output in outputs],
             )
             outputs = [
-                executor.to_device(value) if value.shape == tuple(output.shape) else output
+                stored(value, output.dtype) if value.shape == tuple(output.shape) else output
                 for value, output in zip(expected, outputs, strict=False)
             ]
         for position, output in enumerate(outputs):
@@ -268,16 +306,29 @@ def _verdict(
     run: _BlockRun, function: relay.Function, target: Any, tolerance: float
 ) -> BlockVerdict:
     """Judge a block by plain TVM, and where they disagree by who is nearer to float64."""
-    difference, reference = worst(list(_compare_outputs(run.outputs, run.expected))), PLAIN
-    if not difference.is_within(tolerance):
-        exact = _exact_difference(run, function, target)
-        if exact is not None and exact.is_within(tolerance):
-            difference, reference = exact, EXACT
-    ok = difference.is_within(tolerance)
-    return BlockVerdict(run.node.name, run.node.operators, difference, ok, reference)
+    bounds = [max(tolerance, step) for step in run.steps]
+
+    def are_within(differences: tuple[Difference, ...]) -> bool:
+        return all(d.is_within(b) for d, b in zip(differences, bounds, strict=False))
+
+    found, reference = _compare_outputs(run.outputs, run.expected), PLAIN
+    if not are_within(found):
+        exact = _exact_differences(run, function, target)
+        if exact is not None and are_within(exact):
+            found, reference = exact, EXACT
+    return BlockVerdict(
+        run.node.name,
+        run.node.operators,
+        worst(list(found)),
+        are_within(found),
+        reference,
+        max(bounds, default=tolerance),
+    )
 
 
-def _exact_difference(run: _BlockRun, function: relay.Function, target: Any) -> Difference | None:
+def _exact_differences(
+    run: _BlockRun, function: relay.Function, target: Any
+) -> tuple[Difference, ...] | None:
     try:
         exact = exact_outputs(function, run.operands, target)
     except tvm.TVMError as error:
@@ -285,7 +336,7 @@ def _exact_difference(run: _BlockRun, function: relay.Function, target: Any) -> 
         return None
     dtypes = [output.dtype for output in run.outputs]
     rounded = [value.astype(dtype) for value, dtype in zip(exact, dtypes, strict=True)]
-    return worst(list(_compare_outputs(run.outputs, rounded)))
+    return _compare_outputs(run.outputs, rounded)
 
 
 def _compare_outputs(

@@ -1,0 +1,34 @@
+"""Arrays of a TVM device as numbers to compare, and how far apart neighbours of a type lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+
+from tvm_fusionx.ecg.relay_constants import BFLOAT16, cast_constant
+
+# Between two neighbours, relative to the larger: what is rounded right may be either of them.
+STEPS = {"float16": 2.0**-10, BFLOAT16: 2.0**-7}
+
+
+def numbers_of(array: Any) -> np.ndarray:
+    """Return the numbers of a ``tvm.nd.NDArray``; numpy has no bfloat16, whose are float32."""
+    found: np.ndarray = (
+        cast_constant(relay.Constant(array), "float32").data.numpy()
+        if array.dtype == BFLOAT16
+        else array.numpy()
+    )
+    return found
+
+
+def stored(numbers: np.ndarray, dtype: str) -> Any:
+    """Return numbers as a ``tvm.nd.NDArray`` of a type that holds them."""
+    return cast_constant(relay.Constant(tvm.nd.array(numbers)), dtype).data
+
+
+def step_of(dtype: str) -> float:
+    """Return how far a rightly rounded result of `dtype` may be from another, relatively."""
+    return STEPS.get(dtype, 0.0)

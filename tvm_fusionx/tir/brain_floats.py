@@ -1,0 +1,67 @@
+"""bfloat16 to float32 and back, as whole vectors of bits.
+
+A bfloat16 is the upper half of the float32 of the same value. TVM's own pass that makes that of its
+casts (``BF16ComputeLegalize``) fails on stores of vectors and loses variables of comparisons; it
+leaves bits alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import tir
+
+BRAIN = "bfloat16"
+
+_LOWER_BITS = 16
+# What is added so that the upper half is the nearest: half of its last place, less one where it is
+# even, so that of two that are as near the even one is taken.
+_HALFWAY = 0x7FFF
+# Of a float32: all but the sign, and what only the bits of no number exceed; and one of these, cut.
+_MAGNITUDE = 0x7FFFFFFF
+_INFINITE = 0x7F800000
+_NO_NUMBER = 0x7FC0
+
+
+def is_brain(dtype: str) -> bool:
+    """Tell whether a type, with lanes or without, is bfloat16."""
+    return dtype.startswith(BRAIN)
+
+
+def widened(value: Any) -> Any:
+    """Return the float32 of a bfloat16, lane by lane."""
+    lanes = _lanes(value)
+    bits = tir.Cast(_typed("uint32", lanes), _reinterpreted(value, "uint16"))
+    return _reinterpreted(bits << _constant(_LOWER_BITS, "uint32", lanes), "float32")
+
+
+def narrowed(value: Any) -> Any:
+    """Return the bfloat16 that is the nearest to a float32, lane by lane; no number stays none."""
+    lanes = _lanes(value)
+    bits = _reinterpreted(value, "uint32")
+    shift = _constant(_LOWER_BITS, "uint32", lanes)
+    odd = (bits >> shift) & _constant(1, "uint32", lanes)
+    rounded = (bits + _constant(_HALFWAY, "uint32", lanes) + odd) >> shift
+    # TVM takes a comparison of a number with itself for known.
+    magnitude = bits & _constant(_MAGNITUDE, "uint32", lanes)
+    is_number = magnitude <= _constant(_INFINITE, "uint32", lanes)
+    upper = tir.Select(is_number, rounded, _constant(_NO_NUMBER, "uint32", lanes))
+    return _reinterpreted(tir.Cast(_typed("uint16", lanes), upper), BRAIN)
+
+
+def _reinterpreted(value: Any, dtype: str) -> Any:
+    return tir.call_intrin(_typed(dtype, _lanes(value)), "tir.reinterpret", value)
+
+
+def _constant(value: int, dtype: str, lanes: int) -> Any:
+    scalar = tir.const(value, dtype)
+    return scalar if lanes == 1 else tir.Broadcast(scalar, lanes)
+
+
+def _lanes(value: Any) -> int:
+    return int(tvm.DataType(value.dtype).lanes)
+
+
+def _typed(dtype: str, lanes: int) -> str:
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
