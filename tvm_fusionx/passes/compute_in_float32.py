@@ -9,7 +9,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx.layout import compute_in_single, most_narrow_uses
-from tvm_fusionx.passes.graph_pass import is_plain_function
+from tvm_fusionx.passes.graph_pass import is_plain_function, returning
 from tvm_fusionx.schedules import resolve_target
 
 
@@ -42,5 +42,6 @@ class ComputeInFloat32:
         out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
         for variable, function in mod.functions.items():
             if is_plain_function(function):
-                out[variable] = compute_in_single(function, most_uses)
+                changed = compute_in_single(function, most_uses)
+                out[variable] = returning(changed, function.ret_type)
         return relay.transform.InferType()(out)

@@ -10,7 +10,7 @@ from tvm import relay
 
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.layout import BRAIN, HALF, most_narrow_uses, store_narrow
-from tvm_fusionx.passes.graph_pass import is_plain_function
+from tvm_fusionx.passes.graph_pass import is_plain_function, returning
 from tvm_fusionx.processors.gpu import is_gpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
@@ -59,7 +59,8 @@ class PackFloats:
         most_uses = most_narrow_uses(target)
         for variable, function in mod.functions.items():
             if is_plain_function(function):
-                out[variable] = store_narrow(function, self.dtype, most_uses)
+                changed = store_narrow(function, self.dtype, most_uses)
+                out[variable] = returning(changed, function.ret_type)
         return relay.transform.InferType()(out)
 
 
