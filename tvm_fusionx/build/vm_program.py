@@ -75,7 +75,7 @@ class VmProgram:
     """What it returns."""
 
     kernels: tuple[KernelNote, ...] = ()
-    """One note for each kernel."""
+    """One note for each kernel, by name."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of what built it."""
@@ -237,7 +237,8 @@ def build_for_machine(
         bytecode, module = executable.save()
     notes = (
         KernelNote(entry.name, template=entry.template, is_tuned=entry.is_tuned)
-        for entry in log.entries
+        # Functions of a module have no order of their own.
+        for entry in sorted(log.entries, key=lambda entry: entry.name)
     )
     return VmProgram(
         bytes(bytecode),
