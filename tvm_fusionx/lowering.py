@@ -33,7 +33,6 @@ from tvm_fusionx._tvm.cures import (
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
-from tvm_fusionx._tvm.selection import register_selection
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
@@ -236,7 +235,6 @@ def register() -> None:
     register_integer_products()
     register_rounding()
     register_sampling()
-    register_selection()
     register_functions()
 
 

@@ -39,6 +39,7 @@ PASSES = [
     "tvm_fusionx.RewriteGraph",
     "tvm_fusionx.PackLayouts",
     "tvm_fusionx.FuseByMapping",
+    "tvm_fusionx.ComputeInFloat32",
 ]
 
 x = var("x", 8, 16)

@@ -19,14 +19,19 @@ from tvm_fusionx.errors import LibraryFileError
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program() -> VmProgram:
+    return built(looping())
+
+
+@pytest.fixture(scope="module")
+def path(program: VmProgram, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("machine") / "double.tar"
-    save_vm_program(built(looping()), path)
+    save_vm_program(program, path)
     return path
 
 
-def test_a_program_comes_back_as_it_was(path: Path) -> None:
-    program, loaded = built(looping()), load_model(path)
+def test_a_program_comes_back_as_it_was(program: VmProgram, path: Path) -> None:
+    loaded = load_model(path)
     assert isinstance(loaded, VmProgram)
     assert loaded.inputs == program.inputs
     assert loaded.outputs == program.outputs

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from onnx import helper
+from onnx import TensorProto, helper
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
@@ -16,7 +16,7 @@ from tests.tiny_models import FEATURES, ROWS, TARGET, perceptron
 from tests.yolo_with_nms import with_suppression
 from tvm_fusionx.build.fused_build import notes_of
 from tvm_fusionx.build.vm_program import OutputSpec, VmProgram, build_for_machine, outputs_of
-from tvm_fusionx.errors import InputError
+from tvm_fusionx.errors import InputError, TargetError
 from tvm_fusionx.zoo import export
 
 
@@ -55,6 +55,12 @@ def test_a_program_for_the_graph_executor_runs_it() -> None:
         program["other"]
 
 
+def test_a_target_that_is_no_cpu_is_refused() -> None:
+    mod, _ = fx.from_onnx(looping())
+    with pytest.raises(TargetError, match=r"virtual machine.*a CPU.*opencl"):
+        fx.build(mod, "opencl")
+
+
 def test_stages_are_told_and_machines_are_apart() -> None:
     mod, _ = fx.from_onnx(looping())
     stages: list[str] = []
@@ -84,6 +90,62 @@ def test_a_detectors_network_has_templates_and_its_selection_agrees() -> None:
     given.graph.output.append(helper.make_tensor_value_info("predictions", 1, [1, 7, 32]))
     program = assert_agrees(with_suppression(given), feeds, {"image": -feeds["image"]})
     assert any(note.template != "topi" for note in program.kernels)
+
+
+def test_a_region_detectors_tail_agrees_whole() -> None:
+    """Scores filtered, boxes suppressed, five of them pooled, and a head on what is left."""
+    node = helper.make_node
+    feeds = {
+        "boxes": np.abs(floats(40, 4)),
+        "scores": np.random.default_rng(1).random(40).astype("float32"),
+        "maps": floats(1, 4, 8, 8),
+    }
+    nodes = [
+        node("Greater", ["scores", "least"], ["flags"]),
+        node("NonZero", ["flags"], ["table"]),
+        node("Squeeze", ["table", "zero"], ["at"]),
+        node("Gather", ["boxes", "at"], ["b"]),
+        node("Gather", ["scores", "at"], ["s"]),
+        node("Unsqueeze", ["b", "zero"], ["b_of_image"]),
+        node("Unsqueeze", ["s", "two_axes"], ["s_of_class"]),
+        node("NonMaxSuppression", ["b_of_image", "s_of_class", "most", "overlap"], ["rows"], "nms"),
+        node("Gather", ["rows", "two"], ["keep"], axis=1),
+        node("Shape", ["keep"], ["count"]),
+        node("Concat", ["count", "five"], ["both"], axis=0),
+        node("ReduceMin", ["both"], ["k"], keepdims=1),
+        node("Slice", ["keep", "zero", "k"], ["first"]),
+        node("Gather", ["b", "first"], ["regions"]),
+        node("Gather", ["s", "first"], ["kept_scores"]),
+        node("Cast", ["kept_scores"], ["whole"], to=TensorProto.INT64),
+        node("Mul", ["whole", "nothing"], ["image"]),
+        node(
+            "RoiAlign",
+            ["maps", "regions", "image"],
+            ["pooled"],
+            output_height=3,
+            output_width=3,
+            sampling_ratio=2,
+            coordinate_transformation_mode="output_half_pixel",
+        ),
+        node("Flatten", ["pooled"], ["flat"]),
+        node("Gemm", ["flat", "w", "bias"], ["logits"]),
+        node("Softmax", ["logits"], ["classes"]),
+    ]
+    weights = {
+        "least": np.float32(0.3),
+        "zero": np.array([0]),
+        "two_axes": np.array([0, 1]),
+        "most": np.array([100]),
+        "overlap": np.array([0.5], "float32"),
+        "two": np.array(2),
+        "five": np.array([5]),
+        "nothing": np.array(0),
+        "w": floats(36, 6),
+        "bias": floats(6),
+    }
+    given = made(nodes, feeds, ["regions", "kept_scores", "classes"], weights)
+    program = assert_agrees(given, feeds, {**feeds, "scores": 0 * feeds["scores"]})
+    assert [output.dims for output in program.outputs] == [(None, 4), (None,), (None, 6)]
 
 
 @pytest.mark.slow

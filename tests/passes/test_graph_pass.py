@@ -8,7 +8,8 @@ from tvm import relay
 
 from tests.relay_modules import module, operator_names, var
 from tvm_fusionx.ecg import Graph, to_relay
-from tvm_fusionx.passes.graph_pass import is_plain_function, transform_graphs
+from tvm_fusionx.ecg.block_calls import STEERS
+from tvm_fusionx.passes.graph_pass import is_data_flow, is_plain_function, transform_graphs
 
 x = var("x", 4, 8)
 
@@ -79,3 +80,13 @@ def test_what_somebody_has_claimed_is_left_alone(attribute: str, value: object) 
 
 def test_a_kernel_is_no_relay_function() -> None:
     assert not is_plain_function(tvm.tir.PrimFunc([], tvm.tir.Evaluate(0)))
+
+
+def test_a_function_that_steers_is_no_data_flow() -> None:
+    assert is_data_flow(module(relay.exp(x))["main"])
+    assert not is_data_flow(_branch()["main"])
+    called = module(relay.exp(x))
+    p = var("p", 4, 8)
+    called["calls"] = relay.Function([p], relay.Call(called.get_global_var("main"), [p]))
+    assert not is_data_flow(called["calls"])
+    assert not is_data_flow(module(relay.exp(x))["main"].with_attr(STEERS, 1))

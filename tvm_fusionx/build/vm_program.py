@@ -18,8 +18,10 @@ from tvm_fusionx.build.kernels import KernelNote
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.build.pipeline import bind_parameters, pipeline
 from tvm_fusionx.ecg.block_calls import count_blocks
+from tvm_fusionx.errors import TargetError
 from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of
 from tvm_fusionx.lowering import lowering
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
 
@@ -73,7 +75,7 @@ class VmProgram:
     """What it returns."""
 
     kernels: tuple[KernelNote, ...] = ()
-    """One note for each kernel."""
+    """One note for each kernel, by name."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of what built it."""
@@ -199,8 +201,20 @@ def build_for_machine(
         For people.
     mod, target, params, records, device, on_stage, **choices
         As for :func:`tvm_fusionx.build.fused_build.build_fused`.
+
+    Raises
+    ------
+    TargetError
+        The target is no CPU.
     """
     resolved = resolve_target(target)
+    if not is_cpu(resolved):
+        raise TargetError(
+            "TVM's virtual machine",
+            expected="a CPU, where what the data decides is read",
+            found=str(resolved),
+            next_step="Cut the model before what the data decides, or compile it for a CPU.",
+        )
     bound = relay.transform.InferType()(bind_parameters(mod, params))
     on_stage("planning")
     fused = pipeline(resolved, **choices)(bound)
@@ -223,7 +237,8 @@ def build_for_machine(
         bytecode, module = executable.save()
     notes = (
         KernelNote(entry.name, template=entry.template, is_tuned=entry.is_tuned)
-        for entry in log.entries
+        # Functions of a module have no order of their own.
+        for entry in sorted(log.entries, key=lambda entry: entry.name)
     )
     return VmProgram(
         bytes(bytecode),

@@ -46,11 +46,11 @@ def transform_graphs(mod: Any, transform: Callable[[str, Graph], Any]) -> Any:
             continue
         changed = transform(variable.name_hint, graph)
         if changed is not None:
-            out[variable] = _returning(changed, func.ret_type)
+            out[variable] = returning(changed, func.ret_type)
     return relay.transform.InferType()(out)
 
 
-def _returning(func: Any, kind: Any) -> Any:
+def returning(func: Any, kind: Any) -> Any:
     """Return `func` with its result's type: callers are typed before what they call, at times."""
     return relay.Function(func.params, func.body, kind, func.type_params, func.attrs, func.span)
 

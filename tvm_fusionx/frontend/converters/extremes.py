@@ -85,7 +85,10 @@ def convert_arg_extreme(node: Node) -> Any:
     keepdims, axis, dtype = bool(node.attribute("keepdims", 1)), node.axis(0), node.dtype()
     x = node.expr()
     if is_float(dtype):
-        x = _without_nan(x, node.shape()[axis], axis, node.rank(), dtype, is_largest)
+        # Other extents may depend on the data.
+        size = node.tensor(0).dims[axis]
+        size = node.shape()[axis] if size is None else size
+        x = _without_nan(x, size, axis, node.rank(), dtype, is_largest)
     is_last = bool(node.attribute("select_last_index", 0))
     best = function(x, axis=axis, keepdims=keepdims, select_last_index=is_last)
     if is_float(dtype):
