@@ -59,7 +59,8 @@ def _x86(vector: str, registers: int) -> Assembly:
         label=re.compile(r"^(\.LBB\w+):"),
         jump=re.compile(r"^\s+j(?!mp)\w+\s+(\.LBB\w+)"),
         store=re.compile(r"^\s+v?mov\S*\s+[$%][^,()]+, [^,]*\("),
-        stack=re.compile(r"\(%r[sb]p"),
+        # `lea` computes: a register that points to no frame may be its operand.
+        stack=re.compile(r"^\s*(?!lea).*\(%r[sb]p"),
         sign=re.compile(r"^\s+(?:movslq|cltq)\b"),
         registers=registers,
     )
