@@ -60,7 +60,7 @@ def _x86(vector: str, registers: int) -> Assembly:
         jump=re.compile(r"^\s+j(?!mp)\w+\s+(\.LBB\w+)"),
         store=re.compile(r"^\s+v?mov\S*\s+[$%][^,()]+, [^,]*\("),
         # `lea` computes: a register that points to no frame may be its operand.
-        stack=re.compile(r"^\s*(?!lea).*\(%r[sb]p"),
+        stack=re.compile(r"^\s*(?!\s|lea).*\(%r[sb]p"),
         sign=re.compile(r"^\s+(?:movslq|cltq)\b"),
         registers=registers,
     )
