@@ -21,6 +21,7 @@ from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
+from tvm_fusionx.schedules.products.converted_apart import converted_apart
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
@@ -160,16 +161,36 @@ def schedule(
         return Scheduled(
             func, UNSCHEDULED, {}, f"no template serves target kind {target.kind.name}"
         )
+
+    def scheduled(block: tir.PrimFunc) -> Scheduled:
+        return _scheduled(block, target, family, knobs, template)
+
     if is_cpu(target):
         for stores_apart in (False, True):
-            single = as_single(func, stores_apart=stores_apart)
-            if single is None:
-                break
-            scheduled = _scheduled(single.func, target, family, knobs, template)
-            kernel = in_memory(scheduled.func, single.stored)
-            if kernel is not None:
-                return replace(scheduled, func=kernel)
-    return _scheduled(func, target, family, knobs, template)
+            found = _in_single(func, stores_apart, scheduled, family.describe(target))
+            if found is not None:
+                return found
+    return scheduled(func)
+
+
+def _in_single(
+    func: tir.PrimFunc,
+    stores_apart: bool,
+    scheduled: Callable[[tir.PrimFunc], Scheduled],
+    processor: Cpu | Gpu,
+) -> Scheduled | None:
+    """Schedule a block in half precision as one of float32; None where it is none, or sums up."""
+    single = as_single(func, stores_apart=stores_apart)
+    if single is None:
+        return None
+    found = scheduled(single.func)
+    if found.template == DOT.name:
+        apart = converted_apart(single, describe_block(single.func, processor))
+        other = as_single(func, stores_apart=stores_apart, converted=apart) if apart else None
+        if other is not None and (again := scheduled(other.func)).template == found.template:
+            single, found = other, again
+    kernel = in_memory(found.func, single.stored)
+    return None if kernel is None else replace(found, func=kernel)
 
 
 def _scheduled(

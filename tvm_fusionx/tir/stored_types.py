@@ -9,7 +9,7 @@ part of one. Sums stay where the schedule keeps them, in registers of float32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,9 @@ class _Copy:
     target: Any
 
 
-def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
+def as_single(
+    func: Any, *, stores_apart: bool = False, converted: Container[int] = ()
+) -> SingleBlock | None:
     """Return a block without the casts between its parameters and float32, or None without any.
 
     Parameters
@@ -54,6 +56,8 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
         The block as unscheduled TensorIR.
     stores_apart
         Whether a stage of its own stores each result, for schedules that sum up where they store.
+    converted
+        Numbers of parameters that a stage of its own converts, as the block has it.
     """
     nests = nests_of(func)
     copies = [_copy_of(nest) for nest in nests]
@@ -64,7 +68,7 @@ def as_single(func: Any, *, stores_apart: bool = False) -> SingleBlock | None:
     allocated = func.body.block.alloc_buffers
     for number, param in enumerate(func.params):
         buffer = func.buffer_map[param]
-        if buffer.dtype not in NARROW:
+        if buffer.dtype not in NARROW or number in converted:
             continue
         users = [at for at, nest in enumerate(nests) if _uses(nest, buffer)]
         casts = [(at, copy) for at in users if (copy := copies[at]) is not None]
