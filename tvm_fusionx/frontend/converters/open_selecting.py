@@ -40,8 +40,8 @@ def _count_of(node: Node, position: int) -> Any:
     return relay.reshape(relay.cast(node.expr(position), "int64"), (1,))
 
 
-@converter("NonMaxSuppression", through=28)
-@open_converter("NonMaxSuppression", through=28, selects=True)
+@converter("NonMaxSuppression", through=11)
+@open_converter("NonMaxSuppression", through=11, selects=True)
 def convert_non_max_suppression(node: Node) -> Any:
     """Keep of each class the best boxes that cover no better one."""
     register_selection()
@@ -70,8 +70,8 @@ def convert_non_max_suppression(node: Node) -> Any:
     return first_rows(selected, count)
 
 
-@converter("NonZero", through=28)
-@open_converter("NonZero", through=28, selects=True)
+@converter("NonZero", through=13)
+@open_converter("NonZero", through=13, selects=True)
 def convert_non_zero(node: Node) -> Any:
     """Return where the elements are not zero: a row of coordinates for each axis."""
     register_selection()
