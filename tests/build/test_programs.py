@@ -49,6 +49,18 @@ def test_any_number_of_rows_is_computed_as_alone(programs: Programs, count: int)
     assert np.array_equal(programs.run(x=rows)[0], outputs[0])
 
 
+def test_an_executor_alone_has_weights_of_its_own(programs: Programs, tmp_path: Path) -> None:
+    path = tmp_path / "several.tar"
+    save_library(programs.programs, path)
+    executor = load_programs(path)[1].executor()
+    # What may lie where the library's weights were.
+    scrap = [np.full(array.shape, np.nan, "float32") for _ in range(64) for array in [_rows(8)]]
+    executor.set_input("x", _rows(4))
+    executor.run()
+    assert_close([executor.get_output(0).numpy()], programs.run(x=_rows(4)), REASSOCIATING)
+    assert len(scrap) == 64
+
+
 def test_too_many_rows_are_refused(programs: Programs) -> None:
     with pytest.raises(InputError, match="at most 9 along axis 0"):
         programs.run(x=_rows(10))

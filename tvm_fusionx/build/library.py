@@ -75,15 +75,21 @@ class Library:
     kernels: tuple[KernelNote, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    def executor(self, device: Any = None) -> Any:
-        """Return a graph executor with the constants set, on the first CPU by default."""
+    def executor(self, device: Any = None, *, shares_weights: bool = False) -> Any:
+        """Return a graph executor with the constants set, on the first CPU by default.
+
+        Parameters
+        ----------
+        shares_weights
+            Whether it reads :attr:`params` where they are, as several programs in one process may:
+            it is then of use only as long as this object is there. Otherwise it has its own.
+        """
         created = graph_executor.create(
             self.graph_json, self.module, device if device is not None else tvm.cpu(0)
         )
-        if device is not None:
+        if not shares_weights:
             created.load_params(relay.save_param_dict(dict(self.params)))
             return created
-        # They are where they are needed: several programs read the same.
         share = created.module["set_input_zero_copy"]
         for name, value in self.params.items():
             share(name, value)

@@ -57,7 +57,8 @@ class Programs:
         """
         fit = fitted(self.programs, inputs)
         if fit.number not in self._executors:
-            self._executors[fit.number] = fit.program.executor()
+            # The programs are as long there as their executors.
+            self._executors[fit.number] = fit.program.executor(shares_weights=True)
         executor = self._executors[fit.number]
         # One at a time: an input may be called "key".
         for name, array in fit.inputs.items():
