@@ -34,6 +34,7 @@ import tvm_fusionx as fx
 from tvm_fusionx.errors import FusionXError
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.report.verify.difference import measure_difference, worst
+from tvm_fusionx.zoo.weights import draw_weights
 
 TARGET = "llvm -mcpu=native"
 SEED = 7
@@ -133,7 +134,8 @@ def network(name: str) -> tuple[Any, Any]:
     config = getattr(transformers, config_name)(**changes)
     config.use_cache = False
     config._attn_implementation = "eager"
-    model = getattr(transformers, f"{family}Model")(config).eval()
+    # As large as trained ones: a deep network's results would vanish in halves, torch's own too.
+    model = draw_weights(getattr(transformers, f"{family}Model")(config), SEED)
     if kind == "ids":
         given = torch.randint(0, VOCABULARY, (1, TOKENS))
     elif kind == "pixels":
