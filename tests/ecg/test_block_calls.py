@@ -4,7 +4,13 @@ import pytest
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.block_calls import count_blocks, is_block_call, operands_of, post_order
+from tvm_fusionx.ecg.block_calls import (
+    count_blocks,
+    is_block_call,
+    operands_of,
+    post_order,
+    with_operands,
+)
 from tvm_fusionx.ecg.to_relay import BLOCK_NAME
 
 
@@ -58,3 +64,16 @@ def test_the_walk_stops_at_what_is_known() -> None:
     known = relay.exp(x)
     root = relay.nn.relu(known)
     assert post_order(root, {known}) == [root]
+
+
+def test_an_expression_of_other_operands_is_of_the_same_kind() -> None:
+    a, b = relay.var("a", shape=(2,)), relay.var("b", shape=(2,))
+    cases = [
+        (relay.exp(a), [b], relay.exp(b)),
+        (relay.Tuple([a, a]), [b, a], relay.Tuple([b, a])),
+        (relay.TupleGetItem(relay.Tuple([a, b]), 1), [b], relay.TupleGetItem(b, 1)),
+    ]
+    for expr, operands, other in cases:
+        assert len(operands) == len(operands_of(expr))
+        assert tvm.ir.structural_equal(with_operands(expr, operands), other, map_free_vars=True)
+    assert with_operands(a, []).same_as(a)

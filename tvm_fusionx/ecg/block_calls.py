@@ -68,3 +68,14 @@ def operands_of(expr: Any) -> list[Any]:
     if isinstance(expr, relay.TupleGetItem):
         return [expr.tuple_value]
     return []
+
+
+def with_operands(expr: Any, operands: list[Any]) -> Any:
+    """Return the expression that computes from `operands` what `expr` does from its own."""
+    if isinstance(expr, relay.Call):
+        return relay.Call(expr.op, operands, expr.attrs, expr.type_args, expr.span)
+    if isinstance(expr, relay.Tuple):
+        return relay.Tuple(operands, expr.span)
+    if isinstance(expr, relay.TupleGetItem):
+        return relay.TupleGetItem(operands[0], expr.index, expr.span)
+    return expr

@@ -13,7 +13,12 @@ from typing import Any
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order
+from tvm_fusionx.ecg.block_calls import (
+    is_block_call,
+    operands_of,
+    post_order,
+    with_operands,
+)
 from tvm_fusionx.ecg.relay_constants import cast_constant
 from tvm_fusionx.ecg.retyped import retyped
 from tvm_fusionx.layout.constant_uses import uses_of
@@ -60,15 +65,9 @@ def compute_in_single(function: relay.Function, most_uses: float) -> relay.Funct
 
 def _rebuilt(expr: Any, made: Mapping[Any, Any], most_uses: float) -> Any:
     operands = [made[operand] for operand in operands_of(expr)]
-    if isinstance(expr, relay.Call):
-        if is_block_call(expr) and why_not_single(expr.op) is None:
-            return _widened(expr, operands, most_uses)
-        return relay.Call(expr.op, operands, expr.attrs, expr.type_args, expr.span)
-    if isinstance(expr, relay.Tuple):
-        return relay.Tuple(operands, expr.span)
-    if isinstance(expr, relay.TupleGetItem):
-        return relay.TupleGetItem(operands[0], expr.index, expr.span)
-    return expr
+    if is_block_call(expr) and why_not_single(expr.op) is None:
+        return _widened(expr, operands, most_uses)
+    return with_operands(expr, operands)
 
 
 def computed_in_single(function: relay.Function) -> relay.Function:

@@ -15,7 +15,12 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order
+from tvm_fusionx.ecg.block_calls import (
+    is_block_call,
+    operands_of,
+    post_order,
+    with_operands,
+)
 from tvm_fusionx.ecg.relay_constants import cast_constant
 from tvm_fusionx.layout.constant_uses import uses_of
 
@@ -90,7 +95,10 @@ def store_narrow(
     narrowing = _Narrowing(_narrow_places(function.body, order), dtype, most_uses)
     made: dict[Any, Any] = {}
     for expr in order:
-        made[expr] = narrowing.call(expr, made) if is_block_call(expr) else _same(expr, made)
+        if is_block_call(expr):
+            made[expr] = narrowing.call(expr, made)
+        else:
+            made[expr] = with_operands(expr, [made[operand] for operand in operands_of(expr)])
     return relay.Function(
         function.params,
         made[function.body],
@@ -234,17 +242,6 @@ class _Narrowing:
 def _clipped(constant: Any, dtype: str) -> Any:
     numbers = constant.data.numpy()
     return relay.Constant(tvm.nd.array(np.clip(numbers, -LARGEST[dtype], LARGEST[dtype])))
-
-
-def _same(expr: Any, made: dict[Any, Any]) -> Any:
-    operands = [made[operand] for operand in operands_of(expr)]
-    if isinstance(expr, relay.Call):
-        return relay.Call(expr.op, operands, expr.attrs, expr.type_args, expr.span)
-    if isinstance(expr, relay.Tuple):
-        return relay.Tuple(operands, expr.span)
-    if isinstance(expr, relay.TupleGetItem):
-        return relay.TupleGetItem(operands[0], expr.index, expr.span)
-    return expr
 
 
 def _is_view(call: Any) -> bool:
