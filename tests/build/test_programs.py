@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tvm_fusionx as fx
+from tests.opencl_device import require_opencl
 from tests.relay_modules import REASSOCIATING, assert_close
 from tests.tiny_models import FEATURES, HIDDEN, TARGET, perceptron
 from tvm_fusionx.build.library import load_library, load_programs, save_library
@@ -104,3 +105,15 @@ def test_a_file_without_one_of_its_graphs_is_refused(programs: Programs, tmp_pat
 def test_shapes_are_some_and_differ(shapes: list[dict[str, tuple[int, ...]]]) -> None:
     with pytest.raises(ShapeError, match="no two the same"):
         build_programs(perceptron("batch"), TARGET, shapes)
+
+
+@pytest.mark.slow
+def test_programs_for_opencl_run_on_its_device(programs: Programs) -> None:
+    require_opencl()
+    built = fx.build(
+        perceptron("batch"), "opencl", shapes=[{"x": (2, FEATURES)}, {"x": (4, FEATURES)}]
+    )
+    assert isinstance(built, Programs)
+    for count in (1, 3):
+        rows = _rows(count)
+        assert_close(built.run(x=rows), programs.run(x=rows), REASSOCIATING)

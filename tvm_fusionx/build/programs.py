@@ -19,6 +19,7 @@ from tvm_fusionx.build.library import Library, describe_library
 from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
 from tvm_fusionx.errors import ShapeError
 from tvm_fusionx.inputs import inputs_of
+from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.records import Record
 
 Shapes = Mapping[str, Sequence[int]]
@@ -57,8 +58,7 @@ class Programs:
         """
         fit = fitted(self.programs, inputs)
         if fit.number not in self._executors:
-            # The programs are as long there as their executors.
-            self._executors[fit.number] = fit.program.executor(shares_weights=True)
+            self._executors[fit.number] = _executor(fit.program)
         executor = self._executors[fit.number]
         # One at a time: an input may be called "key".
         for name, array in fit.inputs.items():
@@ -66,6 +66,14 @@ class Programs:
         executor.run()
         count = executor.get_num_outputs()
         return fit.cut([executor.get_output(place).numpy() for place in range(count)])
+
+
+def _executor(program: Library) -> Any:
+    target = tvm.target.Target(program.target)
+    if not is_cpu(target):
+        return program.executor(tvm.device(str(target.kind.name), 0))
+    # The programs are there as long as their executors.
+    return program.executor(shares_weights=True)
 
 
 def build_programs(
