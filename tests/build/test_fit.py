@@ -90,6 +90,28 @@ def test_what_does_not_fit_is_told(given: dict[str, np.ndarray], message: str) -
         fitted(TEXTS, given)
 
 
+def test_what_has_grown_stays_whole() -> None:
+    joined = [_program({"x": (n,)}, (2 * n,)) for n in (4, 8)]
+    fit = fitted(joined, {"x": np.ones(3, "int64")})
+    assert fit.cut([np.zeros(8)])[0].shape == (8,)
+
+
+def test_inputs_whose_axes_grow_together_are_given_alike() -> None:
+    given = {"ids": np.ones((1, 7), "int64"), "mask": np.ones((1, 8), "int64")}
+    message = r"inputs 'ids' and 'mask': expected the same .* of 8, 16, 32, .*found \[7\] and \[8\]"
+    with pytest.raises(InputError, match=message):
+        fitted(TEXTS, given)
+    # Two axes of one input are its own affair.
+    images = [_program({"x": (n, n), "mask": (n, n)}, (n, n)) for n in (8, 16)]
+    pair = np.ones((5, 7), "int64")
+    assert fitted(images, {"x": pair, "mask": pair}).cut([np.zeros((8, 8))])[0].shape == (7, 7)
+
+
+def test_an_input_that_is_no_array_is_told() -> None:
+    with pytest.raises(InputError, match="input 'ids': expected an array"):
+        fitted(TEXTS, {"ids": [[1, 2], [3]]})
+
+
 def test_extents_that_no_program_combines() -> None:
     odd = [_program({"x": (1, 16)}, (1,)), _program({"x": (4, 8)}, (4,))]
     with pytest.raises(InputError, match="shapes that fit one of the programs"):

@@ -3,9 +3,11 @@ from __future__ import annotations
 import io
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import tvm_fusionx as fx
 from tests.opencl_device import require_opencl
@@ -67,6 +69,31 @@ def test_too_many_rows_are_refused(programs: Programs) -> None:
         programs.run(x=_rows(10))
 
 
+def test_constants_that_are_outputs_are_right() -> None:
+    table = np.arange(8, dtype="float32").reshape(2, 4)
+    rows = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yzv"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("Identity", ["w"], ["z"]),
+        helper.make_node("Reshape", ["w", "shape"], ["v"]),
+    ]
+    constants = [
+        numpy_helper.from_array(table.T.copy(), "w"),
+        numpy_helper.from_array(np.array([8]), "shape"),
+    ]
+    graph = helper.make_graph(nodes, "g", [rows], outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    built = fx.build(model, TARGET, shapes=[{"x": (1, 4)}, {"x": (3, 4)}])
+    assert isinstance(built, Programs)
+    for count in (1, 2):
+        x = np.ones((count, 4), "float32")
+        y, z, v = built.run(x=x)
+        assert_close([y], [x @ table.T], REASSOCIATING)
+        assert np.array_equal(z, table.T)
+        assert np.array_equal(v, table.T.reshape(-1))
+
+
 def test_weights_are_there_once(programs: Programs) -> None:
     first = {id(value) for value in programs.programs[0].params.values()}
     for program in programs.programs[1:]:
@@ -101,8 +128,20 @@ def test_a_file_without_one_of_its_graphs_is_refused(programs: Programs, tmp_pat
         load_programs(damaged)
 
 
-@pytest.mark.parametrize("shapes", [[], [{"x": (2, FEATURES)}, {"x": (2, FEATURES)}]])
-def test_shapes_are_some_and_differ(shapes: list[dict[str, tuple[int, ...]]]) -> None:
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [],
+        [{"x": (2, FEATURES)}, {"x": [2, FEATURES]}],
+        {"x": (2, FEATURES)},
+        [None],
+        [{"x": None}],
+        [{"x": "ab"}],
+        [{"x": (0, FEATURES)}],
+        5,
+    ],
+)
+def test_shapes_are_some_and_differ(shapes: Any) -> None:
     with pytest.raises(ShapeError, match="no two the same"):
         build_programs(perceptron("batch"), TARGET, shapes)
 

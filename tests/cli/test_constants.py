@@ -30,7 +30,9 @@ def test_numbers_and_lists_are_read(text: str, constants: dict[str, Any]) -> Non
     assert Constants().convert(text, None, None) == constants
 
 
-@pytest.mark.parametrize("text", ["sr", "sr=", "=3", "sr=fast", "size=[1,2", "sr=1 and", "a=1 b"])
+@pytest.mark.parametrize(
+    "text", ["sr", "sr=", "=3", "sr=fast", "size=[1,2", "sr=1 and", "a=1 b", "a=1 a=1"]
+)
 def test_what_cannot_be_read_comes_with_an_example(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"write it like sr=16000"):
         Constants().convert(text, None, None)

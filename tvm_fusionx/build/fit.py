@@ -2,7 +2,8 @@
 
 An input that is smaller than its program's is padded with zeros behind its end, as batches of texts
 are: a mask that the model takes says which places are real. An axis of an output that grows with an
-axis of an input from program to program is cut where the input ends; others stay whole.
+axis of an input from program to program, as it is or in a smaller proportion, is cut where the
+input ends; others stay whole: what has grown, as by joining two, may have padding anywhere.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ def fitted(programs: Sequence[Library], given: Mapping[str, Any]) -> Fit:
         A name, a dtype or a rank differs from the model's; an extent that is the same in all
         programs differs; or no program is large enough.
     """
-    arrays = {name: np.asarray(value) for name, value in given.items()}
+    arrays = {name: _array(name, value) for name, value in given.items()}
     varying = varying_axes(programs)
+    _check_together(programs, arrays)
     for number, program in enumerate(programs):
         if not all(_has_room(spec, arrays.get(spec.name), varying) for spec in program.inputs):
             continue
@@ -139,15 +141,51 @@ def _cuts(
             found = [
                 -(-given * own[number] // extents[source][number])
                 for source, given in padded.items()
-                if _grow_together(own, extents[source])
+                if _ends_with(own, extents[source])
             ]
             ends.append(max(found) if found else None)
         cuts.append(tuple(ends))
     return tuple(cuts)
 
 
-def _grow_together(ours: Sequence[int], theirs: Sequence[int]) -> bool:
-    return all(a * theirs[0] == b * ours[0] for a, b in zip(ours, theirs, strict=True))
+def _ends_with(ours: Sequence[int], theirs: Sequence[int]) -> bool:
+    """Tell whether an output's extents are those of an input, or the same part of each."""
+    return ours[0] <= theirs[0] and all(
+        a * theirs[0] == b * ours[0] for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InputError(
+            f"input {name!r}",
+            expected="an array, or lists of equal lengths",
+            found=str(error).splitlines()[0],
+            next_step="Give a numpy array.",
+        ) from error
+
+
+def _check_together(programs: Sequence[Library], arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise InputError where axes of several inputs grow together, and the inputs do not."""
+    given: dict[tuple[int, ...], dict[str, set[int]]] = {}
+    for name, axis in varying_axes(programs):
+        if name in arrays and axis < arrays[name].ndim:
+            extents = tuple(_input(program, name).shape[axis] for program in programs)
+            own = given.setdefault(extents, {}).setdefault(name, set())
+            own.add(arrays[name].shape[axis])
+    for extents, found in given.items():
+        first, *others = sorted(found)
+        for other in others:
+            if found[first] != found[other]:
+                raise InputError(
+                    f"inputs {first!r} and {other!r}",
+                    expected=f"the same extents along the axes of {', '.join(map(str, extents))}, "
+                    "which grow together from program to program",
+                    found=f"{sorted(found[first])} and {sorted(found[other])}",
+                    next_step="Give them alike, or compile for the combination too.",
+                )
 
 
 def _input(program: Library, name: str) -> InputSpec:

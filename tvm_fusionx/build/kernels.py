@@ -118,6 +118,17 @@ class KernelGraph:
         return tuple(node for node in self.nodes if node.is_kernel)
 
     @property
+    def read_by_kernels_alone(self) -> set[str]:
+        """Return the inputs and constants that are no output and of which no view is taken.
+
+        Only of these may the memory be another than the executor's: outputs and views keep to it.
+        """
+        no_ops = [node for node in self.nodes if node.function == NO_OP]
+        views = [entry for node in no_ops for entry in node.inputs]
+        kept = {index for index, _ in (*self.outputs, *views)}
+        return {node.name for node in self.nodes if not node.is_call and node.index not in kept}
+
+    @property
     def intermediate_bytes(self) -> int:
         """Return the bytes that kernels write for other kernels: all but the model's outputs."""
         leaving = self._outputs_through_no_ops()

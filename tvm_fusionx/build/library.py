@@ -87,12 +87,13 @@ class Library:
         created = graph_executor.create(
             self.graph_json, self.module, device if device is not None else tvm.cpu(0)
         )
-        if not shares_weights:
-            created.load_params(relay.save_param_dict(dict(self.params)))
-            return created
+        graph = KernelGraph.from_json(self.graph_json)
+        shared = graph.read_by_kernels_alone & set(self.params) if shares_weights else set()
+        own = {name: value for name, value in self.params.items() if name not in shared}
+        created.load_params(relay.save_param_dict(own))
         share = created.module["set_input_zero_copy"]
-        for name, value in self.params.items():
-            share(name, value)
+        for name in shared:
+            share(name, self.params[name])
         return created
 
     # What ``StepwiseExecutor`` asks a factory module for; a loaded library answers the same.

@@ -199,11 +199,24 @@ def _size(shape: Shapes) -> int:
 
 
 def _check(shapes: Sequence[Shapes]) -> None:
-    distinct = {tuple(sorted((name, tuple(s)) for name, s in shape.items())) for shape in shapes}
-    if not shapes or len(distinct) < len(shapes):
+    are_shapes = isinstance(shapes, Sequence) and all(map(_is_shapes, shapes))
+    distinct = {_text(each) for each in shapes} if are_shapes else set()
+    if not distinct or len(distinct) < len(shapes):
         raise ShapeError(
             "shapes",
-            expected="at least one set of shapes, no two the same",
-            found=", ".join(map(str, shapes)) or "none",
+            expected="a list of at least one set of shapes, no two the same",
+            found=str(shapes) if shapes else "none",
             next_step='Write them like [{"ids": (1, 32)}, {"ids": (1, 128)}].',
         )
+
+
+def _text(shapes: Shapes) -> str:
+    return str(sorted((name, tuple(map(int, extents))) for name, extents in shapes.items()))
+
+
+def _is_shapes(shapes: Any) -> bool:
+    return isinstance(shapes, Mapping) and all(
+        isinstance(shape, Sequence)
+        and all(isinstance(extent, (int, np.integer)) and extent > 0 for extent in shape)
+        for shape in shapes.values()
+    )

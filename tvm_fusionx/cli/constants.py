@@ -38,6 +38,8 @@ class Constants(click.ParamType):  # type: ignore[type-arg]
             if match is None:
                 self.fail(f"cannot read {text[position:]!r}; {EXAMPLE}", param, ctx)
             position = match.end()
+            if match["name"] in constants:
+                self.fail(f"{match['name']!r} is given twice; {EXAMPLE}", param, ctx)
             try:
                 constants[match["name"]] = json.loads(match["value"])
             except ValueError:

@@ -23,6 +23,9 @@ DEFAULT_TARGET = "llvm -mcpu=native"
 # One input: a name, which may itself contain colons, and its extents in brackets.
 _ONE_SHAPE = re.compile(r"\s*,?\s*(?P<name>[^\s\[\],]+)\s*:\s*\[(?P<extents>[^\[\]]*)\]")
 
+# Of an int32, which indices are counted in.
+LARGEST_EXTENT = 2**31 - 1
+
 SECONDS = {"s": 1, "m": 60, "h": 3600, "": 1}
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[smh]?)")
 
@@ -126,8 +129,9 @@ class InputShapes(click.ParamType):  # type: ignore[type-arg]
         self, value: Any, text: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
         words = [word.strip() for word in text.split(",")] if text.strip() else []
-        if not all(word.isdigit() and int(word) > 0 for word in words):
-            self._refuse(value, f"[{text}] is not a list of positive numbers", param, ctx)
+        if not all(word.isdigit() and 0 < int(word) <= LARGEST_EXTENT for word in words):
+            reason = f"[{text}] is not a list of positive numbers up to {LARGEST_EXTENT}"
+            self._refuse(value, reason, param, ctx)
         return tuple(int(word) for word in words)
 
     def _refuse(

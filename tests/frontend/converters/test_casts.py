@@ -14,7 +14,7 @@ def test_casts_agree_with_the_reference() -> None:
     check(
         [
             Case("Cast", [X], {"to": TensorProto.INT32}),
-            Case("Cast", [np.array([0.0, 0.5, -1.0], "float32")], {"to": TensorProto.BOOL}),
+            Case("Cast", [np.array([0.0, 0.5, -1.0, np.nan], "float32")], {"to": TensorProto.BOOL}),
             Case("Cast", [X.astype("float64")], {"to": TensorProto.FLOAT16}),
             Case("Cast", [X.astype("int64")], {"to": TensorProto.FLOAT}),
             Case("Cast", [X > 0], {"to": TensorProto.INT64}),

@@ -18,7 +18,9 @@ def cast(x: Any, source: str, target: str) -> Any:
     if source == target:
         return x
     if target == "bool":
-        return relay.not_equal(x, scalar(0, source))
+        is_true = relay.not_equal(x, scalar(0, source))
+        # What is no number is not zero either; LLVM's comparison of it is never true.
+        return relay.logical_or(is_true, relay.isnan(x)) if source.startswith("float") else is_true
     if source == "float64" and target == "float16":
         # LLVM calls a runtime routine for this step that is not linked, and reads garbage.
         x = relay.cast(x, "float32")
