@@ -12,10 +12,10 @@ from tests.depthwise_pairs import blocked_image, depthwise, pointwise
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tests.schedules.blocked_blocks import depthwise as depthwise_alone
+from tests.schedules.frame_blocks import along, planes
 from tests.schedules.gpu.gpu_blocks import describe as describe_for_gpu
 from tests.schedules.matching import matched
 from tests.schedules.matrix_blocks import attention, packed_dense
-from tests.schedules.plane_blocks import along, planes
 from tests.schedules.winograd_convolution import filtered
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import ALL_TEMPLATES, CPU_TEMPLATES, Template

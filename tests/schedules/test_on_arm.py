@@ -34,6 +34,7 @@ from tests.schedules.blocked_blocks import (
     unscheduled,
 )
 from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
+from tests.schedules.frame_blocks import along, frames
 from tests.schedules.half_blocks import (
     assert_same_to_a_step,
     float32_outputs,
@@ -48,7 +49,6 @@ from tests.schedules.matrix_blocks import (
     layer_norm,
     packed_dense,
 )
-from tests.schedules.plane_blocks import along, frames
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.emulation import PRESET
