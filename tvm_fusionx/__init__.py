@@ -28,6 +28,7 @@ __all__ = [
     "from_onnx",
     "lowering",
     "passes",
+    "phases",
     "pipeline",
     "profile",
     "schedules",
@@ -46,7 +47,7 @@ if not is_the_command():
     # module later would put the module in the function's place.
     from tvm_fusionx import passes, schedules
     from tvm_fusionx.build.build import build
-    from tvm_fusionx.build.pipeline import pipeline
+    from tvm_fusionx.build.pipeline import phases, pipeline
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.report.explain.explain import explain
     from tvm_fusionx.report.profile.profile import profile
