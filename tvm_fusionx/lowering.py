@@ -124,6 +124,11 @@ class LoweringLog:
     on_code: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     """Called when all kernels are scheduled, before code is made of them."""
 
+    on_device_kernels: Callable[[Any], None] = field(
+        default=lambda mod: None, repr=False, compare=False
+    )
+    """Called with the lowered kernels of a GPU, equal ones too, before code is made of them."""
+
     def add(self, entry: LoweredBlock) -> None:
         """Add an entry, and tell so."""
         self.entries.append(entry)
@@ -180,7 +185,9 @@ class _Session:
 
     def device_kernels(self, mod: Any) -> Any:
         """Return the device kernels that differ; TVM makes these before the host's functions."""
-        kept, names = share_device_kernels(self.images.in_kernels(mod))
+        own = self.images.in_kernels(mod)
+        self.log.on_device_kernels(own)
+        kept, names = share_device_kernels(own)
         self.kernels.update(names)
         return compute_in_float32(kept)
 
