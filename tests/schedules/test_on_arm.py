@@ -52,13 +52,14 @@ from tests.schedules.matrix_blocks import (
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.emulation import PRESET
-from tvm_fusionx.lowering import TOPI_TEMPLATE, block_hash, lowering
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.targets import target_key
 from tvm_fusionx.records import Record
 from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
 from tvm_fusionx.schedules import CPU_TEMPLATES
 from tvm_fusionx.schedules.default import DEFAULT
+from tvm_fusionx.schedules.lowering_log import TOPI_TEMPLATE, block_hash
 from tvm_fusionx.tuning.bench import Bench
 
 NEON = "+neon"
