@@ -43,6 +43,7 @@ from tvm_fusionx.late_passes.share_kernels import (
     share_device_kernels,
     share_kernels,
 )
+from tvm_fusionx.late_passes.workspaces import Workspace, workspaces_of
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records import Record, coverage_text, load_records
@@ -112,8 +113,10 @@ class LoweringLog:
     entries: list[LoweredBlock] = field(default_factory=list)
 
     coverage: str = ""
-    """How many blocks have tuning records, and what share of the time; known when the scope ended,
-    where records were given."""
+    """How many blocks have tuning records, where some were given; known when the scope ended."""
+
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
+    """The memory that kernels ask for while they run, by symbol."""
 
     buffers: Mapping[str, str] = field(default_factory=dict)
     """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
@@ -187,6 +190,7 @@ class _Session:
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
         self.log.on_code()
+        self.log.workspaces.update(workspaces_of(mod))
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         return share_kernels(call_shared_kernels(mod, self.kernels), groups)
 
@@ -202,8 +206,7 @@ _scopes = threading.local()
 def _sessions() -> list[_Session]:
     if not hasattr(_scopes, "stack"):
         _scopes.stack = []
-    stack: list[_Session] = _scopes.stack
-    return stack
+    return _scopes.stack
 
 
 _default_converter = tvm.get_global_func("relay.backend.tir_converter.default")
