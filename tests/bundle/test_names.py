@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_fusionx.bundle.names import LONGEST, check_bundle_name, distinct_identifiers, identifier
+from tvm_fusionx.bundle.names import (
+    LONGEST,
+    check_bundle_name,
+    class_name,
+    distinct_identifiers,
+    identifier,
+)
 from tvm_fusionx.errors import ModelError
 
 
@@ -12,6 +18,14 @@ from tvm_fusionx.errors import ModelError
 )
 def test_any_text_becomes_a_name(text: str, expected: str) -> None:
     assert identifier(text) == expected
+
+
+def test_a_class_has_capitals() -> None:
+    assert [class_name(name) for name in ("mobilenet-v2", "net", "int")] == [
+        "MobilenetV2",
+        "Net",
+        "Int",
+    ]
 
 
 def test_two_names_differ_in_capitals_too() -> None:

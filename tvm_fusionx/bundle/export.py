@@ -16,10 +16,12 @@ from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.memory import ModelMemory, memory_of
 from tvm_fusionx.bundle.description import describe
-from tvm_fusionx.bundle.names import check_bundle_name, identifier
-from tvm_fusionx.bundle.toolchain import Toolchain
+from tvm_fusionx.bundle.names import check_bundle_name, class_name, identifier
+from tvm_fusionx.bundle.toolchain import Toolchain, find_toolchain
 from tvm_fusionx.bundle.weights import FORMAT, Weights, laid_out
+from tvm_fusionx.devices import find_device
 from tvm_fusionx.errors import ModelError, TargetError
+from tvm_fusionx.late_passes.workspaces import Workspace
 from tvm_fusionx.memory import ALIGNMENT
 from tvm_fusionx.output_file import new_folder, reported_space
 from tvm_fusionx.processors.targets import is_cpu
@@ -38,7 +40,8 @@ FUNCTIONS = (
 def bundle_files(name: str) -> tuple[str, ...]:
     """Return the names of all files that a bundle may have."""
     own = (f"lib{name}.a", f"lib{name}.so", f"{name}.h", f"{name}.weights", f"{name}.py")
-    return (*own, "main.c", "CMakeLists.txt", "LICENSES.txt")
+    java = (f"{name}_jni.c", f"{class_name(name)}.kt")
+    return (*own, *java, "main.c", "CMakeLists.txt", "LICENSES.txt")
 
 
 def export_bundle(
@@ -49,6 +52,7 @@ def export_bundle(
     weights: str = EMBEDDED,
     tasks: int = 1,
     compiler: str | None = None,
+    device: str | None = None,
 ) -> ModelMemory:
     """Write a model as a folder: libraries, a header, weights, an example, a loader for Python.
 
@@ -67,6 +71,9 @@ def export_bundle(
     compiler
         Command of the C compiler of the target, such as ``aarch64-linux-gnu-gcc``; this machine's
         by default.
+    device
+        Name of the device that it is for, whose linker links it; see ``fusionx devices list``. For
+        Android the folder has glue for Java and a Kotlin class, too.
 
     Returns
     -------
@@ -81,11 +88,40 @@ def export_bundle(
         There is no compiler; a kernel needs TVM's runtime, or linking fails; the folder holds
         something else, or cannot be written.
     """
+    if not isinstance(lib, GraphExecutorFactoryModule) or not hasattr(lib, BUILT_FROM):
+        raise ModelError(
+            "library of a bundle",
+            expected="one program for the graph executor, as fx.build returns",
+            found=type(lib).__name__,
+            next_step="Build the model for one set of shapes, all known: lib = fx.build(...).",
+        )
+    tools = find_toolchain(compiler, find_device(device) if device is not None else None)
+    workspaces = getattr(lib, BUILT_FROM)[1].workspaces
+    return write_bundle(lib, workspaces, path, tools, name=name, weights=weights, tasks=tasks)
+
+
+def write_bundle(
+    lib: Any,
+    workspaces: Mapping[str, Workspace],
+    path: str | Path,
+    toolchain: Toolchain,
+    *,
+    name: str | None = None,
+    weights: str = EMBEDDED,
+    tasks: int = 1,
+) -> ModelMemory:
+    """Write the bundle of a graph-executor factory module, as :func:`export_bundle` does.
+
+    Parameters
+    ----------
+    workspaces
+        Of its kernels, from the log of their lowering.
+    toolchain
+        What compiles and links for its target.
+    """
     _check(lib, weights, tasks)
     final = Path(path)
     name = check_bundle_name(name if name is not None else final.name)
-    toolchain = Toolchain.find(compiler)
-    workspaces = getattr(lib, BUILT_FROM)[1].workspaces
     params = lib.get_params()
     graph = KernelGraph.from_json(lib.get_graph_json())
     memory = memory_of(lib.get_graph_json(), params, workspaces, tasks)
@@ -96,6 +132,8 @@ def export_bundle(
         "name": name,
         "prefix": identifier(name),
         "macro": identifier(name).upper(),
+        "class_name": class_name(name),
+        "is_android": toolchain.is_android,
         "version": VERSION,
         "target": _target_text(lib),
         "arena_bytes": memory.plan.arena_bytes,
@@ -117,13 +155,6 @@ def export_bundle(
 
 
 def _check(lib: Any, weights: str, tasks: int) -> None:
-    if not isinstance(lib, GraphExecutorFactoryModule) or not hasattr(lib, BUILT_FROM):
-        raise ModelError(
-            "library of a bundle",
-            expected="one program for the graph executor, as fx.build returns",
-            found=type(lib).__name__,
-            next_step="Build the model for one set of shapes, all known: lib = fx.build(...).",
-        )
     if not all(is_cpu(target) for target in _targets(lib)):
         raise TargetError(
             "target of a bundle",
@@ -165,6 +196,8 @@ def _write_texts(folder: Path, name: str, fields: Mapping[str, Any]) -> None:
         f"{name}.py": "loader.py",
         **{each: each for each in ("main.c", "CMakeLists.txt", "LICENSES.txt")},
     }
+    if fields["is_android"]:
+        texts |= {f"{name}_jni.c": "jni.c", f"{fields['class_name']}.kt": "class.kt"}
     for file, template in texts.items():
         (folder / file).write_text(_filled(template, fields), encoding="utf-8")
 

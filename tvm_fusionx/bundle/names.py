@@ -30,6 +30,11 @@ def identifier(text: str) -> str:
     return f"{found}_" if found in RESERVED else found
 
 
+def class_name(name: str) -> str:
+    """Return the name of a bundle's class in Java and Kotlin: ``mobilenet-v2`` is MobilenetV2."""
+    return "".join(word[:1].upper() + word[1:] for word in identifier(name).split("_"))
+
+
 def distinct_identifiers(texts: Iterable[str]) -> list[str]:
     """Return an identifier for each text, no two the same, not even in capitals."""
     taken: set[str] = set()

@@ -8,12 +8,17 @@ program, whatever their kernels are called.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+from tvm_fusionx.devices import Device
+from tvm_fusionx.devices.android_link import check_for_android, link_with_lld
+from tvm_fusionx.devices.linking import ANDROID_OPTIONS, NDK_VARIABLE
 from tvm_fusionx.devices.run_linker import run_linker
 from tvm_fusionx.errors import LinkError, MissingDependencyError
 
@@ -28,7 +33,7 @@ OFFERED = frozenset(
 )
 TVM_PREFIXES = ("__TVM", "TVM")
 COMPILERS = ("cc", "gcc", "clang")
-C_OPTIONS = ("-O2", "-fPIC", "-fno-stack-protector", "-Wall", "-Wextra")
+C_OPTIONS = ("-O2", "-fPIC", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-Wall")
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Toolchain:
     """A C compiler, for this machine or another, and the tools that go with it."""
 
     compiler: str
+    is_android: ClassVar[bool] = False
 
     @classmethod
     def find(cls, compiler: str | None = None) -> Toolchain:
@@ -131,3 +137,47 @@ class Toolchain:
                     next_step="The model has an operator that TVM serves by a function of its own "
                     "runtime, such as a sort; run it by TVM's executor.",
                 )
+
+
+class AndroidToolchain(Toolchain):
+    """For Android: the NDK's compiler, or one for Linux on the same processor and ``ld.lld``.
+
+    What is compiled uses a few calls of the system whose numbers Linux and Android share; what the
+    library needs is compared with what bionic offers.
+    """
+
+    is_android: ClassVar[bool] = True
+
+    def share(self, member: Path, output: Path) -> Path:
+        """Make a shared library that Android loads."""
+        if os.environ.get(NDK_VARIABLE):
+            words = [self.compiler, "-o", str(output), str(member), *ANDROID_OPTIONS]
+            run_linker([*words, f"-Wl,-soname,{output.name}"], output.name)
+        else:
+            link_with_lld(str(output), [str(member)])
+        check_for_android(output)
+        return output
+
+
+# Of Debian's package, for Android where there is no NDK.
+LINUX_ON_ARM = "aarch64-linux-gnu-gcc"
+
+
+def find_toolchain(compiler: str | None = None, device: Device | None = None) -> Toolchain:
+    """Return the tools for a device, or for this machine.
+
+    Parameters
+    ----------
+    compiler
+        Command of the C compiler; what the device names, or this machine's, by default.
+
+    Raises
+    ------
+    MissingDependencyError
+        There is no such compiler.
+    """
+    if device is None or device.linker == "host":
+        return Toolchain.find(compiler)
+    if device.linker == "gnu":
+        return Toolchain.find(compiler or device.compiler)
+    return AndroidToolchain.find(compiler or os.environ.get(NDK_VARIABLE) or LINUX_ON_ARM)
