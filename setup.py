@@ -102,6 +102,7 @@ setup(
         "tvm_fusionx": [
             "py.typed",
             "report/explain/templates/*",
+            "bundle/templates/*",
             "**/*.json",
             "devices/opencl/**/*",
             "devices/server/*",

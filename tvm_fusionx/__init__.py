@@ -25,6 +25,7 @@ __all__ = [
     "build",
     "errors",
     "explain",
+    "export_bundle",
     "from_onnx",
     "lowering",
     "passes",
@@ -48,6 +49,7 @@ if not is_the_command():
     from tvm_fusionx import passes, schedules
     from tvm_fusionx.build.build import build
     from tvm_fusionx.build.pipeline import phases, pipeline
+    from tvm_fusionx.bundle.export import export_bundle
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.report.explain.explain import explain
     from tvm_fusionx.report.profile.profile import profile

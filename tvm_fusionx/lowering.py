@@ -43,6 +43,7 @@ from tvm_fusionx.late_passes.share_kernels import (
     share_device_kernels,
     share_kernels,
 )
+from tvm_fusionx.late_passes.workspaces import workspaces_of
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records import Record, coverage_text, load_records
@@ -127,6 +128,7 @@ class _Session:
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
         self.log.on_code()
+        self.log.workspaces.update(workspaces_of(mod))
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         return share_kernels(call_shared_kernels(mod, self.kernels), groups)
 
@@ -142,8 +144,7 @@ _scopes = threading.local()
 def _sessions() -> list[_Session]:
     if not hasattr(_scopes, "stack"):
         _scopes.stack = []
-    stack: list[_Session] = _scopes.stack
-    return stack
+    return _scopes.stack
 
 
 _default_converter = tvm.get_global_func("relay.backend.tir_converter.default")

@@ -25,6 +25,7 @@ COMMANDS = (
     "bench",
     "verify",
     "explain",
+    "memory",
     "calibrate",
     "profile-db",
     "tune",

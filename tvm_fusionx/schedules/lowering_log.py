@@ -8,6 +8,7 @@ from typing import Any
 
 import tvm
 
+from tvm_fusionx.late_passes.workspaces import Workspace
 from tvm_fusionx.schedules.template import Refusal
 
 # Reported as the template of blocks with extern operators, which TVM's own schedule serves.
@@ -62,6 +63,9 @@ class LoweringLog:
     coverage: str = ""
     """How many blocks have tuning records, and what share of the time; known when the scope ended,
     where records were given."""
+
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
+    """The memory that kernels ask for while they run, by symbol."""
 
     buffers: Mapping[str, str] = field(default_factory=dict)
     """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
