@@ -20,12 +20,14 @@ adds to the products of all its panels:
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.lanes import lane_of
 from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
@@ -256,12 +258,15 @@ class WinogradKernel(Vectors):
                     for number, at in enumerate(kept):
                         sums.put(number, load(product, at, lanes))
 
-            def factor(at: tuple[Any, Any], j: int, _: int) -> Any:
-                chunk, channel = at
+            def factor(at: tuple[Any, Any, int | None], j: int, _: int) -> Any:
+                chunk, channel, lane = at
                 first = (chunk * self.tiles + tile) * self.inner
-                return broadcast(wide.load(point, first, j * self.inner, channel), lanes)
+                if lane is None:
+                    return broadcast(wide.load(point, first, j * self.inner, channel), lanes)
+                place = wide.at(point, first, j * self.inner, channel - lane)
+                return lane_of(load(wide.buffer, place, self.cut.lanes_read), lane, lanes)
 
-            def weight(at: tuple[Any, Any], _: int, k: int) -> Any:
+            def weight(at: tuple[Any, Any, int | None], _: int, k: int) -> Any:
                 channel = at[0] * self.inner + at[1]
                 start = self.vectors.first_chunk(k) * self.vectors.chunk_lanes
                 if ready is not None:
@@ -274,7 +279,17 @@ class WinogradKernel(Vectors):
                     self.store(product, at, sums.value(number), lanes)
 
             tiles = Microkernel(places, lanes, self.dtype, factor, weight, keep, begin=begin)
-            tiles.emit(ib, terms(ib, chunk=self.depth, channel=self.inner))
+            tiles.emit(ib, self._terms())
+
+    @contextlib.contextmanager
+    def _terms(self) -> Iterator[list[tuple[Any, Any, int | None]]]:
+        """Open the loops over input channels; a step is a chunk, a channel and the lane it has."""
+        read = self.cut.lanes_read
+        with terms(self.ib, chunk=self.depth, channel=self.inner // read) as ((chunk, at),):
+            if read == 1:
+                yield [(chunk, at, None)]
+            else:
+                yield [(chunk, at * read + lane, lane) for lane in range(read)]
 
     def _after(self, panel: Any, step: Any, part: Any) -> tuple[Any, Any]:
         """Return panel and first channel of the weights after these."""
