@@ -105,6 +105,8 @@ setup(
             "**/*.json",
             "devices/opencl/**/*",
             "devices/server/*",
+            "counting/plugin/*",
+            "counting/guest/*",
         ]
     },
     install_requires=CORE,

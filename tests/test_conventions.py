@@ -36,6 +36,7 @@ ROOMS = (
     "devices",
     "build",
     "report",
+    "counting",
     "tuning",
     "zoo",
     "cli",

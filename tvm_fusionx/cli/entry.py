@@ -25,6 +25,7 @@ COMMANDS = (
     "bench",
     "verify",
     "explain",
+    "count",
     "calibrate",
     "profile-db",
     "tune",
