@@ -106,6 +106,8 @@ setup(
             "**/*.json",
             "devices/opencl/**/*",
             "devices/server/*",
+            "counting/plugin/*",
+            "counting/guest/*",
         ]
     },
     install_requires=CORE,

@@ -38,6 +38,7 @@ ROOMS = (
     "build",
     "bundle",
     "report",
+    "counting",
     "tuning",
     "zoo",
     "cli",

@@ -26,6 +26,7 @@ COMMANDS = (
     "verify",
     "explain",
     "memory",
+    "count",
     "calibrate",
     "profile-db",
     "tune",

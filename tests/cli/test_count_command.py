@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.run_cli import Ran, runner
+from tests.counting.counted_model import counted_library, counted_onnx
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    return runner(capsys)
+
+
+def test_a_library_is_counted_and_disassembled(run: Callable[..., Ran], tmp_path: Path) -> None:
+    library = counted_library()
+    inputs, written = tmp_path / "in.npz", tmp_path / "counts.json"
+    np.savez(inputs, x=np.ones((4, 16), np.float32))
+    ran = run("count", library, "--inputs", inputs, "--json", written, "--asm", 1, "--no-caches")
+    assert ran.code == 0, ran.err
+    assert "one inference for cortex-a76" in ran.out
+    assert "None of it is a time on a phone" in " ".join(ran.out.split())
+    assert "loop 1, " in ran.out
+    (count,) = json.loads(written.read_text())["counts"]
+    assert count["side"] == "fusionx"
+    assert count["total"]["multiply_adds"] > 0
+
+
+@pytest.mark.slow
+def test_a_model_is_compiled_for_the_core_first(run: Callable[..., Ran]) -> None:
+    counted_library()
+    ran = run("count", counted_onnx(), "--cpu", "neoverse-n1", "--kernels", 0)
+    assert ran.code == 0, ran.err
+    assert "one inference for neoverse-n1" in ran.out
+
+
+def test_an_unknown_core_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("count", tmp_path / "m.onnx", "--cpu", "znver4")
+    assert ran.code == 2
+    assert "cortex-a76" in ran.problem

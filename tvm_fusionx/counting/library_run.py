@@ -1,0 +1,176 @@
+"""Run a compiled library file once under the counting emulator."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+
+from tvm_fusionx.build.archive import (
+    BYTECODE,
+    CODE,
+    COMPILE_AGAIN,
+    GRAPH,
+    PARAMS,
+    checked_metadata,
+    read_members,
+    refusal,
+)
+from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.counting.emulator import DIGITS, Caches, require_emulation, run_counted
+from tvm_fusionx.counting.executed import Function, functions_of
+from tvm_fusionx.counting.trace import read_trace
+from tvm_fusionx.devices.build_server import ARCHITECTURES
+from tvm_fusionx.devices.emulation import ARCH
+from tvm_fusionx.devices.run_linker import run_linker
+from tvm_fusionx.devices.runtime_sources import OPTIONS, include_options
+from tvm_fusionx.devices.runtime_wheel import RUNTIME, cache_folder, runtime_from_wheel
+from tvm_fusionx.errors import TargetError
+from tvm_fusionx.inputs import InputSpec, random_inputs
+from tvm_fusionx.output_file import new_folder
+
+SOURCE = Path(__file__).resolve().parent / "guest" / "run_library.cc"
+PROGRAM = "run_library"
+INPUTS, OUTPUTS, COUNTS = "inputs.params", "outputs.params", "counts.txt"
+ARM_TRIPLE = "aarch64"
+
+
+@dataclass(frozen=True)
+class LibraryRun:
+    """What one inference of a library executed.
+
+    Attributes
+    ----------
+    functions
+        What ran.
+    outputs
+        What it computed.
+    templates
+        Template by the symbol of the kernel.
+    model, target
+        What the file says of itself.
+    """
+
+    functions: tuple[Function, ...]
+    outputs: tuple[np.ndarray, ...]
+    templates: Mapping[str, str]
+    model: str
+    target: str
+
+
+def run_library(
+    path: str | Path,
+    core: str,
+    *,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    caches: Caches | None = None,
+) -> LibraryRun:
+    """Run the library file at `path` once, after once to warm up, and count the second run.
+
+    Parameters
+    ----------
+    path
+        Of a file that `fusionx compile` wrote for an AArch64 Linux target.
+    core
+        LLVM's name of the core to emulate.
+    inputs
+        Arrays by name; seeded random ones by default.
+
+    Raises
+    ------
+    LibraryFileError
+        The file is damaged, or holds several programs, or one for TVM's virtual machine.
+    TargetError
+        It was built for another kind of machine.
+    MissingDependencyError
+        The emulator, the cross compiler or the runtime's wheel are missing.
+    DeviceError
+        The library fails there.
+    """
+    path = Path(path)
+    members, metadata = _checked(path)
+    specs = tuple(
+        InputSpec(row["name"], tuple(row["shape"]), row["dtype"]) for row in metadata["inputs"]
+    )
+    given = {**random_inputs(specs), **(inputs or {})}
+    with tempfile.TemporaryDirectory(prefix="fusionx-count-") as name:
+        folder = Path(name)
+        for member in (CODE, GRAPH, PARAMS):
+            (folder / member).write_bytes(members[member])
+        arrays = {spec.name: tvm.nd.array(np.asarray(given[spec.name])) for spec in specs}
+        (folder / INPUTS).write_bytes(bytes(relay.save_param_dict(arrays)))
+        counts = folder / COUNTS
+        run_counted([str(_program()), name], counts, core, caches=caches, environment={})
+        functions = functions_of(read_trace(counts))
+        results = relay.load_param_dict(bytearray((folder / OUTPUTS).read_bytes()))
+    return LibraryRun(
+        tuple(functions),
+        tuple(results[str(place)].numpy() for place in range(len(results))),
+        _templates(members[GRAPH].decode(), metadata.get("kernels", [])),
+        str(metadata["model"]),
+        str(metadata["target"]),
+    )
+
+
+def _checked(path: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
+    members = read_members(path)
+    metadata = checked_metadata(path, members)
+    if BYTECODE in members or len(metadata.get("programs", [])) > 0:
+        raise refusal(
+            path,
+            "one program for the graph executor",
+            "one for TVM's virtual machine" if BYTECODE in members else "several, by shapes",
+            "Count a library that was compiled for one set of shapes.",
+        )
+    if ARM_TRIPLE not in str(metadata["target"]):
+        raise TargetError(
+            f"library file {path}",
+            expected="code for AArch64 Linux",
+            found=f"target {metadata['target']!r}",
+            next_step="Compile it with --target 'llvm -mtriple=aarch64-linux-gnu "
+            "-mcpu=cortex-a76 -num-cores=1' --cross-compiler aarch64-linux-gnu-g++, "
+            "or give the ONNX file.",
+        )
+    for field in ("inputs", "model"):
+        if field not in metadata:
+            raise refusal(path, f"{field} in its description", "none", COMPILE_AGAIN)
+    return members, metadata
+
+
+def _templates(graph: str, notes: list[dict[str, Any]]) -> dict[str, str]:
+    kernels = KernelGraph.from_json(graph).kernels
+    if len(kernels) != len(notes):
+        return {}
+    return {
+        kernel.function: str(note.get("template") or "")
+        for kernel, note in zip(kernels, notes, strict=True)
+    }
+
+
+def _program() -> Path:
+    """Return the program that runs a library on the emulated core, built once and kept."""
+    require_emulation()
+    row = ARCHITECTURES[ARCH]
+    runtime = runtime_from_wheel(row.platform_tag)
+    digest = hashlib.sha256(SOURCE.read_bytes() + str(runtime).encode()).hexdigest()[:DIGITS]
+    folder = cache_folder() / "counting" / f"{PROGRAM}-{digest}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / PROGRAM).is_file():
+            with new_folder(folder, (PROGRAM, RUNTIME)) as scratch:
+                shutil.copy(runtime, scratch / RUNTIME)
+                words = [row.compiler, *OPTIONS, *include_options(), str(SOURCE)]
+                words += ["-o", str(scratch / PROGRAM), f"-L{scratch}", "-ltvm_runtime"]
+                words += ["-Wl,-rpath,$ORIGIN", *row.libraries]
+                run_linker(words, "the program that is counted")
+    return folder / PROGRAM
