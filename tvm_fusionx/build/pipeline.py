@@ -12,6 +12,7 @@ from tvm import relay
 
 from tvm_fusionx.build.backends import backend_of
 from tvm_fusionx.build.phases import Phase, Phases, passes_of
+from tvm_fusionx.build.served_blocks import why_unserved
 from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
@@ -69,12 +70,16 @@ def planner_options(
     RecordError
         The profile database or the file of calibrated costs is damaged.
     """
+    resolved = resolve_target(target)
     options = PlannerOptions(
-        fuse=fuse, planner=planner, allow=frozenset(allow), deny=frozenset(deny)
+        fuse=fuse,
+        planner=planner,
+        allow=frozenset(allow),
+        deny=frozenset(deny),
+        why_unserved=why_unserved(resolved),
     )
     if measure is False:
         return options
-    resolved = resolve_target(target)
     check_runs_here(resolved)
     database = ProfileDatabase(database_path() if measure is True else measure)
     return replace(
