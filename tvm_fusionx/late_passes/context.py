@@ -16,6 +16,7 @@ from tvm_fusionx.late_passes.flush_denormals import (
     control_register,
     flush_denormals,
 )
+from tvm_fusionx.late_passes.let_nans_through import let_nans_through
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
 from tvm_fusionx.late_passes.steal_work import steal_work
@@ -61,6 +62,8 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (BEFORE_VECTORS, decide_once_a_vector()),
+            # Before there are polynomials, which have their own bounds.
+            (AFTER_LOWERING, let_nans_through(cpu.extremes_keep_nan)),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
             (AFTER_LOWERING, steal_work(cpu.cores)),

@@ -65,6 +65,8 @@ class Vectors:
     registers: int
     """Architectural vector registers."""
     source: str
+    extremes_keep_nan: bool = False
+    """Whether the larger and the smaller of a NaN and a number are NaN in one instruction."""
 
 
 @functools.cache
