@@ -65,6 +65,8 @@ class Vectors:
     registers: int
     """Architectural vector registers."""
     source: str
+    multiplies_by_lane: bool = False
+    """Whether a multiply-add takes one operand from a lane of a register."""
 
 
 @functools.cache
