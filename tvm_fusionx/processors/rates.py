@@ -68,6 +68,9 @@ class Vectors:
     extremes_keep_nan: bool = False
     """Whether the larger and the smaller of a NaN and a number are NaN in one instruction."""
 
+    multiplies_by_lane: bool = False
+    """Whether a multiply-add takes one operand from a lane of a register."""
+
 
 @functools.cache
 def read_file() -> dict[str, Any]:
