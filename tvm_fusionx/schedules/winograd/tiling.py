@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvm_fusionx.expressions.minimal_filtering import WINDOW, Filtering
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
-from tvm_fusionx.schedules.parts.lanes import lanes_multiplied
+from tvm_fusionx.schedules.parts.lanes import lanes_multiplied, rows_by_lanes
 from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
 from tvm_fusionx.schedules.parts.register_tile import COUNTED_LANES, SPARE_REGISTERS
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors, joined_chunks
@@ -25,9 +25,6 @@ from tvm_fusionx.tir.numbers import divisors
 # with two tiles take 1.01 to 1.3 times as long.
 PANEL_CHUNKS = (4, 3, 2, 1)
 FEWEST_COLUMNS = 4
-
-# Registers that are neither sums, nor weights, nor lanes: LLVM spills where fewer are free.
-SPARE_BESIDE_LANES = 2
 
 # Measured on Zen 4: cycles for each point of a vector of weights that the kernel transforms.
 WEIGHT_TRANSFORM_CYCLES_A_POINT = 3.0
@@ -177,8 +174,7 @@ def _most_columns(chunks: int, block: int, cpu: Cpu, reads: int) -> int:
     Where input channels are multiplied lane by lane, `reads` of a tile are held as a vector too.
     """
     if reads > 1:
-        row = _registers_of(chunks, block, cpu)
-        return max(1, (cpu.registers - row - SPARE_BESIDE_LANES) // (row + 1))
+        return rows_by_lanes(_registers_of(chunks, block, cpu), cpu)
     vectors = OutputVectors(chunks, block, joined_chunks(chunks, block, cpu))
     held = chunks_held(vectors.lanes, cpu)
     return max(1, (held - vectors.number - SPARE_REGISTERS + 1) // vectors.number)
