@@ -38,6 +38,12 @@ def test_every_argument_has_its_place() -> None:
     assert not described.copies
 
 
+def test_an_output_lends_its_memory_until_it_is_written() -> None:
+    described = _described(GRAPH.replace("[8], [10]]", "[8], [40]]"))
+    assert _places(described, 0) == ["IN_INPUT", "IN_WEIGHTS", "IN_OUTPUT"]
+    assert _places(described, 1) == ["IN_OUTPUT", "IN_ARENA"]
+
+
 def test_a_view_has_its_own_extents_in_the_same_place() -> None:
     described = _described()
     made, view = described.arguments[2], described.arguments[3]

@@ -10,6 +10,7 @@ import pytest
 from tvm import relay
 
 import tvm_fusionx as fx
+from tests.bundle.java_machine import glue, java
 from tests.bundle.small_bundles import (
     ARM,
     LOCAL,
@@ -20,11 +21,16 @@ from tests.bundle.small_bundles import (
     inputs,
     library,
     need,
+    network,
     run,
     written_inputs,
 )
 from tests.relay_modules import TARGET, module, var
 from tvm_fusionx.bundle.export import bundle_files, export_bundle
+from tvm_fusionx.bundle.names import class_name
+from tvm_fusionx.devices import find_device
+from tvm_fusionx.devices.android_link import check_for_android, link_with_lld
+from tvm_fusionx.devices.elf import read_elf
 from tvm_fusionx.devices.emulation import EMULATOR, SYSROOT, why_no_emulation
 from tvm_fusionx.errors import LinkError, ModelError, OutputFileError, TargetError
 
@@ -116,6 +122,33 @@ def test_the_loader_answers_in_python(weights: str) -> None:
         model.run(x=np.zeros(3, "float32"), in_scale=inputs()["in_scale"])
     with pytest.raises(ValueError, match="inputs: expected"):
         model.run(x=inputs()["x"])
+
+
+@pytest.mark.slow
+def test_a_java_machine_gets_the_same_answer(tmp_path: Path) -> None:
+    program, _ = java()
+    library = tmp_path / "libnet_jni.so"
+    made = glue(bundle(), tmp_path / "net_jni.o")
+    run(["gcc", "-shared", made, bundle() / f"lib{NAME}.a", "-lm", "-o", library])
+    started: list[str | Path] = [program, HERE / "Net.java", library]
+    assert _outputs(started, tmp_path, written_inputs(tmp_path)) == answer()
+
+
+@pytest.mark.slow
+def test_android_loads_the_library_and_its_glue(tmp_path: Path) -> None:
+    compiler = "aarch64-linux-gnu-gcc"
+    need("ld.lld", compiler)
+    folder = tmp_path / NAME
+    phone = fx.build(network(), find_device("android-arm64").tvm_target())
+    export_bundle(phone, folder, device="android-arm64")
+    check_for_android(folder / f"lib{NAME}.so")
+    found = read_elf(folder / f"lib{NAME}.so")
+    assert {f"{NAME}_run", f"{NAME}_open_weights"} <= found.defined
+    made = glue(folder, tmp_path / "jni.o", compiler)
+    library = tmp_path / "libnet_jni.so"
+    link_with_lld(str(library), [str(made), str(folder / f"lib{NAME}.a")])
+    check_for_android(library)
+    assert f"Java_fusionx_{class_name(NAME)}_nativeRun" in read_elf(library).defined
 
 
 def test_the_header_tells_the_plan(tmp_path: Path) -> None:

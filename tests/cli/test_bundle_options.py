@@ -29,7 +29,7 @@ def test_a_model_becomes_a_bundle(run: Callable[..., Ran], tmp_path: Path) -> No
     assert ran.code == 0, ran.err
     assert ran.out.startswith(f"{tmp_path / 'out'}: ")
     held = {path.name for path in (tmp_path / "out").iterdir()}
-    assert held == {*export.bundle_files("out")} - {"out_jni.c", "Out.kt"}
+    assert held == {*export.bundle_files("out")}
     assert "const int64_t *ids;" in (tmp_path / "out" / "out.h").read_text()
 
 
@@ -74,11 +74,13 @@ def test_several_programs_are_no_bundle(run: Callable[..., Ran], tmp_path: Path)
     assert "--bundle takes one program; the shapes make 2" in ran.err
 
 
-def test_a_phone_gets_glue_for_kotlin(run: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_phone_gets_its_library_and_a_class_of_kotlin(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
     need("ld.lld", "aarch64-linux-gnu-gcc")
     model = save(perceptron(), tmp_path)
     ran = run("compile", model, "--bundle", tmp_path / "net", "--device", "android-arm64")
     assert ran.code == 0, ran.err
     kotlin = (tmp_path / "net" / "Net.kt").read_text()
-    assert "val x: ByteBuffer = aligned(256) // x [4, 16] float32" in kotlin
-    assert "Java_fusionx_Net_run" in (tmp_path / "net" / "net_jni.c").read_text()
+    assert "val x: ByteBuffer = buffer(0) // x [4, 16] float32" in kotlin
+    assert "val output_0: ByteBuffer = buffer(1)" in kotlin

@@ -29,6 +29,13 @@ def program(*calls: tuple[Sequence[int], int], workspace: dict[int, int] | None 
 BRANCHES = program(([], 1), ([0], 8), ([0], 8), ([1], 1), ([2], 1), ([3, 4], 1))
 
 
+# a (4 units), then b (2), then the output (5), which lies outside and lends a its memory.
+LENT = Program(
+    (Buffer("a", 256), Buffer("b", 128), Buffer("out", 320, True)),
+    (Call("k0", (), (0,)), Call("k1", (0,), (1,)), Call("k2", (1,), (2,))),
+)
+
+
 def best_by_hand(some: Program) -> int:
     """Return the least peak of all orders that are right: every one is tried."""
     orders = itertools.permutations(range(len(some.calls)))

@@ -87,12 +87,13 @@ class ModelMemory:
             "tensors": [
                 {
                     "name": tenant.name,
+                    "in": "arena" if home is None else plan.program.buffers[home].name,
                     "offset": offset,
                     "bytes": tenant.bytes,
                     "first": tenant.first,
                     "last": tenant.last,
                 }
-                for tenant, offset in zip(plan.tenants, plan.offsets, strict=True)
+                for tenant, home, offset in zip(plan.tenants, plan.homes, plan.offsets, strict=True)
             ],
         }
 

@@ -140,7 +140,7 @@ class _Rows:
     workspaces: Mapping[str, Workspace]
     _known: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
-    _places: dict[Entry, tuple[str, int]] = field(default_factory=dict)
+    _places: dict[Entry, tuple[str, int, int]] = field(default_factory=dict)
 
     def fill(self) -> None:
         """Fill them."""
@@ -149,19 +149,24 @@ class _Rows:
         for node in inputs:
             is_weight = node.name in self.params
             where = WEIGHTS if is_weight else INPUT
-            offset = self.weights.offsets[node.name] if is_weight else numbers[node.name]
-            self._places[node.index, 0] = (where, offset)
-        for entry, buffer in self.memory.buffers.items():
-            if not self.memory.plan.program.buffers[buffer].is_outside:
-                self._places[entry] = (ARENA, self.memory.plan.offset_of(buffer))
+            offset = self.weights.offsets[node.name] if is_weight else 0
+            number = 0 if is_weight else numbers[node.name]
+            self._places[node.index, 0] = (where, number, offset)
         copied = []
+        written: dict[int, int] = {}
         for number, entry in enumerate(self.graph.outputs):
             root = root_of(self.graph, entry)
             if root in self._places:
                 # An input, a constant, or what another output returns already.
                 copied.append((number, entry))
             else:
-                self._places[root] = (OUTPUT, number)
+                self._places[root] = (OUTPUT, number, 0)
+                written[self.memory.buffers[root]] = number
+        for entry, buffer in self.memory.buffers.items():
+            if not self.memory.plan.program.buffers[buffer].is_outside:
+                home, offset = self.memory.plan.place_of(buffer)
+                lent = (OUTPUT, written[home], offset) if home is not None else None
+                self._places[entry] = lent or (ARENA, 0, offset)
         kernels = self.graph.kernels
         for position, number in enumerate(self.memory.plan.order):
             self._add_call(position, kernels[number])
@@ -189,13 +194,14 @@ class _Rows:
     def _tensor(self, entry: Entry) -> int:
         """Return the number of a tensor's row; a view has a row of its own, in the same place."""
         tensor = self.graph.nodes[entry[0]].outputs[entry[1]]
-        where, place = self._places[root_of(self.graph, entry)]
+        where, number, place = self._places[root_of(self.graph, entry)]
         kind = tvm.DataType(tensor.dtype)
         if tensor.shape not in self._shapes:
             self._shapes[tensor.shape] = len(self.out.shapes)
             self.out.shapes.extend(tensor.shape)
         row = {
             "where": where,
+            "number": number,
             "place": place,
             "shape": self._shapes[tensor.shape],
             "ndim": len(tensor.shape),

@@ -1,4 +1,4 @@
-"""``fx.export_bundle``: a compiled model as a library with a C interface."""
+"""``fx.export_bundle``: a compiled model as a library with a C interface, and glue for others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def export_bundle(
     compiler: str | None = None,
     device: str | None = None,
 ) -> ModelMemory:
-    """Write a model as a folder: libraries, a header, weights, an example, a loader for Python.
+    """Write a model as a folder: libraries, a header, weights, an example, loaders.
+
+    The loaders are a Python module, and a Kotlin class with its glue for Java.
 
     Parameters
     ----------
@@ -72,8 +74,7 @@ def export_bundle(
         Command of the C compiler of the target, such as ``aarch64-linux-gnu-gcc``; this machine's
         by default.
     device
-        Name of the device that it is for, whose linker links it; see ``fusionx devices list``. For
-        Android the folder has glue for Java and a Kotlin class, too.
+        Name of the device that it is for, whose linker links it; see ``fusionx devices list``.
 
     Returns
     -------
@@ -133,7 +134,6 @@ def write_bundle(
         "prefix": identifier(name),
         "macro": identifier(name).upper(),
         "class_name": class_name(name),
-        "is_android": toolchain.is_android,
         "version": VERSION,
         "target": _target_text(lib),
         "arena_bytes": memory.plan.arena_bytes,
@@ -194,10 +194,10 @@ def _write_texts(folder: Path, name: str, fields: Mapping[str, Any]) -> None:
     texts = {
         f"{name}.h": "bundle.h",
         f"{name}.py": "loader.py",
+        f"{name}_jni.c": "jni.c",
+        f"{fields['class_name']}.kt": "class.kt",
         **{each: each for each in ("main.c", "CMakeLists.txt", "LICENSES.txt")},
     }
-    if fields["is_android"]:
-        texts |= {f"{name}_jni.c": "jni.c", f"{fields['class_name']}.kt": "class.kt"}
     for file, template in texts.items():
         (folder / file).write_text(_filled(template, fields), encoding="utf-8")
 

@@ -14,7 +14,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from tvm_fusionx.devices import Device
 from tvm_fusionx.devices.android_link import check_for_android, link_with_lld
@@ -41,7 +40,6 @@ class Toolchain:
     """A C compiler, for this machine or another, and the tools that go with it."""
 
     compiler: str
-    is_android: ClassVar[bool] = False
 
     @classmethod
     def find(cls, compiler: str | None = None) -> Toolchain:
@@ -145,8 +143,6 @@ class AndroidToolchain(Toolchain):
     What is compiled uses a few calls of the system whose numbers Linux and Android share; what the
     library needs is compared with what bionic offers.
     """
-
-    is_android: ClassVar[bool] = True
 
     def share(self, member: Path, output: Path) -> Path:
         """Make a shared library that Android loads."""

@@ -31,10 +31,15 @@ def _by_start(tenant: Tenant) -> tuple[int, ...]:
 KEYS: tuple[Key, ...] = (_by_size, _by_area, _by_duration, _by_start)
 
 
-def best_fit(tenants: Sequence[Tenant], order: Sequence[int]) -> list[int]:
-    """Return an offset for each tenant: in `order`, each into the smallest gap that holds it."""
-    offsets = [-1] * len(tenants)
-    placed: list[int] = []
+def best_fit(
+    tenants: Sequence[Tenant], order: Sequence[int], known: Sequence[int] = ()
+) -> list[int]:
+    """Return an offset for each tenant: in `order`, each into the smallest gap that holds it.
+
+    Those that are not in `order` keep their `known` offset.
+    """
+    offsets = list(known) or [-1] * len(tenants)
+    placed = [number for number, offset in enumerate(offsets) if offset >= 0]
     for number in order:
         tenant = tenants[number]
         taken = sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm_fusionx.memory.lending import least_arena, lend, lenders_of
 from tvm_fusionx.memory.lifetimes import ALIGNMENT, Tenant, live_bytes, tenants_of
 from tvm_fusionx.memory.offsets import arena_of, place, why_not_apart
 from tvm_fusionx.memory.order import BEAM_WIDTH, best_order
@@ -22,7 +23,10 @@ class MemoryPlan:
     order
         Numbers of its calls, as they run.
     tenants, offsets
-        What lies in the arena, and where each begins, in bytes.
+        All that needs a place, and where each begins, in bytes.
+    homes
+        For each of them None, where it lies in the arena, or the number of the buffer outside that
+        lends it memory until it is written.
     bound_bytes
         No arena for this order is smaller.
     is_best_order
@@ -35,6 +39,7 @@ class MemoryPlan:
     order: tuple[int, ...]
     tenants: tuple[Tenant, ...]
     offsets: tuple[int, ...]
+    homes: tuple[int | None, ...]
     bound_bytes: int
     is_best_order: bool
     is_solved: bool = False
@@ -42,7 +47,7 @@ class MemoryPlan:
     @property
     def arena_bytes(self) -> int:
         """Return the size of the arena."""
-        return arena_of(self.tenants, self.offsets)
+        return arena_of(*self._in(None))
 
     @property
     def gap_bytes(self) -> int:
@@ -51,8 +56,8 @@ class MemoryPlan:
 
     @property
     def live(self) -> list[int]:
-        """Return the bytes that are needed at each call, in their order."""
-        return live_bytes(self.tenants, len(self.order))
+        """Return the bytes of the arena that are needed at each call, in their order."""
+        return live_bytes(self._in(None)[0], len(self.order))
 
     @property
     def peak_call(self) -> str:
@@ -62,20 +67,27 @@ class MemoryPlan:
             return ""
         return self.program.calls[self.order[max(range(len(live)), key=live.__getitem__)]].name
 
-    def offset_of(self, buffer: int) -> int:
-        """Return where a buffer begins in the arena; 0 for one without bytes.
+    def place_of(self, buffer: int) -> tuple[int | None, int]:
+        """Return where a buffer lies: None for the arena or what lends it memory, and its offset.
+
+        One without bytes is at the beginning of the arena.
 
         Raises
         ------
         KeyError
-            It lies outside.
+            It lies outside itself.
         """
-        for tenant, offset in zip(self.tenants, self.offsets, strict=True):
+        for tenant, home, offset in zip(self.tenants, self.homes, self.offsets, strict=True):
             if tenant.buffer == buffer:
-                return offset
+                return home, offset
         if self.program.buffers[buffer].is_outside:
             raise KeyError(buffer)
-        return 0
+        return None, 0
+
+    def _in(self, home: int | None) -> tuple[list[Tenant], list[int]]:
+        """Return what lies in the arena, or at a lender, and its offsets."""
+        numbers = [number for number, each in enumerate(self.homes) if each == home]
+        return [self.tenants[n] for n in numbers], [self.offsets[n] for n in numbers]
 
     def workspace_offset(self, position: int) -> int:
         """Return where the workspace of the call at `position` begins; 0 where it has none."""
@@ -111,33 +123,52 @@ def plan_memory(
         Checked: see :func:`check_plan`.
     """
     own = tuple(range(len(program.calls)))
-    plan = _placed(program, own, False, time_limit_seconds)
-    if reorder:
-        order = best_order(program, beam_width)
-        if order.calls == own:
-            plan = _placed(program, own, order.is_best, time_limit_seconds)
-        else:
-            other = _placed(program, order.calls, order.is_best, time_limit_seconds)
-            plan = min(plan, other, key=lambda each: each.arena_bytes)
+    order = best_order(program, beam_width) if reorder else None
+    is_best = order is not None and order.is_best
+    orders = dict.fromkeys([own, *([order.calls] if order is not None else [])])
+    plans = [
+        _placed(program, calls, is_best, lends, time_limit_seconds)
+        for calls in orders
+        for lends in (True, False)
+    ]
+    plan = min(plans, key=lambda each: each.arena_bytes)
     check_plan(plan)
     return plan
 
 
 def _placed(
-    program: Program, order: tuple[int, ...], is_best: bool, time_limit_seconds: float
+    program: Program,
+    order: tuple[int, ...],
+    is_best: bool,
+    lends: bool,
+    time_limit_seconds: float,
 ) -> MemoryPlan:
-    tenants = tenants_of(program, order)
-    bound = max(live_bytes(tenants, len(order)), default=0)
-    offsets = place(tenants, bound)
+    everything, count = tenants_of(program, order), len(order)
+    lenders = lenders_of(program, order)
+    lent = lend(everything, lenders, count) if lends else {}
+    own = [number for number in range(len(everything)) if number not in lent]
+    tenants = [everything[number] for number in own]
+    needed = max(live_bytes(tenants, count), default=0)
+    bound = least_arena(everything, lenders, count)
+    offsets = place(tenants, needed)
     arena = arena_of(tenants, offsets)
     is_solved = False
-    if arena > bound and time_limit_seconds > 0 and can_solve(tenants):
-        answer = solve(tenants, offsets, bound, time_limit_seconds)
+    if arena > needed and time_limit_seconds > 0 and can_solve(tenants):
+        answer = solve(tenants, offsets, needed, time_limit_seconds)
         if answer is not None:
-            bound = max(bound, min(answer[1], arena))
+            if not lenders:
+                bound = max(bound, min(answer[1], arena))
             if arena_of(tenants, answer[0]) < arena and not why_not_apart(tenants, answer[0]):
                 offsets, is_solved = answer[0], True
-    return MemoryPlan(program, order, tenants, tuple(offsets), bound, is_best, is_solved)
+    homes: list[int | None] = [None] * len(everything)
+    places = [0] * len(everything)
+    for number, offset in zip(own, offsets, strict=True):
+        places[number] = offset
+    for number, (lender, offset) in lent.items():
+        homes[number], places[number] = lender, offset
+    return MemoryPlan(
+        program, order, everything, tuple(places), tuple(homes), max(0, bound), is_best, is_solved
+    )
 
 
 def check_plan(plan: MemoryPlan) -> None:
@@ -152,8 +183,16 @@ def check_plan(plan: MemoryPlan) -> None:
     problem = why_not_in_order(plan.program, plan.order)
     if problem is None and plan.tenants != tenants_of(plan.program, plan.order):
         problem = "tensors are not there when they are used"
-    if problem is None and (shared := why_not_apart(plan.tenants, plan.offsets)):
-        problem = f"{shared} lie in one place"
+    lenders = {each.buffer: each for each in lenders_of(plan.program, plan.order)}
+    for home in {None, *plan.homes}:
+        if problem is None and (shared := why_not_apart(*plan._in(home))):
+            problem = f"{shared} lie in one place"
+    for tenant, home, offset in zip(plan.tenants, plan.homes, plan.offsets, strict=True):
+        if home is None or problem is not None:
+            continue
+        lender = lenders.get(home)
+        if lender is None or not lender.can_hold(tenant) or offset + tenant.bytes > lender.bytes:
+            problem = f"{tenant.name} does not fit where it is lent memory"
     if problem is None and any(offset < 0 or offset % ALIGNMENT for offset in plan.offsets):
         problem = f"an offset is no multiple of {ALIGNMENT}"
     if problem is not None:

@@ -17,7 +17,7 @@ def test_the_lines_tell_every_part() -> None:
     assert "256 bytes, the least for this order" in text
     assert "256 bytes of the arena at second" in text
     assert "as they were; none needs less" in text
-    assert "320 bytes with inputs and outputs, no workspaces" in text
+    assert "256 bytes with inputs and outputs, no workspaces" in text
 
 
 def test_an_order_that_was_changed_and_a_gap_are_told() -> None:

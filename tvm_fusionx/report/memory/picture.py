@@ -20,7 +20,8 @@ def arena_picture(memory: ModelMemory, title: str) -> str:
     """Return an SVG: kernels from left to right, bytes of the arena from the bottom up.
 
     Each box is a tensor or a workspace (grey); pointing at it shows its name, place and life. A
-    black line marks the bytes that are needed at each kernel, a red one the arena's end.
+    black line marks the bytes that are needed at each kernel, a red one the arena's end. What lies
+    in memory of outputs is not there.
     """
     plan = memory.plan
     steps, arena = max(1, len(plan.order)), max(1, plan.arena_bytes)
@@ -46,6 +47,8 @@ def arena_picture(memory: ModelMemory, title: str) -> str:
             f'<text x="{MARGIN - 4}" y="{up(size) + 4:g}" text-anchor="end">{_short(size)}</text>'
         )
     for number, (tenant, offset) in enumerate(zip(plan.tenants, plan.offsets, strict=True)):
+        if plan.homes[number] is not None:
+            continue
         top, left = up(offset + tenant.bytes), across(tenant.first)
         colour = WORKSPACE if tenant.buffer is None else COLOURS[number % len(COLOURS)]
         parts.append(
