@@ -25,6 +25,7 @@ ROOMS = (
     "processors",
     "tir",
     "expressions",
+    "gguf",
     "late_passes",
     "schedules",
     "layout",
@@ -38,6 +39,7 @@ ROOMS = (
     "report",
     "tuning",
     "zoo",
+    "apps",
     "cli",
 )
 
