@@ -50,6 +50,11 @@ EXTRAS = {
         "onnxruntime>=1.20",
         "openvino>=2025.0",
     ],
+    # Reads files of language models, and turns text into their tokens.
+    "text": [
+        "gguf>=0.17",
+        "tokenizers>=0.21",
+    ],
     # Exports the models that tests and benchmarks run.
     "zoo": [
         "onnxscript>=0.5",

@@ -25,6 +25,7 @@ ROOMS = (
     "processors",
     "tir",
     "expressions",
+    "gguf",
     "late_passes",
     "schedules",
     "layout",
@@ -41,6 +42,7 @@ ROOMS = (
     "counting",
     "tuning",
     "zoo",
+    "apps",
     "cli",
 )
 

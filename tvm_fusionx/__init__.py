@@ -15,6 +15,7 @@ from tvm_fusionx.version import VERSION
 if TYPE_CHECKING:
     from tvm_fusionx import zoo
     from tvm_fusionx.frontend.from_onnx import from_onnx
+    from tvm_fusionx.gguf.from_gguf import from_gguf
     from tvm_fusionx.report.bench.bench import bench
 
 __version__ = VERSION
@@ -26,6 +27,7 @@ __all__ = [
     "errors",
     "explain",
     "export_bundle",
+    "from_gguf",
     "from_onnx",
     "lowering",
     "passes",
@@ -60,6 +62,7 @@ if not is_the_command():
 # Reading ONNX needs the package of that name, which a user of the passes alone may not have.
 _LOADED_WHEN_ASKED_FOR = {
     "bench": "tvm_fusionx.report.bench.bench",
+    "from_gguf": "tvm_fusionx.gguf.from_gguf",
     "from_onnx": "tvm_fusionx.frontend.from_onnx",
     "zoo": "tvm_fusionx.zoo",
 }

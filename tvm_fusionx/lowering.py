@@ -33,6 +33,7 @@ from tvm_fusionx._tvm.cures import (
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
@@ -174,6 +175,7 @@ def register() -> None:
     tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
     register_winograd()
     register_integer_products()
+    register_block_weights()
     register_rounding()
     register_sampling()
     register_functions()

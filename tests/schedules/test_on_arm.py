@@ -49,6 +49,7 @@ from tests.schedules.matrix_blocks import (
     layer_norm,
     packed_dense,
 )
+from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.emulation import PRESET
@@ -228,6 +229,11 @@ CASES: dict[str, dict[str, Case]] = {
         "tails": Case(relay.nn.relu(attention(2, 13, 37, 5, 21)) + var("r", 13, 42)),
         "heads": Case(attention(3, 16, 16, 8, 8)),
         "chunks": Case(attention(1, 9, 601, 4, 8)),
+    },
+    "packed": {
+        "nibbles with minima": Case(*packed_product(1, 6, 4, 3, "Q4_1")),
+        "nibbles": Case(*packed_product(5, 3, 4, 2, "Q4_0")),
+        "bytes": Case(*packed_product(7, 4, 4, 2, "Q8_0")),
     },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),

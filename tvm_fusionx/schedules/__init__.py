@@ -21,6 +21,7 @@ from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
+from tvm_fusionx.schedules.packed.template import PACKED
 from tvm_fusionx.schedules.products.converted_apart import converted_apart
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.rows.moves import MOVES
@@ -86,6 +87,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     POOL,
     CHANNEL_POOL,
     STREAMED_ATTENTION,
+    PACKED,
     DOT,
     MOVES,
     ROWS,
