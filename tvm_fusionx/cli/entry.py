@@ -32,6 +32,7 @@ COMMANDS = (
     "zoo",
     "devices",
     "opencl",
+    "pool",
     "doctor",
 )
 
