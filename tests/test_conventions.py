@@ -17,7 +17,9 @@ PACKAGE = ROOT / "tvm_fusionx"
 
 # The way of a model through the house: a room imports only from itself and from rooms above it.
 ROOMS = (
-    *("version", "errors", "_tvm", "threads", "output_file", "inputs"),
+    *("version", "errors", "_tvm", "output_file"),
+    "runtime",
+    *("threads", "inputs"),
     "operators",
     "ecg",
     "frontend",

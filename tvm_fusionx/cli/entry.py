@@ -34,6 +34,7 @@ COMMANDS = (
     "zoo",
     "devices",
     "opencl",
+    "pool",
     "doctor",
 )
 
