@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tvm_fusionx import zoo
 from tvm_fusionx.counting.count import LIMITS, OURS, Count, count_library
 from tvm_fusionx.counting.model_build import compile_for_core

@@ -134,7 +134,7 @@ def _loops(count: Count, shown: int) -> Table:
     cores = list(count.total.cycles)
     table = _table(
         *("hottest loops", "share", "turns", "length", "mul-add", "each", "loads", "stores"),
-        *("stack", "moves", *(f"{SHORT_CORES.get(core, core)} mul-add/cycle" for core in cores)),
+        *("stack", "moves", *(f"{SHORT_CORES.get(core, core)}/cyc" for core in cores)),
     )
     for loop in count.loops[:shown]:
         table.add_row(
