@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +22,23 @@ SHOWN_KERNELS = 12
 
 
 @click.command("count")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--cpu",
     "core",
     default=DEFAULT_CORE,
     show_default=True,
     help="LLVM's name of the Arm core: what a model is compiled for, and what is emulated.",
+)
+@click.option(
+    "--against",
+    default="",
+    help="Also count these runtimes: some of ort,mnn,ncnn,litert,mnn-fp16,ncnn-fp16.",
+)
+@click.option(
+    "--fetch-peers",
+    is_flag=True,
+    help="Fetch Debian for arm64 and the runtimes' wheels into the cache folder, once (350 MB).",
 )
 @click.option("--target", help="TVM target for a model, in the place of plain --cpu.")
 @input_shapes_option
@@ -50,8 +61,10 @@ SHOWN_KERNELS = 12
 @json_option
 @debug_option
 def command(
-    model: Path,
+    model: Path | None,
     core: str,
+    against: str,
+    fetch_peers: bool,
     target: str | None,
     shape: dict[str, tuple[int, ...]] | None,
     inputs: Path | None,
@@ -68,18 +81,33 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.counting.arm_root import fetch_peers as fetch
+    from tvm_fusionx.counting.comparison import ratios, relative_error
     from tvm_fusionx.counting.count import count_library, save_counts
     from tvm_fusionx.counting.emulator import check_core, require_emulation
+    from tvm_fusionx.counting.library_run import inputs_of_library
     from tvm_fusionx.counting.model_build import compile_for_core
-    from tvm_fusionx.inputs import read_inputs
+    from tvm_fusionx.counting.peer_run import check_sides, count_peer
+    from tvm_fusionx.errors import FusionXError
+    from tvm_fusionx.inputs import random_inputs, read_inputs
     from tvm_fusionx.output_file import check_writable
 
+    if fetch_peers:
+        with Stages("fetching the other runtimes") as stage:
+            click.echo(f"The other runtimes: {fetch(stage)}", err=True)
+        if model is None:
+            return
+    if model is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    sides = [side.strip() for side in against.split(",") if side.strip()]
+    if sides and model.suffix != MODEL_SUFFIX:
+        raise click.UsageError("--against needs the ONNX file, which the others read too.")
     check_core(core)
+    check_sides(sides)
     require_emulation()
     if json_path is not None:
         check_writable(json_path)
-    given = read_inputs(inputs) if inputs is not None else None
-    counts: list[Count] = []
+    problems: dict[str, str] = {}
     with (
         Stages(f"counting {model.name}") as stage,
         tempfile.TemporaryDirectory(prefix="fusionx-count-") as folder,
@@ -89,9 +117,23 @@ def command(
             library = Path(folder) / "module.tar"
             compile_for_core(model, library, core, shape=shape, target=target, on_stage=stage)
         stage("running under emulation")
-        counts.append(count_library(library, core, inputs=given, with_caches=caches))
+        given = random_inputs(inputs_of_library(library))
+        given |= read_inputs(inputs) if inputs is not None else {}
+        ours = count_library(library, core, inputs=given, with_caches=caches)
+        others: list[Count] = []
+        for side in sides:
+            stage(f"running {side} under emulation")
+            try:
+                others.append(count_peer(side, model, given, core, with_caches=caches))
+            except (FusionXError, RuntimeError, ImportError) as error:
+                problems[side] = str(error)
+    errors = {other.side: relative_error(other, ours) for other in others}
+    found = ratios(ours, others)
     if json_path is not None:
-        save_counts(counts, json_path)
-    print_counts(counts, kernels)
+        further = {"ratios": [asdict(each) for each in found], "errors": errors}
+        save_counts([ours, *others], json_path, **further, problems=problems)
+    print_counts([ours, *others], kernels, found, errors)
+    for side, problem in problems.items():
+        click.echo(f"{side}: {problem}")
     if asm is not None:
-        print_assembly(counts[0], asm)
+        print_assembly(ours, asm)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from tvm_fusionx.counting.comparison import Ratio
     from tvm_fusionx.counting.count import Count
     from tvm_fusionx.counting.tally import Tally
 
@@ -25,8 +26,23 @@ SHORT_CORES = {
 }
 
 
-def print_counts(counts: Sequence[Count], shown: int) -> None:
-    """Print the totals of each side, the kernels and loops of the first, and the limits."""
+def print_counts(
+    counts: Sequence[Count],
+    shown: int,
+    ratios: Sequence[Ratio] = (),
+    errors: Mapping[str, float | None] | None = None,
+) -> None:
+    """Print the totals of each side, the kernels and loops of the first, and the limits.
+
+    Parameters
+    ----------
+    shown
+        Kernels and loops to show.
+    ratios
+        Of the first to the best of the others.
+    errors
+        Of the others' outputs against the first's, by side.
+    """
     from tvm_fusionx.counting.count import LIMITS
 
     console = Console()
@@ -38,6 +54,11 @@ def print_counts(counts: Sequence[Count], shown: int) -> None:
         markup=False,
     )
     console.print(_totals(counts))
+    for ratio in ratios:
+        click.echo(f"ours / best other: {ratio.value:.3f} {ratio.measure} ({ratio.best})")
+    for side, error in (errors or {}).items():
+        told = "of another size than ours" if error is None else f"{error:.1e} from ours"
+        click.echo(f"{side}: outputs {told}")
     if shown:
         console.print(_kernels(ours, shown))
         console.print(_loops(ours, shown))
@@ -113,7 +134,7 @@ def _loops(count: Count, shown: int) -> Table:
     cores = list(count.total.cycles)
     table = _table(
         *("hottest loops", "share", "turns", "length", "mul-add", "each", "loads", "stores"),
-        *("stack", "moves", *(f"{SHORT_CORES.get(core, core)} mul-add/cycle" for core in cores)),
+        *("stack", "moves", *(f"{SHORT_CORES.get(core, core)}/cyc" for core in cores)),
     )
     for loop in count.loops[:shown]:
         table.add_row(

@@ -98,9 +98,7 @@ def run_library(
     """
     path = Path(path)
     members, metadata = _checked(path)
-    specs = tuple(
-        InputSpec(row["name"], tuple(row["shape"]), row["dtype"]) for row in metadata["inputs"]
-    )
+    specs = _specs(metadata)
     given = {**random_inputs(specs), **(inputs or {})}
     with tempfile.TemporaryDirectory(prefix="fusionx-count-") as name:
         folder = Path(name)
@@ -118,6 +116,17 @@ def run_library(
         _templates(members[GRAPH].decode(), metadata.get("kernels", [])),
         str(metadata["model"]),
         str(metadata["target"]),
+    )
+
+
+def inputs_of_library(path: str | Path) -> tuple[InputSpec, ...]:
+    """Return what the library file at `path` takes; raises as :func:`run_library`."""
+    return _specs(_checked(Path(path))[1])
+
+
+def _specs(metadata: Mapping[str, Any]) -> tuple[InputSpec, ...]:
+    return tuple(
+        InputSpec(row["name"], tuple(row["shape"]), row["dtype"]) for row in metadata["inputs"]
     )
 
 

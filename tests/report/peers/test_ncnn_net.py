@@ -45,5 +45,5 @@ def test_without_pnnx_the_message_says_how_to_install_it(monkeypatch: pytest.Mon
 
 
 def test_a_batch_of_one_is_dropped_and_integers_narrowed() -> None:
-    assert ncnn_net._unbatched(np.zeros((1, 3, 8), "float32")).shape == (3, 8)
-    assert ncnn_net._unbatched(np.zeros((2, 3), "int64")).dtype == np.int32
+    assert ncnn_net.unbatched(np.zeros((1, 3, 8), "float32")).shape == (3, 8)
+    assert ncnn_net.unbatched(np.zeros((2, 3), "int64")).dtype == np.int32

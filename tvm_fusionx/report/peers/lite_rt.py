@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,7 @@ def prepare(
     """Convert the model's exported program with litert-torch and return an interpreter on it."""
     from ai_edge_litert.interpreter import Interpreter
 
-    def convert(folder: Path) -> None:
-        program = program_file(model, inputs, folder)
-        convert_apart("litert_torch", CONVERT, program, folder / CONVERTED)
-
-    sources = [*program_sources(model, inputs), CONVERT, metadata.version("litert-torch")]
-    with conversions.made("litert", sources, convert) as folder:
+    with converted(model, inputs, conversions) as folder:
         content = (folder / CONVERTED).read_bytes()
     interpreter = Interpreter(model_content=content, num_threads=threads)
     interpreter.allocate_tensors()
@@ -59,6 +55,21 @@ def prepare(
         run=interpreter.invoke,
         outputs=outputs,
     )
+
+
+@contextlib.contextmanager
+def converted(
+    model: Path, inputs: Mapping[str, np.ndarray], conversions: Conversions
+) -> Iterator[Path]:
+    """Yield a folder with :data:`CONVERTED`, what litert-torch made of the model's program."""
+
+    def convert(folder: Path) -> None:
+        program = program_file(model, inputs, folder)
+        convert_apart("litert_torch", CONVERT, program, folder / CONVERTED)
+
+    sources = [*program_sources(model, inputs), CONVERT, metadata.version("litert-torch")]
+    with conversions.made("litert", sources, convert) as folder:
+        yield folder
 
 
 def _in_order(names: list[str]) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,10 @@ def prepare(
 ) -> PreparedPeer:
     """Convert `model` and return an MNN module on it, with high precision, which is float32."""
     import MNN
-    import onnx
 
-    network = onnx.load(str(model), load_external_data=False)
-    output_names = [output.name for output in network.graph.output]
-    given = {tensor.name for tensor in network.graph.initializer}
-    input_names = [tensor.name for tensor in network.graph.input if tensor.name not in given]
+    input_names, output_names = names_of(model)
     version = metadata.version("MNN")
-    sources = [*onnx_sources(model), CONVERT, version]
-    with conversions.made("mnn", sources, lambda to: _convert(model, to / CONVERTED)) as folder:
+    with converted(model, conversions) as folder:
         manager = MNN.nn.create_runtime_manager(
             ({"numThread": threads, "precision": "high", "backend": "CPU"},)
         )
@@ -59,6 +55,24 @@ def prepare(
         run=run,
         outputs=lambda results: [np.array(result) for result in results],
     )
+
+
+def names_of(model: Path) -> tuple[list[str], list[str]]:
+    """Return the names of a model's inputs and outputs, which MNN asks for."""
+    import onnx
+
+    network = onnx.load(str(model), load_external_data=False)
+    given = {tensor.name for tensor in network.graph.initializer}
+    inputs = [tensor.name for tensor in network.graph.input if tensor.name not in given]
+    return inputs, [output.name for output in network.graph.output]
+
+
+@contextlib.contextmanager
+def converted(model: Path, conversions: Conversions) -> Iterator[Path]:
+    """Yield a folder with :data:`CONVERTED`, what MNN's converter made of `model`."""
+    sources = [*onnx_sources(model), CONVERT, metadata.version("MNN")]
+    with conversions.made("mnn", sources, lambda to: _convert(model, to / CONVERTED)) as folder:
+        yield folder
 
 
 def _convert(model: Path, converted: Path) -> None:

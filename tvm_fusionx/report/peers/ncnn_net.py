@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,7 @@ def prepare(
     """
     import ncnn
 
-    program = _pnnx_program()
-
-    def convert(folder: Path) -> None:
-        _convert(program, model, inputs, folder)
-
-    sources = [*onnx_sources(model), *shape_sources(inputs), metadata.version("pnnx")]
-    with conversions.made("ncnn", sources, convert) as folder:
+    with converted(model, inputs, conversions) as folder:
         parameters, weights = folder / PARAMETERS, folder / WEIGHTS
         layers = _count_layers(parameters)
         net = ncnn.Net()
@@ -70,7 +65,7 @@ def prepare(
             raise RuntimeError(
                 f"ncnn cannot load what pnnx made of the model; layers it lacks: {unknown}"
             )
-    arrays = [_unbatched(value) for value in inputs.values()]
+    arrays = [unbatched(value) for value in inputs.values()]
     matrices = [ncnn.Mat(array).clone() for array in arrays]
     input_names, output_names = list(net.input_names()), list(net.output_names())
     if len(input_names) != len(matrices):
@@ -95,6 +90,21 @@ def prepare(
         outputs=lambda results: [np.array(matrix) for matrix in results],
         count_kernels=lambda: layers,
     )
+
+
+@contextlib.contextmanager
+def converted(
+    model: Path, inputs: Mapping[str, np.ndarray], conversions: Conversions
+) -> Iterator[Path]:
+    """Yield a folder with :data:`PARAMETERS` and :data:`WEIGHTS`, what pnnx made of `model`."""
+    program = _pnnx_program()
+
+    def convert(folder: Path) -> None:
+        _convert(program, model, inputs, folder)
+
+    sources = [*onnx_sources(model), *shape_sources(inputs), metadata.version("pnnx")]
+    with conversions.made("ncnn", sources, convert) as folder:
+        yield folder
 
 
 def _convert(program: Path, model: Path, inputs: Mapping[str, np.ndarray], folder: Path) -> None:
@@ -147,7 +157,8 @@ def _count_layers(parameters: Path) -> int:
     return sum(kind not in MOVES_NOTHING for kind in layers)
 
 
-def _unbatched(value: np.ndarray) -> np.ndarray:
+def unbatched(value: np.ndarray) -> np.ndarray:
+    """Return an input as ncnn takes it: without a leading extent of 1, integers in 32 bits."""
     array = value[0] if value.ndim > 1 and value.shape[0] == 1 else value
     if np.issubdtype(array.dtype, np.integer):
         array = array.astype(np.int32)

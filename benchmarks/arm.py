@@ -1,0 +1,210 @@
+"""Count the zoo's models on an Arm core: ours, and the other runtimes, by the same emulator.
+
+    python benchmarks/arm.py [MODEL...] [--sides fusionx,ort,mnn,ncnn,litert] [--cpu cortex-a76]
+        [--again fusionx] [--table]
+
+Each model's counts are kept in benchmarks/results/arm/CPU/MODEL.json, side by side: what is there
+is not counted again, unless --again names its side. Counts do not depend on what else the machine
+does, so this may run beside anything. `fusionx count --fetch-peers` comes first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tvm_fusionx import zoo
+from tvm_fusionx.counting.count import LIMITS, OURS, Count, count_library
+from tvm_fusionx.counting.model_build import compile_for_core
+from tvm_fusionx.counting.peer_run import check_sides, count_peer
+from tvm_fusionx.output_file import new_file
+
+RESULTS = Path(__file__).resolve().parent / "results" / "arm"
+MODELS = (
+    *("mobilenet-v2", "resnet18", "minilm", "ppocr-det"),
+    *("mobilenet-v1", "mobilenet-v3", "efficientnet-b0", "ppocr-rec", "tinybert"),
+    *("mobilenet-ssd", "resnet50", "yolo-v8n", "distilbert", "mobilebert"),
+    *("unet", "whisper-tiny-encoder"),
+)
+SIDES = (OURS, "ort", "mnn", "ncnn", "litert")
+CORE = "cortex-a76"
+# The largest difference from the reference, relative to its largest value, that counts as computing
+# the same: convolutions of other runtimes by minimal filtering differ by so much.
+TOLERANCE = 1e-3
+MEASURES = ("instructions", "neoverse-n1", "cortex-a55", "neoverse-n2", "neoverse-v1")
+DIGITS = 3
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Count what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--again", default="", help="sides to count anew")
+    parser.add_argument("--cpu", default=CORE)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="only print what is there")
+    arguments = parser.parse_args(words)
+    folder = arguments.results / arguments.cpu
+    sides = [side for side in arguments.sides.split(",") if side]
+    if not arguments.table:
+        check_sides([side for side in sides if side != OURS])
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in arguments.models:
+            count_model(name, sides, arguments.again.split(","), arguments.cpu, folder)
+    print(table(read_results(folder, arguments.models)))
+    return 0
+
+
+def count_model(
+    name: str, sides: Sequence[str], again: Sequence[str], core: str, folder: Path
+) -> None:
+    """Count the sides of one model that were not counted; write after each."""
+    path = folder / f"{name}.json"
+    result: dict[str, Any] = {"sides": {}, "problems": {}}
+    if path.is_file():
+        result = json.loads(path.read_text(encoding="utf-8"))
+    known = {*result["sides"], *result["problems"]}
+    missing = [side for side in sides if side in again or side not in known]
+    if not missing:
+        return
+    result |= {"model": name, "summary": zoo.summary(name), "core": core, "limits": LIMITS}
+    with tempfile.TemporaryDirectory(prefix="fusionx-arm-") as scratch:
+        model = Path(scratch) / f"{name}.onnx"
+        exported = zoo.export(name, model)
+        inputs = zoo.sample_inputs(exported)
+        expected = reference(model, inputs)
+        for side in missing:
+            result["sides"].pop(side, None)
+            result["problems"].pop(side, None)
+            try:
+                count = count_side(side, model, inputs, core, exported.shapes)
+            except Exception as error:  # one side's fault must not hide the others
+                result["problems"][side] = str(error).strip().splitlines()[-1]
+                print(f"{name} {side}: {result['problems'][side]}", flush=True)
+            else:
+                result["sides"][side] = as_kept(count, error_of(count, expected))
+                instructions = count.total.instructions
+                print(f"{name} {side}: {instructions / 1e6:.1f} M instructions", flush=True)
+            with new_file(path) as made:
+                made.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def count_side(
+    side: str,
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    core: str,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> Count:
+    """Count one side of a model."""
+    if side != OURS:
+        return count_peer(side, model, inputs, core)
+    library = model.with_suffix(".tar")
+    compile_for_core(model, library, core, shape=dict(shapes))
+    return count_library(library, core, inputs=inputs)
+
+
+def reference(model: Path, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return what ONNX Runtime computes on this machine, in one row."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    taken = {each.name: inputs[each.name] for each in session.get_inputs()}
+    return flat(session.run(None, taken))
+
+
+def flat(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return arrays in one row."""
+    return np.concatenate([np.asarray(array, np.float64).ravel() for array in arrays])
+
+
+def error_of(count: Count, expected: np.ndarray) -> float | None:
+    """Return the largest relative difference; None of outputs of another size."""
+    found = flat(count.outputs)
+    if found.size != expected.size:
+        return None
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def as_kept(count: Count, error: float | None) -> dict[str, Any]:
+    """Return what is kept of a count: all of ours but the code, of the others the totals."""
+    told = count.to_json()
+    kept = {"version": told["version"], "error": error, "total": told["total"]}
+    if count.side == OURS:
+        kept["kernels"] = told["kernels"]
+        kept["loops"] = [{k: v for k, v in loop.items() if k != "code"} for loop in told["loops"]]
+    return kept
+
+
+def read_results(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the results that are there, in the order of `models`."""
+    paths = [folder / f"{name}.json" for name in models]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def measure_of(side: Mapping[str, Any], measure: str) -> float:
+    """Return what a side took by a measure."""
+    total = side["total"]
+    return float(total[measure] if measure in total else total["cycles"][measure])
+
+
+def ratio_of(result: Mapping[str, Any], measure: str) -> tuple[float, str] | None:
+    """Return ours over the best other that computed the same, and which; None without one."""
+    others = {
+        name: measure_of(side, measure)
+        for name, side in result["sides"].items()
+        if name != OURS and side["error"] is not None and side["error"] <= TOLERANCE
+    }
+    if OURS not in result["sides"] or not others:
+        return None
+    best = min(others, key=lambda name: others[name])
+    return measure_of(result["sides"][OURS], measure) / others[best], best
+
+
+def table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return ours over the best other, model by model, and the geometric means."""
+    head = ["model", "our M instr.", *(f"{name} ratio" for name in MEASURES), "best", "error"]
+    rows = [head, ["---", *("---:" for _ in head[1:-2]), "---", "---:"]]
+    found: dict[str, list[float]] = {name: [] for name in MEASURES}
+    for result in results:
+        ours = result["sides"].get(OURS)
+        if ours is None:
+            continue
+        ratios = {name: ratio_of(result, name) for name in MEASURES}
+        cells = []
+        for name, ratio in ratios.items():
+            cells.append("-" if ratio is None else f"{ratio[0]:.{DIGITS}f}")
+            if ratio is not None:
+                found[name].append(ratio[0])
+        first = ratios["instructions"]
+        error = ours["error"]
+        rows.append(
+            [
+                result["model"],
+                f"{measure_of(ours, 'instructions') / 1e6:.1f}",
+                *cells,
+                first[1] if first is not None else "-",
+                f"{error:.1e}" if error is not None else "other size",
+            ]
+        )
+    means = [
+        f"{math.exp(sum(map(math.log, each)) / len(each)):.{DIGITS}f}" if each else "-"
+        for each in found.values()
+    ]
+    rows.append(["geometric mean", "", *means, "", ""])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.scripts import script
+from tests.counting.test_comparison import count
+from tvm_fusionx import zoo
+from tvm_fusionx.counting.count import Count
+
+arm = script("arm")
+
+
+def side(instructions: int, error: float | None) -> dict[str, Any]:
+    cycles = dict.fromkeys(arm.MEASURES[1:], 2 * instructions)
+    return {
+        "version": "1",
+        "error": error,
+        "total": {"instructions": instructions, "cycles": cycles},
+    }
+
+
+def result(model: str, **sides: dict[str, Any]) -> dict[str, Any]:
+    return {"model": model, "sides": sides, "problems": {}}
+
+
+def test_ours_is_compared_with_the_best_that_computed_the_same() -> None:
+    row = result("m", fusionx=side(90, 1e-6), ort=side(100, 1e-7), mnn=side(50, 0.5))
+    assert arm.ratio_of(row, "instructions") == (0.9, "ort")
+    assert arm.ratio_of(row, "cortex-a55") == (0.9, "ort")
+    assert (
+        arm.ratio_of(result("m", fusionx=side(1, 0.0), mnn=side(1, None)), "instructions") is None
+    )
+
+
+def test_the_table_ends_in_geometric_means() -> None:
+    rows = [
+        result("a", fusionx=side(50, 0.0), ort=side(100, 0.0)),
+        result("b", fusionx=side(200, 0.0), ncnn=side(100, 0.0)),
+        result("c", fusionx=side(7_000_000, None)),
+        result("d", ort=side(1, 0.0)),
+    ]
+    lines = arm.table(rows).splitlines()
+    assert len(lines) == 6
+    assert "0.500" in lines[2]
+    assert "other size" in lines[4]
+    assert lines[-1].startswith("| geometric mean |  | 1.000 |")
+
+
+def test_what_is_there_is_not_counted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def counted(name: str, *_: Any) -> Count:
+        done.append(name)
+        if name == "mnn":
+            raise RuntimeError("no such operator")
+        return count(name, 100, 60.0, [1.0])
+
+    monkeypatch.setattr(arm, "count_side", counted)
+    monkeypatch.setattr(arm, "check_sides", lambda sides: None)
+    monkeypatch.setattr(arm, "reference", lambda model, inputs: np.array([1.0]))
+    monkeypatch.setattr(zoo, "export", lambda name, path: SimpleNamespace(shapes={}))
+    monkeypatch.setattr(zoo, "sample_inputs", lambda exported: {})
+    words = ["minilm", "--results", str(tmp_path), "--sides", "fusionx,mnn"]
+    arm.main(words)
+    arm.main(words)
+    assert done == ["fusionx", "mnn"]
+    arm.main([*words, "--again", "mnn"])
+    assert done == ["fusionx", "mnn", "mnn"]
+    kept = json.loads((tmp_path / arm.CORE / "minilm.json").read_text())
+    assert kept["sides"]["fusionx"]["error"] == 0.0
+    assert kept["problems"] == {"mnn": "no such operator"}
+    assert set(arm.MODELS) <= set(zoo.names())
