@@ -71,7 +71,7 @@ def lend(
     As long as something can be lent at the moment that needs the most, the largest is.
     """
     lent: dict[int, tuple[int, int]] = {}
-    while lenders:
+    while lenders and count:
         left = [number for number in range(len(tenants)) if number not in lent]
         live = live_bytes([tenants[number] for number in left], count)
         peak = max(range(count), key=live.__getitem__)

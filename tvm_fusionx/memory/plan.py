@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_fusionx.memory.lending import least_arena, lend, lenders_of
+from tvm_fusionx.memory.lending_solver import Loans, solve_lending
 from tvm_fusionx.memory.lifetimes import ALIGNMENT, Tenant, live_bytes, tenants_of
 from tvm_fusionx.memory.offsets import arena_of, place, why_not_apart
 from tvm_fusionx.memory.order import BEAM_WIDTH, best_order
@@ -127,25 +128,36 @@ def plan_memory(
     is_best = order is not None and order.is_best
     orders = dict.fromkeys([own, *([order.calls] if order is not None else [])])
     plans = [
-        _placed(program, calls, is_best, lends, time_limit_seconds)
+        _placed(program, calls, is_best, loans, time_limit_seconds)
         for calls in orders
-        for lends in (True, False)
+        for loans in _loans(program, calls, time_limit_seconds)
     ]
     plan = min(plans, key=lambda each: each.arena_bytes)
     check_plan(plan)
     return plan
 
 
+def _loans(program: Program, order: tuple[int, ...], time_limit_seconds: float) -> list[Loans]:
+    """Return ways to lend memory of outputs, none of it among them."""
+    tenants, count = tenants_of(program, order), len(order)
+    lenders = lenders_of(program, order)
+    found: list[Loans] = [{}]
+    if lenders:
+        found.append(lend(tenants, lenders, count))
+        if time_limit_seconds > 0:
+            found.append(solve_lending(tenants, lenders, count, time_limit_seconds))
+    return found
+
+
 def _placed(
     program: Program,
     order: tuple[int, ...],
     is_best: bool,
-    lends: bool,
+    lent: Loans,
     time_limit_seconds: float,
 ) -> MemoryPlan:
     everything, count = tenants_of(program, order), len(order)
     lenders = lenders_of(program, order)
-    lent = lend(everything, lenders, count) if lends else {}
     own = [number for number in range(len(everything)) if number not in lent]
     tenants = [everything[number] for number in own]
     needed = max(live_bytes(tenants, count), default=0)
