@@ -29,6 +29,8 @@ COMMANDS = (
     "profile-db",
     "tune",
     "records",
+    "generate",
+    "ask",
     "zoo",
     "devices",
     "opencl",
