@@ -31,6 +31,8 @@ COMMANDS = (
     "profile-db",
     "tune",
     "records",
+    "generate",
+    "ask",
     "zoo",
     "devices",
     "opencl",
