@@ -17,6 +17,7 @@ from tvm_fusionx.late_passes.flush_denormals import (
     flush_denormals,
 )
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
+from tvm_fusionx.late_passes.pair_rows import pair_rows
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
 from tvm_fusionx.late_passes.steal_work import steal_work
 from tvm_fusionx.late_passes.vectorise_mathematics import (
@@ -61,6 +62,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (BEFORE_VECTORS, decide_once_a_vector()),
+            (AFTER_LOWERING, pair_rows(cpu.dot)),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
             (AFTER_LOWERING, steal_work(cpu.cores)),
