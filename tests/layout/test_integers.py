@@ -9,11 +9,14 @@ from tvm import relay
 
 from tests.relay_modules import const, graph, var
 from tvm_fusionx.layout.blocked_convolution import pack_integer_weights
+from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_integers
 from tvm_fusionx.layout.integers import why_not_integers
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 VNNI = "llvm -mcpu=icelake-server"
+# Multiplies eight bytes by eight, with vectors of four sums.
+MATRICES = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod,+i8mm"
 
 
 def _reason(expr: Any, target: str = VNNI) -> str | None:
@@ -70,3 +73,22 @@ def test_chunks_hold_every_weight() -> None:
     assert packed.shape == (2, 2, 3, 2, 2, 4, 4)
     for o, i, y, x in np.ndindex(*array.shape):
         assert packed[o // 4, i // 8, y, x, i % 8 // 4, o % 4, i % 4] == array[o, i, y, x]
+
+
+@pytest.mark.parametrize(("dtype", "layout"), [("int8", "NCHW8c"), ("float32", "NCHW4c")])
+def test_a_chunk_holds_what_an_instruction_multiplies(dtype: str, layout: str) -> None:
+    weights = const(16, 16, 3, 3, dtype=dtype)
+    sums = "int32" if dtype == "int8" else dtype
+    # Of stride 2, for others may become minimal filtering.
+    body = relay.nn.conv2d(
+        var("x", 1, 16, 5, 5, dtype=dtype), weights, padding=(1, 1), strides=(2, 2), out_dtype=sums
+    )
+    packed = graph(body)
+    assert pack_convolutions(packed, describe_cpu(resolve_target(MATRICES))) == 1
+    (node,) = (each for each in packed.calls() if "NCHWc" in each.op)
+    assert node.attrs["out_layout"] == layout
+
+
+def test_matrices_need_depths_of_eight() -> None:
+    assert _reason(_dense(16), MATRICES) is None
+    assert "no multiple of 8" in str(_reason(_dense(12), MATRICES))

@@ -15,6 +15,9 @@ PROCESSORS = {
     "llvm -mcpu=skylake-avx512": ("vpmaddwd", "int16", 2),
     "llvm -mcpu=haswell": ("vpmaddwd", "int16", 2),
     "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod": ("sdot", "int8", 4),
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76": ("sdot", "int8", 4),
+    "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod,+i8mm": ("smmla", "int8", 8),
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-x2": ("smmla", "int8", 8),
 }
 
 

@@ -35,7 +35,7 @@ Post = Callable[[Any], Any]
 
 AVX2 = Cpu(lanes=8, registers=16, cores=2)
 AVX512 = Cpu(lanes=16, registers=32, cores=2)
-NEON = Cpu(lanes=4, registers=32, cores=2)
+NEON = Cpu(lanes=4, registers=32, cores=2, multiplies_by_lane=True)
 
 # Asks a converter for the PrimFunc of every block of a module, and compiles nothing.
 _blocks_of_module = tvm.get_global_func("relay.backend.MetaScheduleExtractTask")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from tests.relay_modules import (
     var,
 )
 from tests.sampled import few_fast, few_fast_rows
+from tests.schedules.arm_board import ARMV82, NEON, Board, target_with
 from tests.schedules.blocked_blocks import NEON as NEON_CPU
 from tests.schedules.blocked_blocks import (
     as_block,
@@ -51,23 +51,16 @@ from tests.schedules.matrix_blocks import (
 )
 from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
-from tvm_fusionx.devices import Device, export_kernel, find_device
+from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.devices.emulation import PRESET
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.targets import target_key
 from tvm_fusionx.records import Record
-from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
 from tvm_fusionx.schedules import CPU_TEMPLATES
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.lowering_log import TOPI_TEMPLATE, block_hash
-from tvm_fusionx.tuning.bench import Bench
 
-NEON = "+neon"
-# What phones since 2018 have besides (Armv8.2): dot products of bytes, arithmetic in float16.
-ARMV82 = "+neon,+dotprod,+fullfp16"
-
-SESSION_SECONDS = 600.0
 # Sums of 24 products of float16, each rounded to 11 bits (IEEE 754).
 HALF_TOLERANCE = 24 * 2.0**-11
 
@@ -279,29 +272,6 @@ ROWS = [
 ROWS += [(template, name, ARMV82) for template, name, _ in ROWS if name in EXTENDED]
 
 
-class Board:
-    """An emulated board, and what it takes to run blocks on it."""
-
-    def __init__(self, device: Device, folder: Path) -> None:
-        self.bench = Bench(replace(device, session_timeout_seconds=SESSION_SECONDS))
-        self.folder = folder
-        self.count = 0
-
-    def path(self) -> Path:
-        """Return where the next library goes."""
-        self.count += 1
-        return self.folder / f"block_{self.count}.so"
-
-    def run(self, library: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Return the outputs of a factory module there."""
-        session = self.bench.session()
-        path = export_kernel(library, self.path(), self.bench.device)
-        executor = load(session.load(path), session.context)
-        set_inputs(executor, inputs)
-        executor.run()
-        return [executor.get_output(place).numpy() for place in range(executor.get_num_outputs())]
-
-
 @pytest.fixture(scope="module", name="board")
 def fixture_board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     with emulated_boards() as emulation:
@@ -321,7 +291,7 @@ def test_a_kernel_is_right(board: Board, template: str, name: str, features: str
     inputs = inputs_of(mod)
     expected = run_plain(module(case.plain or case.body), inputs)
     assert all(np.isfinite(array).all() for array in expected)
-    target = _target(board.bench.device, features)
+    target = target_with(board.bench.device, features)
     with lowering(target, _pinned(template, case.body, target)) as log:
         library = relay.build(mod, target)
     assert [entry.template for entry in log.entries] == [template]
@@ -360,11 +330,6 @@ def _core(device: Device) -> tvm.target.Target:
     return replace(device, target=f"{device.target} -mcpu={CORE}").tvm_target()
 
 
-def _target(device: Device, features: str) -> tvm.target.Target:
-    """Return the target of a device that has the features beside, or in the place of, NEON."""
-    return replace(device, target=device.target.replace(NEON, features)).tvm_target()
-
-
 def _pinned(template: str, body: relay.Expr, target: tvm.target.Target) -> dict[str, Record]:
     """Return a record that makes the template serve a block that it is only the last resort of."""
     if template != DEFAULT.name:
@@ -376,7 +341,7 @@ def _pinned(template: str, body: relay.Expr, target: tvm.target.Target) -> dict[
 def test_products_of_integers_alone_ask_for_an_extension() -> None:
     """Others differ by what LLVM makes of them alone; else every case is needed twice."""
     board = find_device(PRESET)
-    plain, extended = (describe_cpu(_target(board, features)) for features in (NEON, ARMV82))
+    plain, extended = (describe_cpu(target_with(board, features)) for features in (NEON, ARMV82))
     assert plain.dot is None
     assert extended == replace(plain, dot=extended.dot)
 

@@ -34,6 +34,16 @@ def register_pure_intrinsic(name: str) -> None:
         tvm.ir.register_op_attr(name, "TCallEffectKind", tvm.tir.IntImm("int32", PURE))
 
 
+def compute_on_vectors(name: str) -> None:
+    """Let TVM make vectors of calls to `name`, an operation of TIR that has no effect; idempotent.
+
+    Its code generator does so for any that LLVM knows; TVM 0.19 forgot to say it of some.
+    """
+    with _REGISTERING:
+        if tvm.ir.Op.get(name).get_attr("TVectorizable") is None:
+            tvm.ir.register_op_attr(name, "TVectorizable", True)
+
+
 def register_elementwise_operator(name: str, compute: Callable[[Any], Any]) -> None:
     """Make `name` a Relay operator that computes each element from one; idempotent."""
     from tvm import te

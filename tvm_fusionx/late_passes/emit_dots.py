@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.late_passes.pair_rows import LANES, columns_of, multiplied, row_of
 from tvm_fusionx.processors.integers import SUM, DotInstruction
 from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
 
@@ -42,6 +43,11 @@ def _sum(total: Any | None, call: Any, instruction: DotInstruction | None) -> An
     """Return the instruction for ``total + dot(...)``, or arithmetic where there is none."""
     left, right = sides_of(call)
     lanes = tvm.DataType(call.dtype).lanes
+    if instruction is not None and instruction.rows > 1:
+        alone = _row_alone(total, left, right, lanes, instruction)
+        if alone is not None:
+            return alone
+        instruction = None
     name = None if instruction is None else instruction.name_for(lanes)
     if instruction is not None and name is not None and len(left) == instruction.depth:
         operands = _side_by_side(left, lanes), _side_by_side(right, lanes)
@@ -53,6 +59,32 @@ def _sum(total: Any | None, call: Any, instruction: DotInstruction | None) -> An
     for product in products:
         total = product if total is None else total + product
     return total
+
+
+def _row_alone(
+    total: Any | None, left: Any, right: Any, lanes: int, instruction: DotInstruction
+) -> Any | None:
+    """Return one row times columns by an instruction for two; None where they lie otherwise.
+
+    Of each four sums the first two are those of the row and nothing, the others of nothing and it.
+    """
+    row, columns = row_of(left, instruction), columns_of(right, instruction)
+    if row is None or columns is None:
+        return None
+    nothing = tir.Broadcast(tir.const(0, instruction.data), instruction.depth)
+    places = list(range(2 * instruction.depth))
+    halves = tir.Shuffle([row, nothing], places), tir.Shuffle([nothing, row], places)
+    start = tir.Broadcast(tir.const(0, SUM), lanes) if total is None else total
+    vectors = []
+    for vector in range(lanes // LANES):
+        first = vector * LANES
+        value = start
+        if lanes > LANES:
+            value = tir.Shuffle([start], list(range(first, first + LANES)))
+        for half, rows in enumerate(halves):
+            value = multiplied(instruction, value, rows, columns, 2 * vector + half)
+        vectors.append(value)
+    return vectors[0] if len(vectors) == 1 else tir.Shuffle(vectors, list(range(lanes)))
 
 
 def _instruction(

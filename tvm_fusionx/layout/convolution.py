@@ -18,6 +18,7 @@ from tvm_fusionx.layout.blocked_convolution import (
     CONV2D_TRANSPOSE,
     block_convolution,
     block_sub_pixel,
+    sums_integers,
 )
 from tvm_fusionx.layout.blocked_elementwise import (
     BIAS,
@@ -96,6 +97,11 @@ def pack_convolutions(graph: Graph, cpu: Any, *, fill: bool = True) -> int:
         Number of convolutions put in NCHWc.
     """
     vector = min(WIDEST_VECTOR, int(cpu.lanes))
+    if cpu.dot is not None and any(
+        each.op == CONV2D and sums_integers(each) for each in graph.calls()
+    ):
+        # A chunk of the data holds what an instruction multiplies.
+        vector = max(vector, cpu.dot.depth)
     forms: dict[Value, Blocked] = {}
     images: dict[Value, Value] = {}
     packed = 0

@@ -26,6 +26,9 @@ class DotInstruction:
     takes_sum: bool
     """Whether the instruction adds to a sum itself; else an addition follows it."""
 
+    rows: int = 1
+    """Rows of data that are multiplied at once, each by `lanes / rows` columns of weights."""
+
     def name_for(self, lanes: int) -> str | None:
         """Return LLVM's name of the instruction for vectors of `lanes` sums, or None."""
         return dict(self.by_lanes).get(lanes)
@@ -50,6 +53,10 @@ INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
         DotInstruction("uint8", "int8", 4, ((16, f"{_VPDPBUSD}512"), *_VPDPBUSD_SHORT), True),
     ),
     (frozenset({"avxvnni"}), DotInstruction("uint8", "int8", 4, _VPDPBUSD_SHORT, True)),
+    (
+        frozenset({"i8mm"}),
+        DotInstruction("int8", "int8", 8, ((4, "llvm.aarch64.neon.smmla.v4i32.v16i8"),), True, 2),
+    ),
     (
         frozenset({"dotprod"}),
         DotInstruction("int8", "int8", 4, ((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),), True),

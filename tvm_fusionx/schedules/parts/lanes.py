@@ -13,11 +13,8 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.processors.cpu import FLOAT32_BITS, Cpu
+from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.vectors import broadcast, load
-
-# Vectors of 128 bits in 32 registers are Advanced SIMD's (Arm ARM, section B1.2.1).
-NEON_BITS, NEON_REGISTERS = 128, 32
 
 # Registers that are neither sums, nor weights, nor lanes: LLVM spills where fewer are free.
 SPARE_BESIDE_LANES = 2
@@ -25,8 +22,7 @@ SPARE_BESIDE_LANES = 2
 
 def lanes_multiplied(cpu: Cpu) -> int:
     """Return the float32 lanes of a vector that multiply-adds can take one by one; 1 where none."""
-    is_neon = cpu.lanes * FLOAT32_BITS == NEON_BITS and cpu.registers == NEON_REGISTERS
-    return cpu.lanes if is_neon else 1
+    return cpu.lanes if cpu.multiplies_by_lane else 1
 
 
 def lane_of(vector: Any, lane: int, lanes: int) -> Any:
