@@ -6,9 +6,16 @@ in requirements/constraints.txt.
 """
 
 import ast
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 
@@ -50,6 +57,11 @@ EXTRAS = {
         "onnxruntime>=1.20",
         "openvino>=2025.0",
     ],
+    # Reads files of language models, and turns text into their tokens.
+    "text": [
+        "gguf>=0.17",
+        "tokenizers>=0.21",
+    ],
     # Exports the models that tests and benchmarks run.
     "zoo": [
         "onnxscript>=0.5",
@@ -89,6 +101,52 @@ EXTRAS = {
     ],
 }
 
+# The thread pool is compiled for each of these whose compiler is there; where a machine finds none
+# of its own in the package, it compiles the sources on first use (runtime/pool_library.py).
+POOL = Path("tvm_fusionx") / "runtime"
+HOST_COMPILERS = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
+POOL_COMPILERS = {
+    f"{platform.system()}-{platform.machine()}".lower(): HOST_COMPILERS,
+    **{
+        f"linux-{machine}": [f"{machine}-linux-gnu-g++"]
+        for machine in ("x86_64", "aarch64")
+        if (platform.system(), platform.machine()) != ("Linux", machine)
+    },
+}
+POOL_SECONDS = 300
+
+
+class BuildWithPool(build_py):
+    """Copies the package, and compiles the pool into the copy; never a reason to fail."""
+
+    def run(self) -> None:
+        """Build all; an editable install has no copy, and compiles the pool on first use."""
+        super().run()
+        if self.editable_mode:
+            return
+        for name, commands in POOL_COMPILERS.items():
+            output = Path(self.build_lib) / POOL / "compiled" / f"libfusionx_pool-{name}.so"
+            if not any(compile_pool(shlex.split(command), output) for command in commands):
+                print(f"no thread pool for {name}: {', '.join(commands)}", file=sys.stderr)
+
+
+def compile_pool(compiler: list[str], output: Path) -> bool:
+    """Compile the thread pool into `output`; return whether that worked."""
+    if not compiler or shutil.which(compiler[0]) is None:
+        return False
+    sources = ROOT / POOL / "pool"
+    options = (sources / "compile_options.txt").read_text(encoding="utf-8").split()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    files = [str(sources / name) for name in ("pool.cc", "tvm_pool.cc")]
+    try:
+        ended = subprocess.run(
+            [*compiler, *options, *files, "-o", str(output)], check=False, timeout=POOL_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ended.returncode == 0
+
+
 setup(
     name="tvm-fusionx",
     version=VERSION,
@@ -102,13 +160,16 @@ setup(
         "tvm_fusionx": [
             "py.typed",
             "report/explain/templates/*",
+            "bundle/templates/*",
             "**/*.json",
             "devices/opencl/**/*",
             "devices/server/*",
             "counting/plugin/*",
             "counting/guest/*",
+            "runtime/pool/*",
         ]
     },
+    cmdclass={"build_py": BuildWithPool},
     install_requires=CORE,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["fusionx = tvm_fusionx.cli:main"]},

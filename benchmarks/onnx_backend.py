@@ -11,7 +11,8 @@ passed
 refused
     A typed ``FusionXError``: the user is told what cannot be done.
 disputed
-    Not the expected numbers, where ONNX Runtime 1.31 does not give these either (see ``DISPUTED``).
+    Not the expected numbers, where ONNX Runtime 1.31 does not give these either, or float64 says
+    that they lie further off than ours (see ``DISPUTED``).
 wrong
     Numbers, shapes or types that differ from the expected ones, without an error.
 crashed

@@ -56,14 +56,16 @@ def page() -> str:
 
 
 def _vectors() -> list[str]:
-    head = ["feature", "bits", "registers", *(f"lanes of {each}" for each in ELEMENTS), "source"]
+    lanes = [f"lanes of {each}" for each in ELEMENTS]
+    head = ["feature", "bits", "registers", *lanes, "multiplies by a lane", "source"]
     sets = [*vector_sets(), scalable_vectors()]
     return [
         "## Vectors",
         "",
         "The first of these features that a target has gives its vectors, and lanes by element",
         "type follow from their width. Scalable vectors, the last row, are at least so wide, and a",
-        "core's row tells how wide; templates use the vectors of fixed width there.",
+        "core's row tells how wide; templates use the vectors of fixed width there. Where a",
+        "multiply-add takes an operand from a lane, tiles load shared elements as vectors.",
         "",
         *_table(head, [_vector_row(each) for each in sets]),
     ]
@@ -72,7 +74,8 @@ def _vectors() -> list[str]:
 def _vector_row(vectors: Vectors) -> list[str]:
     lanes = [str(vectors.bits // bits) for bits in ELEMENTS.values()]
     name = f"`{vectors.feature}`" if vectors.feature else "none of them"
-    return [name, str(vectors.bits), str(vectors.registers), *lanes, vectors.source]
+    by_lane = "yes" if vectors.multiplies_by_lane else ""
+    return [name, str(vectors.bits), str(vectors.registers), *lanes, by_lane, vectors.source]
 
 
 def _numbers() -> list[str]:

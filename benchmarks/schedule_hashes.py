@@ -27,8 +27,8 @@ from measured_runs import ROOT
 from template_blocks import read_block, unscheduled_blocks
 
 from tvm_fusionx import zoo
-from tvm_fusionx.lowering import block_hash
 from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.lowering_log import block_hash
 
 FILE = Path(__file__).with_name("schedule_hashes.json")
 MODELS = ROOT / "out" / "zoo"

@@ -22,9 +22,10 @@ from tvm_fusionx import zoo
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE
 from tvm_fusionx.build.pipeline import bind_parameters, pipeline
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
-from tvm_fusionx.lowering import block_hash, compile_kernel, lowering
+from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.schedules import schedule
+from tvm_fusionx.schedules.lowering_log import block_hash
 from tvm_fusionx.tir.indices import simplify_indices
 
 TIR_CONVERTER = "relay.backend.tir_converter"

@@ -17,7 +17,9 @@ PACKAGE = ROOT / "tvm_fusionx"
 
 # The way of a model through the house: a room imports only from itself and from rooms above it.
 ROOMS = (
-    *("version", "errors", "_tvm", "threads", "output_file", "inputs"),
+    *("version", "errors", "_tvm", "output_file"),
+    "runtime",
+    *("threads", "inputs"),
     "operators",
     "ecg",
     "frontend",
@@ -25,6 +27,7 @@ ROOMS = (
     "processors",
     "tir",
     "expressions",
+    "gguf",
     "late_passes",
     "schedules",
     "layout",
@@ -33,12 +36,15 @@ ROOMS = (
     "records",
     "lowering",
     "measuring",
+    "memory",
     "devices",
     "build",
+    "bundle",
     "report",
     "counting",
     "tuning",
     "zoo",
+    "apps",
     "cli",
 )
 

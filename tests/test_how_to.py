@@ -150,6 +150,50 @@ def test_the_converter_agrees_and_refuses(monkeypatch: pytest.MonkeyPatch) -> No
         check([Case("Scaler", [floats(4, 4)], scales, domain="ai.onnx.ml", expected=[])])
 
 
+BUILD_ON_THE_BOARD = """
+import tvm_fusionx as fx
+from tests.relay_modules import const, inputs_of, module, run_plain, var
+from tvm import relay
+from tvm_fusionx.report.bench.plain_tvm import run_once
+
+mod = module(relay.nn.relu(relay.nn.dense(var("x", 8, 16), const(32, 16))))
+library = fx.build(mod, "acme/board-2")
+blocks, log = library.fusionx_built_from
+print("acme.layout=\\"rows\\"" in blocks.astext(), [entry.template for entry in log.entries])
+print(abs(run_once(library, inputs_of(mod))[0] - run_plain(mod, inputs_of(mod))[0]).max() < 1e-5)
+print(fx.phases("acme/board-2").names)
+"""
+
+
+def test_a_backend_of_another_package_is_served(tmp_path: Path) -> None:
+    """The page's package is installed as pip would: a module, and its entry points beside it."""
+    _write("add-a-backend", tmp_path)
+    entry = re.findall(r'^acme = "(.*)"$', (tmp_path / "pyproject.toml").read_text(), re.MULTILINE)
+    information = tmp_path / "acme_fusionx-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-fusionx\nVersion: 1.0\n"
+    )
+    (information / "entry_points.txt").write_text(f"[tvm_fusionx.backends]\nacme = {entry[0]}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD_ON_THE_BOARD],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "True ['dot']",
+        "True",
+        "('outline', 'rewrite', 'fuse', 'layout', 'precision', 'float32', 'textures')",
+    ]
+    passes = written(blocks("add-a-backend")[0], {})["passes"]
+    names = [step.info.name for step in passes.passes]
+    assert names.index("FoldConstant") + 1 == names.index("tvm_fusionx.FuseByMapping")
+    assert "tvm_fusionx.PackLayouts" not in names
+
+
 def test_several_shapes_are_built_and_run() -> None:
     (example,) = blocks("several-shapes")
     assert len(written(example, {})["programs"].programs) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tvm_fusionx.runtime.pool_library import library_name
 
 setuptools = pytest.importorskip("setuptools", reason="setuptools is not installed")
 
@@ -129,7 +132,13 @@ def test_the_sources_are_whole_and_a_wheel_comes_of_them(tmp_path: Path) -> None
     assert {name for name in files if name.startswith("tvm_fusionx/")} == package
     with zipfile.ZipFile(build("wheel", root, folders[1])) as wheel:
         held = {name for name in wheel.namelist() if name.startswith("tvm_fusionx/")}
-    assert held == package
+    # Compiled for each processor that there is a compiler for.
+    compiled = {name for name in held if name.startswith("tvm_fusionx/runtime/compiled/")}
+    assert held - compiled == package
+    named = {f"linux-{machine}" for machine in ("x86_64", "aarch64")}
+    assert {Path(name).name for name in compiled} <= {f"libfusionx_pool-{n}.so" for n in named}
+    if os.environ.get("CXX") is None and shutil.which("g++"):
+        assert any(name.endswith(library_name()) for name in compiled)
 
 
 def test_make_builds_a_wheel_and_says_so() -> None:

@@ -15,6 +15,7 @@ from tvm_fusionx.version import VERSION
 if TYPE_CHECKING:
     from tvm_fusionx import zoo
     from tvm_fusionx.frontend.from_onnx import from_onnx
+    from tvm_fusionx.gguf.from_gguf import from_gguf
     from tvm_fusionx.report.bench.bench import bench
 
 __version__ = VERSION
@@ -25,9 +26,12 @@ __all__ = [
     "build",
     "errors",
     "explain",
+    "export_bundle",
+    "from_gguf",
     "from_onnx",
     "lowering",
     "passes",
+    "phases",
     "pipeline",
     "profile",
     "schedules",
@@ -46,7 +50,8 @@ if not is_the_command():
     # module later would put the module in the function's place.
     from tvm_fusionx import passes, schedules
     from tvm_fusionx.build.build import build
-    from tvm_fusionx.build.pipeline import pipeline
+    from tvm_fusionx.build.pipeline import phases, pipeline
+    from tvm_fusionx.bundle.export import export_bundle
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.report.explain.explain import explain
     from tvm_fusionx.report.profile.profile import profile
@@ -57,6 +62,7 @@ if not is_the_command():
 # Reading ONNX needs the package of that name, which a user of the passes alone may not have.
 _LOADED_WHEN_ASKED_FOR = {
     "bench": "tvm_fusionx.report.bench.bench",
+    "from_gguf": "tvm_fusionx.gguf.from_gguf",
     "from_onnx": "tvm_fusionx.frontend.from_onnx",
     "zoo": "tvm_fusionx.zoo",
 }

@@ -62,6 +62,14 @@ class TargetError(FusionXError, ValueError):
     """The target string is unknown or cannot be used here."""
 
 
+class PhaseError(FusionXError, ValueError):
+    """A phase of the pipeline is named that is not there, or what stands between two is no pass."""
+
+
+class BackendError(FusionXError, ValueError):
+    """A backend of another package cannot be loaded, or takes a name that is taken."""
+
+
 class LoweringError(FusionXError, RuntimeError):
     """Blocks are built outside of the scope that schedules them, or for another target."""
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from tvm_fusionx._tvm.cures import (
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
@@ -43,11 +44,11 @@ from tvm_fusionx.late_passes.share_kernels import (
     share_device_kernels,
     share_kernels,
 )
+from tvm_fusionx.late_passes.workspaces import workspaces_of
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import (
-    Refusal,
     Scheduled,
     UnschedulableError,
     resolve_target,
@@ -57,77 +58,16 @@ from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.images import images_for
 from tvm_fusionx.schedules.gpu.textures import is_constant
+from tvm_fusionx.schedules.lowering_log import (
+    TOPI_TEMPLATE,
+    LoweredBlock,
+    LoweringLog,
+    block_hash,
+)
 from tvm_fusionx.schedules.traced import schedule_by_trace
 from tvm_fusionx.tir.indices import simplify_indices
 
 logger = logging.getLogger(__name__)
-
-# Reported as the template of blocks with extern operators, which TVM's own schedule serves.
-TOPI_TEMPLATE = "topi"
-
-
-@dataclass(frozen=True)
-class LoweredBlock:
-    """What was decided for one kernel."""
-
-    name: str
-    """Name of the kernel in the compiled library, without TVM's prefix."""
-
-    template: str
-    """Template used; "topi" where TVM's own schedule serves the block."""
-
-    knobs: dict[str, int] = field(default_factory=dict)
-    """Value of each knob of the template."""
-
-    fallback_reason: str | None = None
-    """Why a more specialised template was not used."""
-
-    func: Any = field(default=None, repr=False, compare=False)
-    """The scheduled PrimFunc; None where TVM's own schedule serves the block."""
-
-    source: Any = field(default=None, repr=False, compare=False)
-    """The PrimFunc before it was scheduled; None where TVM's own schedule serves the block."""
-
-    is_tuned: bool = False
-    """Whether the knobs are what a tuner chose among candidates that it measured."""
-
-    refusals: tuple[Refusal, ...] = ()
-    """Why each template that was tried before does not serve the block."""
-
-    @property
-    def key(self) -> str | None:
-        """Return the structural hash that tuning records know the block by."""
-        return None if self.source is None else block_hash(self.source)
-
-
-def block_hash(func: Any) -> str:
-    """Return the structural hash of an unscheduled block, the same in every process."""
-    return str(tvm.ir.structural_hash(func))
-
-
-@dataclass
-class LoweringLog:
-    """What was decided in one lowering scope."""
-
-    entries: list[LoweredBlock] = field(default_factory=list)
-
-    coverage: str = ""
-    """How many blocks have tuning records, and what share of the time; known when the scope ended,
-    where records were given."""
-
-    buffers: Mapping[str, str] = field(default_factory=dict)
-    """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
-
-    on_entry: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
-    """Called after each of the entries."""
-
-    on_code: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
-    """Called when all kernels are scheduled, before code is made of them."""
-
-    def add(self, entry: LoweredBlock) -> None:
-        """Add an entry, and tell so."""
-        self.entries.append(entry)
-        self.on_entry()
 
 
 class _Session:
@@ -180,13 +120,16 @@ class _Session:
 
     def device_kernels(self, mod: Any) -> Any:
         """Return the device kernels that differ; TVM makes these before the host's functions."""
-        kept, names = share_device_kernels(self.images.in_kernels(mod))
+        own = self.images.in_kernels(mod)
+        self.log.on_device_kernels(own)
+        kept, names = share_device_kernels(own)
         self.kernels.update(names)
         return compute_in_float32(kept)
 
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
         self.log.on_code()
+        self.log.workspaces.update(workspaces_of(mod))
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         return share_kernels(call_shared_kernels(mod, self.kernels), groups)
 
@@ -202,8 +145,7 @@ _scopes = threading.local()
 def _sessions() -> list[_Session]:
     if not hasattr(_scopes, "stack"):
         _scopes.stack = []
-    stack: list[_Session] = _scopes.stack
-    return stack
+    return _scopes.stack
 
 
 _default_converter = tvm.get_global_func("relay.backend.tir_converter.default")
@@ -233,6 +175,7 @@ def register() -> None:
     tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
     register_winograd()
     register_integer_products()
+    register_block_weights()
     register_rounding()
     register_sampling()
     register_functions()

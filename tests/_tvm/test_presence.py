@@ -89,7 +89,6 @@ def test_a_missing_package_of_no_extra_is_installed_by_its_own_name() -> None:
 DISTRIBUTIONS = {
     "tvm": "xtc-tvm-python-bindings",
     "PIL": "pillow",
-    "tokenizers": "transformers",
     "safetensors": "transformers",
 }
 

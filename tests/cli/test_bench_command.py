@@ -51,6 +51,23 @@ def test_how_each_side_lasts_has_a_table(run: Callable[..., Ran], tmp_path: Path
     assert json.loads(written.read_text())["sustained_ms"]["fusionx"]["throttling"] > 0
 
 
+def test_busy_processes_have_a_table_each(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tvm_fusionx.report.bench.under_load.ROUNDS", 1)
+    monkeypatch.setattr("tvm_fusionx.report.bench.under_load.DEFAULT_SECONDS", 0.1)
+    model, written = save(perceptron(), tmp_path), tmp_path / "bench.json"
+    words = ["--vs", "", "--threads", 1, "--repeat", 1, "--json", written]
+    ran = run("bench", model, *words, "--busy", "0,1")
+    assert ran.code == 0, ran.err
+    assert "beside 0 busy" in ran.out
+    assert "beside 1 busy" in ran.out
+    assert json.loads(written.read_text())["loaded_ms"]["1"]["fusionx"]["cpu_ms"] >= 0
+    wrong = run("bench", model, *words, "--busy", "many")
+    assert wrong.code == 2
+    assert "found 'many'" in wrong.err
+
+
 def test_a_tuned_side_without_a_budget_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
     ran = run("bench", save(perceptron(), tmp_path), "--vs", "tvm-metaschedule")
     assert ran.code == 2

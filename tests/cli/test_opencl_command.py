@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from tests.cli.run_cli import Ran, runner
 from tests.opencl_device import require_opencl
-from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK
+from tests.tiny_models import perceptron, save
+from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_USAGE
+from tvm_fusionx.report.profile.gpu_estimate import variants
 
 
 @pytest.fixture
@@ -32,3 +35,23 @@ def test_a_built_library_finds_a_device(run: Callable[..., Ran]) -> None:
     built = run("opencl", "build")
     assert built.code == EXIT_OK, built.err
     assert "work-items a group" in built.out
+
+
+@pytest.mark.slow
+def test_kernels_are_counted_for_phones_without_one(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    path = save(perceptron(), tmp_path)
+    counted = run("opencl", "estimate", str(path), "--json", str(tmp_path / "counted.json"))
+    assert counted.code == EXIT_OK, counted.err
+    assert "adreno-650 ms adreno-740 ms" in " ".join(counted.out.split())
+    told = json.loads((tmp_path / "counted.json").read_text(encoding="utf-8"))
+    assert set(told) == set(variants())
+    assert all(each["least_ms"] > 0 for of in told.values() for each in of)
+
+
+def test_an_unknown_gpu_ends_the_command(run: Callable[..., Ran], tmp_path: Path) -> None:
+    path = save(perceptron(), tmp_path)
+    refused = run("opencl", "estimate", str(path), "--gpu", "adreno-9000")
+    assert refused.code == EXIT_USAGE
+    assert "adreno-650" in refused.problem

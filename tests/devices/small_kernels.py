@@ -15,7 +15,7 @@ EXTENT = 8
 NAME = "add_one"
 
 
-def add_one(device: Device, calls: str | None = None) -> Any:
+def add_one(device: Device, calls: str | None = None, is_parallel: bool = False) -> Any:
     """Return `x + 1` built for a device; `calls` is a C function without arguments called first."""
     x = te.placeholder((EXTENT,), name="x")
     target = device.tvm_target()
@@ -24,6 +24,8 @@ def add_one(device: Device, calls: str | None = None) -> Any:
         schedule = te.create_schedule(y.op)
         if target.kind.name != "llvm":
             schedule[y].bind(y.op.axis[0], te.thread_axis("threadIdx.x"))
+        elif is_parallel:
+            schedule[y].parallel(y.op.axis[0])
         return tvm.build(schedule, [x, y], target, name=NAME)
 
     def body(ins: Any, outs: Any) -> Any:
@@ -38,9 +40,13 @@ def add_one(device: Device, calls: str | None = None) -> Any:
     return tvm.build(te.create_schedule(y.op), [x, y], target, name=NAME)
 
 
-def library(device: Device, folder: Path, calls: str | None = None) -> Path:
+def library(
+    device: Device, folder: Path, calls: str | None = None, is_parallel: bool = False
+) -> Path:
     """Return the linked library of :func:`add_one`."""
-    return export_kernel(add_one(device, calls), folder / f"{calls or NAME}.so", device)
+    return export_kernel(
+        add_one(device, calls, is_parallel), folder / f"{calls or NAME}.so", device
+    )
 
 
 def run_add_one(session: Any, path: Path) -> np.ndarray:
@@ -53,3 +59,15 @@ def run_add_one(session: Any, path: Path) -> np.ndarray:
 
 
 EXPECTED = np.arange(EXTENT, dtype="float32") + 1
+
+
+LAUNCHES = "fusionx.device.pool_launches"
+
+
+def launches_of(session: Any, path: Path) -> list[int]:
+    """Return how many parallel kernels ran on our pool before, and after one with two threads."""
+    session.remote.get_function("runtime.config_threadpool")(1, 2)
+    asked = session.remote.get_function(LAUNCHES)
+    counts = [int(asked())]
+    np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+    return [*counts, int(asked())]

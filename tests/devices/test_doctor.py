@@ -171,3 +171,15 @@ def test_steps_of_a_device_become_findings(
     monkeypatch.setattr(check_up, "check_up", lambda device: [step])
     (finding,) = doctor.examine_device(find_device("local"))
     assert finding == Finding(step.subject, verdict, step.found, step.advice)
+
+
+def test_where_our_pool_cannot_be_had_the_doctor_says_what_kernels_run_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (finding,) = doctor.check_pool()
+    assert finding.verdict in (Verdict.OK, Verdict.WARN)
+    monkeypatch.setattr(doctor, "why_no_pool", lambda: "no compiler")
+    (finding,) = doctor.check_pool()
+    assert finding.verdict is Verdict.WARN
+    assert finding.found == "no compiler"
+    assert "TVM's" in finding.advice

@@ -19,7 +19,7 @@ from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
 from tests.devices.emulated_board import emulated_boards
-from tests.devices.small_kernels import EXPECTED, library, run_add_one
+from tests.devices.small_kernels import EXPECTED, launches_of, library, run_add_one
 from tvm_fusionx.devices import export_kernel, find_device, open_session
 from tvm_fusionx.devices import session as session_module
 from tvm_fusionx.devices.emulation import EMULATOR, Emulation, emulate
@@ -89,6 +89,12 @@ def test_a_model_answers_on_the_board_as_on_the_host(
     largest = np.abs(answers[1]).max()
     assert largest > 0
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-5 * largest)
+
+
+def test_the_board_runs_kernels_on_our_pool(board: Emulation, tmp_path: Path) -> None:
+    path = library(board.device, tmp_path, is_parallel=True)
+    with open_session(board.device) as session:
+        assert launches_of(session, path) == [0, 1]
 
 
 def test_the_board_says_what_it_is(board: Emulation) -> None:

@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.devices.small_kernels import EXPECTED, EXTENT, NAME, library, run_add_one
+from tests.devices.small_kernels import (
+    EXPECTED,
+    EXTENT,
+    NAME,
+    launches_of,
+    library,
+    run_add_one,
+)
 from tvm_fusionx.devices import find_device, open_session
 from tvm_fusionx.errors import DeviceError, DeviceLostError
+from tvm_fusionx.runtime.pool_library import why_no_pool
+from tvm_fusionx.threads import threads, usable_cores
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +59,22 @@ def test_threads_are_kept_apart(tmp_path: Path) -> None:
     with open_session(LOCAL) as session:
         assert session.keep_threads_apart()
         np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="one core: TVM's pool has one thread")
+def test_kernels_run_on_our_pool_unless_tvms_was_chosen(tmp_path: Path) -> None:
+    path = library(LOCAL, tmp_path, is_parallel=True)
+    ran = 0 if why_no_pool() else 1
+    with open_session(LOCAL) as session:
+        assert launches_of(session, path) == [0, ran]
+        assert session.keep_threads_apart()
+        np.testing.assert_array_equal(run_add_one(session, path), EXPECTED)
+    try:
+        threads(pool="tvm")
+        with open_session(LOCAL) as session:
+            assert launches_of(session, path) == [0, 0]
+    finally:
+        threads()
 
 
 def test_an_error_of_the_callers_own_is_left_alone(tmp_path: Path) -> None:

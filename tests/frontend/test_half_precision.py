@@ -140,6 +140,39 @@ def test_groups_of_channels(fuse: bool) -> None:
     _check(case, [_group_normalization(IMAGE).astype(HALF)], fuse=fuse)
 
 
+def test_rows_whose_number_the_data_decides() -> None:
+    x = _large(9, 16)
+    x[[2, 5]] = 0
+    shared = {"axes": np.array([1]), "scale": np.ones(16, HALF)}
+    rows = [
+        onnx.helper.make_node("ReduceMax", ["x", "axes"], ["most"], keepdims=0),
+        onnx.helper.make_node("Cast", ["most"], ["is_kept"], to=onnx.TensorProto.BOOL),
+        onnx.helper.make_node("Compress", ["x", "is_kept"], ["rows"], axis=0),
+    ]
+    made = [
+        onnx.helper.make_node("LayerNormalization", ["rows", "scale"], ["norm"]),
+        onnx.helper.make_node("ReduceL2", ["rows", "axes"], ["length"]),
+        onnx.helper.make_node("LogSoftmax", ["rows"], ["logarithm"], axis=-1),
+    ]
+    kind = onnx.TensorProto.FLOAT16
+    names = [node.output[0] for node in made]
+    graph = onnx.helper.make_graph(
+        [*rows, *made],
+        "open",
+        [onnx.helper.make_tensor_value_info("x", kind, x.shape)],
+        [onnx.helper.make_tensor_value_info(name, kind, None) for name in names],
+        [numpy_helper.from_array(array, name) for name, array in shared.items()],
+    )
+    opset = [onnx.helper.make_opsetid("", 18)]
+    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=10)
+    onnxruntime = pytest.importorskip("onnxruntime")
+    wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(names, {"x": x})
+    mod, params = fx.from_onnx(model)
+    found = fx.build(mod, TARGET, params=params).run(x=x)
+    for name, ours, theirs in zip(names, found, wanted, strict=True):
+        assert_close(ours, theirs, name, STEP)
+
+
 def test_every_operator_of_the_table_has_a_case() -> None:
     cases = {case.op_type for case in CASES.values()} | {"GroupNormalization"}
     own = {name for name in COMPUTED_IN_SINGLE if "." not in name}

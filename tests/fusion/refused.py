@@ -205,6 +205,20 @@ REFUSED: dict[str, Refused] = {
         Reason.TOO_MANY_OUTPUTS,
         "2 outputs (nn.conv2d, nn.relu) of nn.conv2d",
     ),
+    "block without a template": Refused(
+        lambda: relay.transpose(
+            relay.reshape(relay.nn.softmax(relay.nn.dense(x, weights)), (8, 8, 512)), [1, 0, 2]
+        ),
+        "reshape",
+        "transpose",
+        Reason.NO_TEMPLATE,
+        "it ends in transpose",
+        PlannerOptions(
+            why_unserved=lambda graph, nodes: (
+                "it ends in transpose" if nodes[-1].op == "transpose" and len(nodes) > 1 else None
+            )
+        ),
+    ),
     "two results of one": Refused(
         lambda: relay.Tuple([relay.exp(relay.abs(x)), relay.tanh(relay.abs(x))]),
         "abs",

@@ -26,6 +26,13 @@ def test_vectors_and_registers(target: str) -> None:
     assert (cpu.lanes, cpu.registers, cpu.cores) == CPUS[target]
 
 
+def test_multiply_adds_of_neon_alone_take_an_operand_from_a_lane() -> None:
+    by_lane = [
+        target for target in CPUS if describe_cpu(tvm.target.Target(target)).multiplies_by_lane
+    ]
+    assert by_lane == [target for target in CPUS if "aarch64" in target]
+
+
 @pytest.mark.parametrize(
     ("target", "kibibytes"),
     [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.schedules.plane_blocks import along
 from tvm import relay
 
 from tests.depthwise_pairs import pair, relu6
@@ -18,7 +19,6 @@ from tests.relay_modules import var
 from tests.sampled import few_fast_rows
 from tests.schedules.blocked_blocks import NEON, dense, depthwise, unscheduled
 from tests.schedules.matrix_blocks import attention, gelu, layer_norm, packed_dense
-from tests.schedules.plane_blocks import along
 from tests.schedules.winograd_convolution import filtered
 from tvm_fusionx.counting.disassembly import disassemble_file
 from tvm_fusionx.counting.loops import Loop, has_frame, innermost_loops

@@ -34,6 +34,7 @@ from tests.schedules.blocked_blocks import (
     unscheduled,
 )
 from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
+from tests.schedules.frame_blocks import along, frames
 from tests.schedules.half_blocks import (
     assert_same_to_a_step,
     float32_outputs,
@@ -48,17 +49,18 @@ from tests.schedules.matrix_blocks import (
     layer_norm,
     packed_dense,
 )
-from tests.schedules.plane_blocks import along, frames
+from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.emulation import PRESET
-from tvm_fusionx.lowering import TOPI_TEMPLATE, block_hash, lowering
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.targets import target_key
 from tvm_fusionx.records import Record
 from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
 from tvm_fusionx.schedules import CPU_TEMPLATES
 from tvm_fusionx.schedules.default import DEFAULT
+from tvm_fusionx.schedules.lowering_log import TOPI_TEMPLATE, block_hash
 from tvm_fusionx.tuning.bench import Bench
 
 NEON = "+neon"
@@ -227,6 +229,11 @@ CASES: dict[str, dict[str, Case]] = {
         "tails": Case(relay.nn.relu(attention(2, 13, 37, 5, 21)) + var("r", 13, 42)),
         "heads": Case(attention(3, 16, 16, 8, 8)),
         "chunks": Case(attention(1, 9, 601, 4, 8)),
+    },
+    "packed": {
+        "nibbles with minima": Case(*packed_product(1, 6, 4, 3, "Q4_1")),
+        "nibbles": Case(*packed_product(5, 3, 4, 2, "Q4_0")),
+        "bytes": Case(*packed_product(7, 4, 4, 2, "Q8_0")),
     },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),

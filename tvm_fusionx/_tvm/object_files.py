@@ -29,6 +29,19 @@ def export_library(module: Any, path: str | Path, **options: Any) -> None:
         module.export_library(str(path), **options)
 
 
+def save_object(module: Any, path: Path) -> Path:
+    """Write the object code of a module that LLVM compiled, and return its path.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    with _objects_through_memory():
+        module.save(str(path), "o")
+    return path
+
+
 @contextlib.contextmanager
 def _objects_through_memory() -> Iterator[None]:
     """Let LLVM write to memory in this scope, and Python from there to the disk.

@@ -13,6 +13,7 @@ from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fused_build import BUILT_FROM
+from tvm_fusionx.build.memory import check_limit, memory_of_build, no_known_memory, parse_size
 from tvm_fusionx.build.pipeline import bind_parameters, pipeline
 from tvm_fusionx.build.programs import Programs, Shapes, build_programs
 from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
@@ -27,7 +28,7 @@ from tvm_fusionx.schedules import resolve_target
 
 @interruptible()
 def build(
-    mod: tvm.IRModule | Any,
+    mod: Any,
     target: TargetLike,
     params: Mapping[str, Any] | None = None,
     records: str | Path | None = None,
@@ -44,6 +45,7 @@ def build(
     deny: Iterable[str] = (),
     shapes: Sequence[Shapes] | None = None,
     executor: str | None = None,
+    memory_limit: str | int | None = None,
 ) -> GraphExecutorFactoryModule | Programs | VmProgram:
     """Compile a module to a graph-executor library, or for TVM's virtual machine.
 
@@ -87,6 +89,10 @@ def build(
         as of NonMaxSuppression, loops and branches. By default what the model needs; that it is the
         machine is logged with the reason.
 
+    memory_limit
+        Bytes, or a size such as ``"64MiB"``: a model is refused that needs more for weights,
+        inputs, outputs and the arena of a bundle (:func:`tvm_fusionx.export_bundle`).
+
     Returns
     -------
     lib : tvm.relay.backend.executor_factory.GraphExecutorFactoryModule
@@ -97,8 +103,9 @@ def build(
     Raises
     ------
     ModelError, ShapeError, TargetError, RecordError
-        `mod` is no Relay module; the graph executor is asked for, and a shape is not known; the
-        target is unknown; the records are not for it.
+        `mod` is no Relay module, or needs more memory than it may; the graph
+        executor is asked for, and a shape is not known; the target is unknown; the records are not
+        for it.
     """
     choices: dict[str, Any] = {
         "rules": rules,
@@ -110,19 +117,35 @@ def build(
         "allow": allow,
         "deny": deny,
     }
+    if memory_limit is not None:
+        parse_size(memory_limit)
     if shapes is not None:
         check_importable(mod)
-        return build_programs(
+        made = build_programs(
             mod, target, shapes, executor=executor, records=records, device=device, **choices
         )
+        if memory_limit is not None:
+            _check_programs(made, memory_limit)
+        return made
     bound = bind_parameters(mod, params)
     if chosen_executor(bound, executor) == VM:
+        if memory_limit is not None:
+            raise no_known_memory()
         return build_for_machine(bound, target, None, records, device, **choices)
     blocks = pipeline(target, **choices)(bound)
     with lowering(target, records, device, activation_images, denormals) as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
+    if memory_limit is not None:
+        check_limit(memory_of_build(library, log), memory_limit)
     return library
+
+
+def _check_programs(made: Programs | VmProgram, memory_limit: str | int) -> None:
+    if isinstance(made, VmProgram):
+        raise no_known_memory()
+    for build in made.builds:
+        check_limit(memory_of_build(build.library, build.log), memory_limit)
 
 
 def check_importable(model: Any) -> None:

@@ -17,10 +17,11 @@ from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg.flops import flops as node_flops
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
-from tvm_fusionx.lowering import LoweredBlock, lowering
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.block_work import Work, work_of
+from tvm_fusionx.schedules.lowering_log import LoweredBlock
 
 # Attribute of what ``fx.build`` returns: its blocks, whose constants are the library's own, and the
 # log of their lowering.

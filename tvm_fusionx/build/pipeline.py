@@ -10,6 +10,9 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx.build.backends import backend_of
+from tvm_fusionx.build.phases import Phase, Phases, passes_of
+from tvm_fusionx.build.served_blocks import why_unserved
 from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
@@ -67,12 +70,16 @@ def planner_options(
     RecordError
         The profile database or the file of calibrated costs is damaged.
     """
+    resolved = resolve_target(target)
     options = PlannerOptions(
-        fuse=fuse, planner=planner, allow=frozenset(allow), deny=frozenset(deny)
+        fuse=fuse,
+        planner=planner,
+        allow=frozenset(allow),
+        deny=frozenset(deny),
+        why_unserved=why_unserved(resolved),
     )
     if measure is False:
         return options
-    resolved = resolve_target(target)
     check_runs_here(resolved)
     database = ProfileDatabase(database_path() if measure is True else measure)
     return replace(
@@ -98,6 +105,68 @@ def channels_at_once(target: TargetLike) -> int:
     return describe_cpu(resolved).lanes if is_cpu(resolved) else VECTOR_LANES
 
 
+def phases(
+    target: TargetLike,
+    *,
+    rules: Sequence[Rule] | None = None,
+    precision: str | None = None,
+    denormals: Denormals = FLUSH,
+    fuse: bool = True,
+    planner: str = GREEDY,
+    measure: bool | str | Path = False,
+    allow: Iterable[str] = (),
+    deny: Iterable[str] = (),
+) -> Phases:
+    """Return the order of passes as named phases, which can be taken apart.
+
+    They are ``outline``, ``quantized``, ``rewrite``, ``layout``, ``fuse``, ``precision``,
+    ``float32`` and ``textures``, those without passes for this target too; a backend of another
+    package may have an order of its own.
+
+    Parameters
+    ----------
+    target, rules, precision, denormals, fuse, planner, measure, allow, deny
+        As for :func:`pipeline`.
+
+    Returns
+    -------
+    phases
+        ``phases(target).before("fuse", Phase("mine", (MyPass(),))).sequential("mine")`` is an order
+        with a pass more.
+
+    Raises
+    ------
+    TargetError, ValueError
+        As for :func:`pipeline`.
+    """
+    check_denormals(denormals)
+    resolved = resolve_target(target)
+    options = planner_options(
+        resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
+    )
+    usual: dict[str, list[Any]] = {
+        # Where the data decides, what it does not: the passes behind see static functions only.
+        "outline": [OutlineStatic()],
+        # Quantized products before laws move their scales.
+        "quantized": [RewriteQuantized(resolved)],
+        # Laws first: they see the model's own operators.
+        "rewrite": [
+            RewriteGraph(rules=rules, denormals=denormals, chunk=channels_at_once(resolved))
+        ],
+        # Layouts and packed constants, while every operator still stands alone.
+        "layout": [PackLayouts(resolved)],
+        # Then blocks.
+        "fuse": [FuseByMapping(resolved, options=options)],
+        # Last what lies between them.
+        "precision": [PackFloats(resolved, precision)] if precision else [],
+        "float32": [ComputeInFloat32(resolved)],
+        "textures": [PackTextures(resolved)] if is_gpu(resolved) else [],
+    }
+    order = Phases(tuple(Phase(name, tuple(passes)) for name, passes in usual.items()))
+    backend = backend_of(resolved)
+    return order if backend is None else backend.phases(order, resolved)
+
+
 def pipeline(
     target: TargetLike,
     *,
@@ -109,6 +178,9 @@ def pipeline(
     measure: bool | str | Path = False,
     allow: Iterable[str] = (),
     deny: Iterable[str] = (),
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    without: Iterable[str] = (),
 ) -> tvm.transform.Sequential:
     """Return all passes, in order, from an imported module to one of blocks.
 
@@ -128,6 +200,11 @@ def pipeline(
         ``lowering(denormals="flush")`` take them; ``"keep"`` leaves them.
     fuse, planner, measure, allow, deny
         What the planner may do, as :func:`planner_options` tells.
+    before, after
+        For the name of a phase, a pass of yours or several that run right before or after it;
+        :func:`phases` has the names.
+    without
+        Names of phases to leave out.
 
     Returns
     -------
@@ -138,33 +215,27 @@ def pipeline(
     ------
     TargetError
         The target is unknown, or its kernels do not convert from that precision.
+    PhaseError
+        A phase is named that is not there, or what stands beside one is no pass.
     ValueError
         `denormals` is neither.
     """
-    check_denormals(denormals)
-    resolved = resolve_target(target)
-    options = planner_options(
-        resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
+    order = phases(
+        target,
+        rules=rules,
+        precision=precision,
+        denormals=denormals,
+        fuse=fuse,
+        planner=planner,
+        measure=measure,
+        allow=allow,
+        deny=deny,
     )
-    return tvm.transform.Sequential(
-        [
-            # Where the data decides, what it does not: the passes behind see static functions only.
-            OutlineStatic(),
-            # Quantized products before laws move their scales.
-            RewriteQuantized(resolved),
-            # Laws first: they see the model's own operators.
-            RewriteGraph(rules=rules, denormals=denormals, chunk=channels_at_once(resolved)),
-            # Layouts and packed constants, while every operator still stands alone.
-            PackLayouts(resolved),
-            # Then blocks.
-            FuseByMapping(resolved, options=options),
-            # Last what lies between them.
-            *([PackFloats(resolved, precision)] if precision else []),
-            ComputeInFloat32(resolved),
-            *([PackTextures(resolved)] if is_gpu(resolved) else []),
-        ],
-        name="tvm_fusionx.build.pipeline",
-    )
+    for name, added in (before or {}).items():
+        order = order.before(name, Phase(f"before {name}", passes_of(added)))
+    for name, added in (after or {}).items():
+        order = order.after(name, Phase(f"after {name}", passes_of(added)))
+    return order.without(*without).sequential("tvm_fusionx.build.pipeline")
 
 
 def check_static(mod: Any) -> None:

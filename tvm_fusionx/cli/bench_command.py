@@ -27,6 +27,7 @@ from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT
 
 if TYPE_CHECKING:
     from tvm_fusionx.report.bench.bench_result import BenchResult
+    from tvm_fusionx.report.bench.loaded_runs import LoadedRuns
 
 DEFAULT_SIDES = "tvm,unfused,ort,openvino,mnn,ncnn"
 DEVICE_SIDES = "tvm,unfused"
@@ -63,6 +64,13 @@ MILLISECONDS = 1e3
     help="Also run each side for so long in one go, 30s by default: does it keep its speed?",
 )
 @click.option(
+    "--busy",
+    callback=lambda ctx, param, value: _loads(value),
+    metavar="K[,K...]",
+    help="Also time each side beside K busy processes, as 0,1,2,4: how long runs take then, and"
+    " what they cost; ours on TVM's thread pool too.",
+)
+@click.option(
     "--tuning-budget",
     "budget",
     metavar="TIME|TRIALS",
@@ -90,6 +98,7 @@ def command(
     threads: int | None,
     repeat: int,
     sustained: float | None,
+    busy: tuple[int, ...],
     budget: str | None,
     conversions: Path | None,
     json_path: Path | None,
@@ -129,6 +138,7 @@ def command(
             shape=shape,
             records=records,
             sustained=sustained,
+            busy=busy,
             tuned=tuned,
             conversions=conversions,
             on_stage=stage,
@@ -166,6 +176,8 @@ def print_result(result: BenchResult) -> None:
     console.print(table)
     if result.sustained_ms:
         console.print(_sustained_table(result))
+    for load, row in result.loaded_ms.items():
+        console.print(_loaded_table(load, row))
     for side, facts in result.tuning.items():
         console.print(
             f"{side}: {facts['trials']} trials ({facts['failed']} failed) in"
@@ -197,6 +209,31 @@ def _sustained_table(result: BenchResult) -> Table:
             f"{each.latency.p90:.3g}",
             str(each.latency.n),
             f"{each.seconds:.0f}",
+            style="bold" if side == "fusionx" else None,
+        )
+    return table
+
+
+def _loads(value: str | None) -> tuple[int, ...]:
+    """Return the numbers of a list such as ``0,1,2,4``, each once."""
+    try:
+        return tuple(dict.fromkeys(int(word) for word in value.split(","))) if value else ()
+    except ValueError as error:
+        raise click.BadParameter(f"expected numbers, as 0,1,2,4; found {value!r}") from error
+
+
+def _loaded_table(load: str, row: dict[str, LoadedRuns]) -> Table:
+    """Return what each side took beside so many busy processes, the fastest first."""
+    names = (f"beside {load} busy", "median ms", "p90", "p99", "CPU ms", "switches", "runs")
+    table = Table(*names, box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for side, each in sorted(row.items(), key=lambda item: item[1].median):
+        numbers = (each.median, each.p90, each.p99, each.cpu_ms, each.switches)
+        table.add_row(
+            side,
+            *(f"{number:.3g}" for number in numbers),
+            str(each.n),
             style="bold" if side == "fusionx" else None,
         )
     return table

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from tvm_fusionx.cli.bundle_options import BundleChoice, bundle_options
 from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option
 from tvm_fusionx.cli.device_options import DeviceChoice, device_options
 from tvm_fusionx.cli.options import (
@@ -72,6 +73,11 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
     help="Whether kernels on CPUs take numbers below the smallest normal one for zero.",
 )
 @click.option("--cross-compiler", help="C++ compiler that links for the target.")
+@click.option(
+    "--memory-limit",
+    help="Refuse a model whose weights, inputs, outputs and arena take more, such as 64MiB.",
+)
+@bundle_options
 @device_options
 @click.option(
     "--dump-code",
@@ -92,6 +98,8 @@ def command(
     precision: str | None,
     denormals: Literal["flush", "keep"],
     cross_compiler: str | None,
+    memory_limit: str | None,
+    bundle: BundleChoice,
     device: DeviceChoice,
     dump_code: tuple[str, ...],
 ) -> None:
@@ -100,13 +108,15 @@ def command(
     A model whose shapes or branches the data decides is compiled for TVM's virtual machine.
 
     With --device: for its target, which takes the place of --target, linked by its linker, and by
-    its own tuning records before those of others of its kind.
+    its own tuning records before those of others of its kind. With --bundle: into a folder for an
+    app in C, C++, Python or Kotlin.
     """
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
     from tvm_fusionx.build.kernels import KernelGraph
     from tvm_fusionx.build.library import save_library
+    from tvm_fusionx.build.memory import check_limit, memory_of_build, no_known_memory, parse_size
     from tvm_fusionx.build.programs import build_programs
     from tvm_fusionx.build.vm_file import save_vm_program
     from tvm_fusionx.build.vm_program import VmProgram
@@ -115,7 +125,10 @@ def command(
     from tvm_fusionx.schedules import resolve_target
     from tvm_fusionx.threads import threads as use_threads
 
-    check_writable(output)
+    bundle.check(len(shapes or [{}]))
+    limit = parse_size(memory_limit) if memory_limit is not None else None
+    if bundle.folder is None:
+        check_writable(output)
     if choices["measure"]:
         use_threads()
     chosen = device.find()
@@ -133,8 +146,14 @@ def command(
             executor=executor,
             **choices,
         )
+        if isinstance(made, VmProgram) and (limit is not None or bundle.folder is not None):
+            raise no_known_memory()
+        for build in made.builds if limit is not None and not isinstance(made, VmProgram) else ():
+            check_limit(memory_of_build(build.library, build.log, bundle.tasks), limit or 0)
         stage("writing")
-        if isinstance(made, VmProgram):
+        if bundle.folder is not None and not isinstance(made, VmProgram):
+            told = bundle.write(made.builds, cross_compiler, chosen)
+        elif isinstance(made, VmProgram):
             save_vm_program(made, output, compiler=cross_compiler, device=chosen)
             write_code(made.build, made.module, output, dump_code)
         else:
@@ -144,6 +163,9 @@ def command(
                 write_code(build, build.library.get_lib(), f"{output}{program}", dump_code)
     if isinstance(made, VmProgram):
         _tell_of_machine(made, output)
+        return
+    if bundle.folder is not None:
+        click.echo(told)
         return
     for library, build in zip(made.programs, made.builds, strict=True):
         kernels = len(KernelGraph.from_json(library.graph_json).kernels)

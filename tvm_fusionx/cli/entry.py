@@ -25,14 +25,18 @@ COMMANDS = (
     "bench",
     "verify",
     "explain",
+    "memory",
     "count",
     "calibrate",
     "profile-db",
     "tune",
     "records",
+    "generate",
+    "ask",
     "zoo",
     "devices",
     "opencl",
+    "pool",
     "doctor",
 )
 

@@ -18,6 +18,7 @@ from tvm_fusionx.devices.runtime_sources import build_runtime, include_options, 
 from tvm_fusionx.devices.runtime_wheel import RUNTIME, runtime_from_wheel
 from tvm_fusionx.errors import DeviceError, MissingDependencyError
 from tvm_fusionx.output_file import make_folder, new_folder
+from tvm_fusionx.runtime.pool_library import POOL_SOURCE, SOURCES, TVM_SOURCE
 
 SOURCE = Path(__file__).resolve().parent / "server" / "server.cc"
 PROGRAM = "fusionx_rpc_server"
@@ -122,7 +123,9 @@ def build_server(
         else:
             with tempfile.TemporaryDirectory(prefix="fusionx-runtime-") as objects:
                 build_runtime(compiler, runtime, Path(objects), row.libraries, opencl)
-        words = [compiler, *OPTIONS, *include_options(), str(SOURCE), "-o", str(scratch / PROGRAM)]
+        sources = map(str, (SOURCE, POOL_SOURCE, TVM_SOURCE))
+        words = [compiler, *OPTIONS, *include_options(), f"-I{SOURCES}", *sources]
+        words += ["-o", str(scratch / PROGRAM)]
         words += [f"-L{scratch}", "-ltvm_runtime", "-Wl,-rpath,$ORIGIN", *row.libraries]
         run_linker(words, "the device's server")
     return folder / PROGRAM

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvm_fusionx._tvm.presence import INSTALL_ADVICE, install_command, why_no_relay
+from tvm_fusionx.runtime.pool_library import pool_library, why_no_pool
 
 if TYPE_CHECKING:
     from tvm_fusionx.devices import Device
@@ -86,6 +87,7 @@ def examine() -> list[Finding]:
         check_tvm_loads,
         check_packages,
         check_threads,
+        check_pool,
         check_compiler,
     ]
     for check in checks:
@@ -228,6 +230,15 @@ def check_threads() -> list[Finding]:
         advice = "Unset it, or make it the number of cores: TVM's pool never grows beyond it."
         return [Finding("threads", Verdict.WARN, f"{found}; {', '.join(limits)}", advice)]
     return [Finding("threads", Verdict.OK, found)]
+
+
+def check_pool() -> list[Finding]:
+    """Check for the thread pool that kernels run on in the place of TVM's."""
+    problem = why_no_pool()
+    if problem is None:
+        return [Finding("thread pool", Verdict.OK, f"fusionx's, {pool_library()}")]
+    advice = "Kernels run on TVM's: beside other programs they wait for threads that do not run."
+    return [Finding("thread pool", Verdict.WARN, problem, advice)]
 
 
 def check_compiler() -> list[Finding]:

@@ -27,6 +27,7 @@ from tvm_fusionx.devices.description import Device, find_device
 from tvm_fusionx.devices.local_process import RUNTIME_ONLY
 from tvm_fusionx.devices.runtime_wheel import cache_folder, wheel_version
 from tvm_fusionx.errors import DeviceError, MissingDependencyError
+from tvm_fusionx.runtime.pool_library import SOURCES
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def emulated_server() -> Path:
             next_step=f"apt-get install {' '.join(package for _, package in NEEDS)}",
         )
     digest = hashlib.sha256(wheel_version().encode())
-    for file in sorted(SOURCE.parent.iterdir()):
+    for file in sorted((*SOURCE.parent.iterdir(), *SOURCES.iterdir())):
         digest.update(file.read_bytes())
     folder = cache_folder() / "server" / f"{ARCH}-{digest.hexdigest()[:DIGITS]}"
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from tvm_fusionx.devices.tracker import Offer
 from tvm_fusionx.errors import DeviceError
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
-from tvm_fusionx.threads import SHARE_ALL_CORES, usable_cores
+from tvm_fusionx.threads import SHARE_ALL_CORES, pool_for_servers, usable_cores
 
 # Makes `import tvm` load the runtime without the compiler: a third of the time.
 RUNTIME_ONLY = "TVM_USE_RUNTIME_LIB"
@@ -79,9 +79,11 @@ def _command(device: Device, key: str) -> list[str]:
     count = describe_cpu(target if is_cpu(target) else target.host or target).cores
     # As many as `threads` lists: a pool is made as large as its list.
     listed = itertools.islice(itertools.cycle(cores), max(count, len(cores)))
+    pool = pool_for_servers()
     return [
         sys.executable,
         str(Path(local_server.__file__).resolve()),
+        *([f"--pool={pool}"] if pool is not None else []),
         f"--key={key}",
         f"--timeout={device.session_timeout_seconds}",
         f"--affinity={SHARE_ALL_CORES}",

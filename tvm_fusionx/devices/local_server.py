@@ -49,6 +49,8 @@ def main() -> None:
     parser.add_argument("--affinity", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--cores", required=True)
+    # Our thread pool's library; TVM's pool without.
+    parser.add_argument("--pool", default=None)
     options = parser.parse_args()
     # This folder comes first for a program started by path: its modules must hide no others.
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != OPENCL_FACTS.parent]
@@ -62,8 +64,12 @@ def main() -> None:
             ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
         configure = tvm.get_global_func("runtime.config_threadpool")
         configure(options.affinity, options.threads, options.cores.split(","))
+        cores = sorted({int(core) for core in options.cores.split(",")})
+        pool = Pool(tvm, options.pool)
+        pool.configure(options.threads, cores)
+        pool.follow()
         register(tvm)
-        register_pinning(tvm, options.threads, options.cores.split(","))
+        register_pinning(tvm, pool, configure, options.threads, cores)
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
     listening.settimeout(CONNECT_SECONDS)
@@ -106,22 +112,60 @@ def _watch(tvm: Any, number: int, seconds: float) -> None:
     os._exit(EXIT_TIMEOUT)
 
 
-def register_pinning(tvm: Any, threads: int, cores: list[str]) -> None:
+class Pool:
+    """Our thread pool in the place of TVM's in this process, or nothing where there is none."""
+
+    def __init__(self, tvm: Any, path: str | None) -> None:
+        self._tvm = tvm
+        self._functions = ctypes.CDLL(path) if path is not None else None
+        if self._functions is not None:
+            install = self._functions.fusionx_tvm_install
+            install.argtypes = [ctypes.c_char_p]
+            if install(tvm._ffi.base._LIB._name.encode()):
+                # Kernels run all the same, on TVM's.
+                sys.stderr.write("fusionx's thread pool does not fit this TVM\n")
+                self._functions = None
+
+    def configure(self, threads: int, cores: list[int], is_pinned: bool = False) -> None:
+        """Use so many threads, on these cores; one each where they are pinned."""
+        if self._functions is not None:
+            listed = (ctypes.c_int * len(cores))(*cores)
+            self._functions.fusionx_pool_configure(threads, listed, len(cores), int(is_pinned))
+
+    def launches(self) -> int:
+        """Return how many parallel kernels have run on it."""
+        return self._functions.fusionx_pool_launches() if self._functions is not None else 0
+
+    def follow(self) -> None:
+        """Do as a client tells TVM's pool, and tell clients how many kernels ran."""
+        self._tvm.register_func("fusionx.device.pool_launches", self.launches, override=True)
+        if self._functions is None:
+            return
+        original = self._tvm.get_global_func("runtime.config_threadpool")
+
+        @self._tvm.register_func("runtime.config_threadpool", override=True)
+        def config_threadpool(mode: int, threads: int, *cores: Any) -> None:
+            original(mode, threads, *cores)
+            # TVM has given its caller, this thread, the cores that were meant.
+            usable = sorted(os.sched_getaffinity(0))
+            self.configure(self._tvm.runtime.num_threads(), usable)
+
+
+def register_pinning(tvm: Any, pool: Pool, configure: Any, threads: int, cores: list[int]) -> None:
     """Register what a client that measures asks for: each thread on a core of its own.
 
     Left to itself Linux at times keeps a caller and its spinning worker on one core and another
     core idle, for seconds: a kernel then takes twice as long.
     """
-    distinct = sorted({int(core) for core in cores})
 
     @tvm.register_func("fusionx.device.threads_apart", override=True)
     def threads_apart() -> bool:
-        if len(distinct) < threads or not hasattr(os, "sched_setaffinity"):
+        if len(cores) < threads or not hasattr(os, "sched_setaffinity"):
             return False
-        configure = tvm.get_global_func("runtime.config_threadpool")
-        configure(ONE_CORE_EACH, threads, [str(core) for core in distinct])
+        configure(ONE_CORE_EACH, threads, [str(core) for core in cores])
+        pool.configure(threads, cores, is_pinned=True)
         # The pool gives its caller every core; this is the calling thread.
-        os.sched_setaffinity(0, {distinct[0]})
+        os.sched_setaffinity(0, {cores[0]})
         return True
 
 

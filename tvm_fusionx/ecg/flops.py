@@ -9,6 +9,7 @@ from tvm_fusionx.operators import (
     AXIS_NORMALIZATIONS,
     CONTRACTIONS,
     MOVEMENTS,
+    PACKED_PRODUCTS,
     MappingType,
     mapping_type_of,
 )
@@ -18,6 +19,8 @@ _NORMALIZATION_PASSES = 5
 
 # Of a convolution that does not say.
 _KERNEL_LAYOUT = "OIHW"
+
+_DENSE = PACKED_PRODUCTS | {"nn.contrib_dense_pack", "nn.dense"}
 
 # OIHWio.
 BLOCKED_WEIGHT_AXES = 6
@@ -47,7 +50,7 @@ def _products_per_element(node: Node) -> int:
         return data[-2] if node.attrs.get("transpose_a") else data[-1]
     if node.op == "nn.matmul":
         return data[0] if node.attrs.get("transpose_a") else data[-1]
-    if node.op in ("nn.dense", "nn.contrib_dense_pack"):
+    if node.op in _DENSE:
         return data[-1]
     if node.op == "nn.contrib_conv2d_NCHWc":
         # Of integers, those that one instruction multiplies are the last axis.

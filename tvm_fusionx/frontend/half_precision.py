@@ -97,7 +97,7 @@ def cast_array(array: Any, dtype: str) -> np.ndarray[Any, Any]:
 def _widened(value: Any) -> Tensor:
     if value.array is not None:
         return Tensor.from_array(cast_array(value.array, SINGLE))
-    tensor = Tensor(relay.cast(value.expr, SINGLE), value.shape, SINGLE)
+    tensor = Tensor(relay.cast(value.expr, SINGLE), value.dims, SINGLE)
     tensor.maker = value.maker
     return tensor
 

@@ -15,7 +15,13 @@ from tvm_fusionx.fusion.geometry import (
     is_contraction,
 )
 from tvm_fusionx.fusion.partition import Partition, Unit
-from tvm_fusionx.operators import CONTRACTIONS, REORGANIZE, WINDOW_REDUCTIONS, MappingType
+from tvm_fusionx.operators import (
+    CONTRACTIONS,
+    PACKED_PRODUCTS,
+    REORGANIZE,
+    WINDOW_REDUCTIONS,
+    MappingType,
+)
 
 # A call this small takes less time than starting a kernel for it: a result that stays in the first
 # level cache, and arithmetic of a few microseconds on one core.
@@ -68,12 +74,13 @@ class Candidate:
         """Whether the stages may just follow each other in a kernel, so small is every call.
 
         Products, convolutions and pools only: squeeze-and-excite is such a chain. Norms stay whole
-        row nests of their own.
+        row nests of their own, and weights in blocks are unpacked by kernels made for that.
         """
         return (
             len(self.nodes) <= SMALL_OPERATORS
             and all(
-                node.op in CONTRACTIONS or node.op in WINDOW_REDUCTIONS
+                (node.op in CONTRACTIONS and node.op not in PACKED_PRODUCTS)
+                or node.op in WINDOW_REDUCTIONS
                 for node in self.many_to_many
             )
             and all(

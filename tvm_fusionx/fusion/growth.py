@@ -98,12 +98,13 @@ class Growth:
             seeds = [node for node in self.partition.calls if mapping_type(node) is phase]
             # Ties in graph order, for determinism.
             for seed in sorted(seeds, key=lambda node: self.order(node, index[node])):
-                self._grow_forward(seed)
+                self.grow_forward(seed)
                 self._grow_backward(seed)
         while any([self._grow_backward(node) for node in reversed(self.partition.calls)]):
             pass
 
-    def _grow_forward(self, seed: Node) -> bool:
+    def grow_forward(self, seed: Node) -> bool:
+        """Join what reads a call, and what reads that; tell whether anything was joined."""
         grown = False
         pending = [seed]
         while pending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tvm_fusionx.ecg.graph import Graph, Node
@@ -13,6 +14,7 @@ from tvm_fusionx.fusion.optimal import TIME_LIMIT_SECONDS, improve
 from tvm_fusionx.fusion.partition import Unit
 from tvm_fusionx.fusion.plan import EdgeDecision, Plan, Solution
 from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.fusion.served import Torn, WhyUnserved, tear_unserved
 from tvm_fusionx.fusion.steering import nodes_alone
 from tvm_fusionx.fusion.yellow_cells import MeasureBlock, YellowCells
 
@@ -48,6 +50,9 @@ class PlannerOptions:
 
     deny: frozenset[str] = frozenset()
     """Operators, nodes and blocks, by name, whose calls stay in blocks of their own."""
+
+    why_unserved: WhyUnserved | None = None
+    """Says why no fast template serves a block, which then comes apart; None never asks."""
 
     def __post_init__(self) -> None:
         if self.planner not in PLANNERS:
@@ -85,15 +90,20 @@ def plan(graph: Graph, options: PlannerOptions | None = None) -> Plan:
     yellow_cells = YellowCells(graph, options.costs, options.measure)
     growth = Growth(graph, Rules(options.limits, yellow_cells, alone))
     solution = None
+    torn: dict[Node, Torn] = {}
     if options.fuse:
         growth.grow()
         if options.planner == OPTIMAL:
             solution = improve(growth, options.costs, options.time_limit_seconds)
+        if options.why_unserved is not None:
+            torn = tear_unserved(growth, options.why_unserved)
         growth.free_reshapes()
-    return _described(growth, options, solution)
+    return _described(growth, options, solution, torn)
 
 
-def _described(growth: Growth, options: PlannerOptions, solution: Solution | None) -> Plan:
+def _described(
+    growth: Growth, options: PlannerOptions, solution: Solution | None, torn: Mapping[Node, Torn]
+) -> Plan:
     units = growth.partition.units
     names = name_blocks([unit.nodes for unit in units])
     blocks = tuple(
@@ -111,7 +121,8 @@ def _described(growth: Growth, options: PlannerOptions, solution: Solution | Non
             first, second = unit_of[value.node], unit_of[consumer]
             refusal = None
             if first is not second:
-                refusal = _why_apart(growth, options, first, second)
+                refusal = _why_torn(torn, value.node, consumer)
+                refusal = refusal or _why_apart(growth, options, first, second)
             edges.append(
                 EdgeDecision(
                     producer=label_of[value.node],
@@ -125,6 +136,13 @@ def _described(growth: Growth, options: PlannerOptions, solution: Solution | Non
                 )
             )
     return Plan(blocks, tuple(edges), solution, label_of, growth.graph.outputs)
+
+
+def _why_torn(torn: Mapping[Node, Torn], producer: Node, consumer: Node) -> Refusal | None:
+    first, second = torn.get(producer), torn.get(consumer)
+    if first is None or second is None or first.unit is not second.unit:
+        return None
+    return Refusal(Reason.NO_TEMPLATE, first.reason)
 
 
 def _why_apart(growth: Growth, options: PlannerOptions, first: Unit, second: Unit) -> Refusal:

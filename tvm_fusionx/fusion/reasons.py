@@ -18,6 +18,7 @@ class Reason(Enum):
     DOMAIN_CHANGES = "the consumer's result has another number of elements than the contraction's"
     RECOMPUTED = "the producer's values would be computed again for every element that reads them"
     SLOWER = "one kernel would take longer than two (yellow cell, decided by cost)"
+    NO_TEMPLATE = "no template but the one for everything, which is slow, serves them as one kernel"
     TOO_MANY_OUTPUTS = "the intermediate result is read elsewhere and the block has its outputs"
     NOT_CONVEX = "a path leaves the block and comes back to it"
     TOO_MANY_OPERATORS = "the block would hold more operators than the limit"

@@ -16,6 +16,8 @@ from tvm_fusionx.late_passes.flush_denormals import (
     control_register,
     flush_denormals,
 )
+from tvm_fusionx.late_passes.index_lanes import index_lanes
+from tvm_fusionx.late_passes.let_nans_through import let_nans_through
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
 from tvm_fusionx.late_passes.steal_work import steal_work
@@ -61,8 +63,11 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (BEFORE_VECTORS, decide_once_a_vector()),
+            # Before there are polynomials, which have their own bounds.
+            (AFTER_LOWERING, let_nans_through(cpu.extremes_keep_nan)),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, vectorise_mathematics()),
+            *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),
             (AFTER_LOWERING, steal_work(cpu.cores)),
         ]
         register = control_register(target) if denormals == FLUSH else None

@@ -18,6 +18,8 @@ import tvm
 from tvm import tir
 from tvm.target import codegen
 
+from tvm_fusionx.late_passes.let_nans_through import is_extreme
+
 Denormals = Literal["flush", "keep"]
 """What kernels do with numbers below the smallest normal one: take them for zero, or compute."""
 
@@ -170,7 +172,9 @@ def _is_float_arithmetic(node: Any) -> bool:
         return False
     if isinstance(node, tir.Cast):
         return _is_float(node.value.dtype)
-    return not isinstance(node, tir.Call) or getattr(node.op, "name", "") not in _CHOICES
+    if not isinstance(node, tir.Call):
+        return True
+    return getattr(node.op, "name", "") not in _CHOICES and not is_extreme(node)
 
 
 def _is_float(dtype: str) -> bool:

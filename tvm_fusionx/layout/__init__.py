@@ -1,5 +1,6 @@
 """Layouts: chosen once on the graph, constants packed at compile time."""
 
+from tvm_fusionx.layout.block_weights import pack_block_weights
 from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
@@ -13,6 +14,7 @@ __all__ = [
     "HALF",
     "compute_in_single",
     "most_narrow_uses",
+    "pack_block_weights",
     "pack_convolutions",
     "pack_dense",
     "pack_winograd",

@@ -69,7 +69,7 @@ class BlockTimer:
         failure = ""
         microseconds = math.inf
         try:
-            mod = _as_it_will_run(block_module(nodes, border), self.target)
+            mod = as_it_will_run(block_module(nodes, border), self.target)
             with lowering(self.target):
                 library = relay.build(mod, resolve_target(self.target))
             microseconds = (self.time_module or time_library)(library, mod)
@@ -80,7 +80,7 @@ class BlockTimer:
         return replace(asked, microseconds=microseconds, failure=failure, measured_at=time.time())
 
 
-def _as_it_will_run(mod: tvm.IRModule, target: Any) -> tvm.IRModule:
+def as_it_will_run(mod: tvm.IRModule, target: Any) -> tvm.IRModule:
     """Return a module of a block whose arithmetic is that of the build: float32, not halves."""
     narrowest = compute_in_single(mod["main"], most_narrow_uses(resolve_target(target)))
     return relay.transform.InferType()(tvm.IRModule.from_expr(narrowest))

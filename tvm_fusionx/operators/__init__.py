@@ -20,6 +20,7 @@ from tvm_fusionx.operators.properties import (
     DISTRIBUTIVE,
     EXTERN_KERNELS,
     MOVEMENTS,
+    PACKED_PRODUCTS,
     TRANSCENDENTALS,
     WINDOW_REDUCTIONS,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "ONE_TO_MANY",
     "ONE_TO_ONE",
     "OPAQUE",
+    "PACKED_PRODUCTS",
     "REORGANIZE",
     "SHUFFLE",
     "TRANSCENDENTALS",

@@ -24,6 +24,8 @@ EXTERN_KERNELS = frozenset(
 # Sums of products over a shared axis: the operators that dominate a block's time.
 CONTRACTIONS = frozenset(
     [
+        "fusionx.block_dense",
+        "fusionx.block_dense_with_minima",
         "nn.batch_matmul",
         "nn.contrib_conv2d_NCHWc",
         "nn.contrib_conv2d_winograd_without_weight_transform",
@@ -40,6 +42,9 @@ CONTRACTIONS = frozenset(
         "nn.matmul",
     ]
 )
+
+# Contractions whose weights are unpacked as they are loaded: by one kernel, made for that alone.
+PACKED_PRODUCTS = frozenset(["fusionx.block_dense", "fusionx.block_dense_with_minima"])
 
 # Reductions over the axes in the attribute `axis`; the paper's Reduce family.
 AXIS_REDUCTIONS = frozenset(

@@ -10,7 +10,13 @@ import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.ecg.fold import fold_constants
-from tvm_fusionx.layout import pack_convolutions, pack_dense, pack_winograd, transpose_weights
+from tvm_fusionx.layout import (
+    pack_block_weights,
+    pack_convolutions,
+    pack_dense,
+    pack_winograd,
+    transpose_weights,
+)
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.gpu import Gpu, describe_gpu, is_gpu
@@ -68,6 +74,7 @@ class PackLayouts:
             if self.winograd:
                 pack_winograd(graph, cpu)
             pack_dense(graph, cpu)
+            pack_block_weights(graph, cpu)
 
         return choose
 

@@ -85,6 +85,12 @@ class Cpu:
     scalable_bits: int = DEFAULT_RATES.scalable_bits
     """Width of a scalable vector, where there are any; templates use the others."""
 
+    extremes_keep_nan: bool = False
+    """Whether the larger and the smaller of a NaN and a number are NaN in one instruction."""
+
+    multiplies_by_lane: bool = False
+    """Whether a multiply-add takes one operand from a lane of a register."""
+
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
 
@@ -152,5 +158,7 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         exchanges_slowly=rates.exchanges_slowly,
         wake_up_us=rates.wake_up_us,
         scalable_bits=max(rates.scalable_bits, scalable.bits) if has_scalable else 0,
+        extremes_keep_nan=vectors.extremes_keep_nan,
+        multiplies_by_lane=vectors.multiplies_by_lane,
         dot=instruction_of(features),
     )

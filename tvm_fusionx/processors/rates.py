@@ -65,6 +65,11 @@ class Vectors:
     registers: int
     """Architectural vector registers."""
     source: str
+    extremes_keep_nan: bool = False
+    """Whether the larger and the smaller of a NaN and a number are NaN in one instruction."""
+
+    multiplies_by_lane: bool = False
+    """Whether a multiply-add takes one operand from a lane of a register."""
 
 
 @functools.cache

@@ -11,9 +11,8 @@ import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.processors.host_cpu import (
-    host_attributes,
-)
+from tvm_fusionx.processors.backends import load_backends
+from tvm_fusionx.processors.host_cpu import host_attributes
 
 TargetLike: TypeAlias = "str | tvm.target.Target"
 """A target, or what names one."""
@@ -54,7 +53,10 @@ def resolve_target(target: TargetLike) -> tvm.target.Target:
     ------
     TargetError
         When TVM does not know the target, LLVM not its CPU, or no template is for its kind.
+    BackendError
+        When a package brings a backend that cannot be loaded.
     """
+    load_backends()  # The target may be the tag of one.
     if isinstance(target, tvm.target.Target):
         if str(target.attrs.get("mcpu", "")) != NATIVE_CPU:
             return _with_plain_definitions(_checked(target))

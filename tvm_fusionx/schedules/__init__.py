@@ -21,6 +21,7 @@ from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
+from tvm_fusionx.schedules.packed.template import PACKED
 from tvm_fusionx.schedules.products.converted_apart import converted_apart
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.rows.moves import MOVES
@@ -47,6 +48,7 @@ from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
 from tvm_fusionx.tir.stored_types import as_single, in_memory
 
 __all__ = [
+    "ADDED_FAMILIES",
     "ALL_TEMPLATES",
     "CPU_TEMPLATES",
     "FAMILIES",
@@ -63,6 +65,7 @@ __all__ = [
     "describe_cpu",
     "describe_gpu",
     "describe_processor",
+    "family_of",
     "resolve_target",
     "schedule",
     "target_key",
@@ -84,6 +87,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     POOL,
     CHANNEL_POOL,
     STREAMED_ATTENTION,
+    PACKED,
     DOT,
     MOVES,
     ROWS,
@@ -110,12 +114,21 @@ FAMILIES: dict[str, Family] = {
     OPENCL: Family(describe_gpu, GPU_TEMPLATES),
 }
 
+# By the name of a backend: what tells whether a target is its, and how such a target is served.
+ADDED_FAMILIES: dict[str, tuple[Callable[[tvm.target.Target], bool], Family]] = {}
+
 UNSCHEDULED = "unscheduled"
+
+
+def family_of(target: tvm.target.Target) -> Family | None:
+    """Return how `target` is served: by a backend that was added, or as others of its kind."""
+    added = (family for serves, family in ADDED_FAMILIES.values() if serves(target))
+    return next(added, FAMILIES.get(str(target.kind.name)))
 
 
 def describe_processor(target: tvm.target.Target) -> Cpu | Gpu:
     """Return what `target` offers to a schedule; `ValueError` where no template serves its kind."""
-    family = FAMILIES.get(str(target.kind.name))
+    family = family_of(target)
     if family is None:
         raise ValueError(f"target: expected a kind of {list(FAMILIES)}; found {target.kind.name}.")
     return family.describe(target)
@@ -123,7 +136,8 @@ def describe_processor(target: tvm.target.Target) -> Cpu | Gpu:
 
 def template_named(name: str) -> Template:
     """Return the template called `name`; `ValueError` when there is none."""
-    for template in ALL_TEMPLATES:
+    added = (each for _, family in ADDED_FAMILIES.values() for each in family.templates)
+    for template in (*ALL_TEMPLATES, *added):
         if template.name == name:
             return template
     raise ValueError(
@@ -156,7 +170,7 @@ def schedule(
     Scheduled
         Never fails: a block that no template can schedule comes back as it was, with the reason.
     """
-    family = FAMILIES.get(str(target.kind.name))
+    family = family_of(target)
     if family is None:
         return Scheduled(
             func, UNSCHEDULED, {}, f"no template serves target kind {target.kind.name}"

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
 from tests.frontend.onnx_nodes import Case, check, floats
 from tvm_fusionx.errors import UnsupportedOperatorError
+from tvm_fusionx.frontend import from_onnx
 
 X = floats(3, 4) * 10
 
@@ -44,6 +46,18 @@ def test_four_bit_integers_are_rounded_and_wrap_around() -> None:
 def test_types_without_arithmetic_are_refused(element: int) -> None:
     with pytest.raises(UnsupportedOperatorError, match="element type"):
         check([Case("Cast", [X], {"to": element})])
+
+
+def test_what_the_data_makes_long_is_never_bfloat16() -> None:
+    nodes = [
+        onnx.helper.make_node("NonZero", ["x"], ["places"]),
+        onnx.helper.make_node("Cast", ["places"], ["y"], to=TensorProto.BFLOAT16, name="narrow"),
+    ]
+    x = onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [9])
+    y = onnx.helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [1, None])
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y]))
+    with pytest.raises(UnsupportedOperatorError, match=r"'narrow'.*bfloat16.*shape \[1, \?\]"):
+        from_onnx(model)
 
 
 def test_bits_are_read_as_a_type_of_the_same_width() -> None:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+import tvm
+from tvm.contrib.graph_executor import GraphModule
 
-from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
+import tvm_fusionx as fx
+from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats, model_of
+from tests.relay_modules import TARGET
 
 # Compiling its cases takes seconds.
 pytestmark = pytest.mark.slow
@@ -21,6 +26,19 @@ def _with_nan(*shape: int, share: float = 0.3) -> Any:
 
 
 NAN = _with_nan(6, 9)
+
+
+def _check_built(cases: list[Case]) -> None:
+    """Compare with ONNX Runtime what our own kernels make of each case."""
+    expected = [each for case in cases for each in by_onnxruntime(case).expected or ()]
+    model, feeds = model_of(cases)
+    mod, params = fx.from_onnx(model)
+    executor = GraphModule(fx.build(mod, TARGET, params=params)["default"](tvm.cpu()))
+    executor.set_input(**feeds)
+    executor.run()
+    for place, wanted in enumerate(expected):
+        found = executor.get_output(place).numpy()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, err_msg=str(place))
 
 
 def test_indices_agree_with_the_reference() -> None:
@@ -47,8 +65,10 @@ def test_a_nan_is_never_beyond_and_never_passed(op_type: str, last: int) -> None
 
 
 def test_rows_of_infinities_have_an_index() -> None:
-    x = np.array([[-np.inf, -np.inf], [np.inf, np.inf], [-np.inf, np.nan]], "float32")
-    check([by_onnxruntime(Case(op, [x], {"axis": 1})) for op in ("ArgMax", "ArgMin")])
+    rows = np.array(list(itertools.product([-np.inf, np.inf, np.nan, 1.0], repeat=3)), "float32")
+    cases = [Case(op, [rows], {"axis": 1}) for op in ("ArgMax", "ArgMin")]
+    check([by_onnxruntime(case) for case in cases])
+    _check_built(cases)
 
 
 def test_extremes_of_several_operands() -> None:
@@ -66,6 +86,20 @@ def test_extremes_of_several_operands() -> None:
         )
     ]
     check([by_onnxruntime(case) for case in cases])
+
+
+def test_a_nan_passes_activations_and_bounds() -> None:
+    low, high = np.float32(-1), np.float32(2)
+    ends = np.finfo("float32").min, np.finfo("float32").max
+    bounds = [[low, high], [low], [None, high], [ends[0], high], [low, np.float32(np.inf)]]
+    activations = ["Relu", "LeakyRelu", "Elu", "HardSigmoid", "Sign"]
+    _check_built(
+        [
+            *(Case(each, [NAN]) for each in activations),
+            *(Case(each, [NAN.astype("float64")]) for each in ("Relu", "Sign")),
+            *(Case("Clip", [NAN, *each], known=known) for each in bounds for known in ([], [1, 2])),
+        ]
+    )
 
 
 def test_extremes_of_integers() -> None:

@@ -40,6 +40,7 @@ KEYS = {
     "peer_kernels",
     "rel_err",
     "sustained_ms",
+    "loaded_ms",
     "tuning",
     "load_s",
     "first_run_s",
@@ -94,7 +95,7 @@ def test_what_each_side_took_to_get_ready_and_what_is_planned_is_kept(result: Be
         assert planned["activations"] >= 4 * ROWS * (FEATURES + 8)
     assert result.code_bytes == result.memory_bytes == {}
     assert result.blocks == []
-    assert result.sustained_ms == result.tuning == {}
+    assert result.sustained_ms == result.tuning == result.loaded_ms == {}
     assert result.load_s == result.first_run_s == {}
     assert result.remarks == []
 

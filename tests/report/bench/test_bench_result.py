@@ -7,6 +7,7 @@ import pytest
 
 from tvm_fusionx.errors import OutputFileError
 from tvm_fusionx.report.bench.bench_result import BenchResult
+from tvm_fusionx.report.bench.loaded_runs import LoadedRuns
 from tvm_fusionx.report.bench.sustained import Sustained
 from tvm_fusionx.report.bench.timing import Latency
 
@@ -28,6 +29,7 @@ def result() -> BenchResult:
         import_s=0.5,
         build_s=1.5,
         latency_ms={"fusionx": Latency(2, 2, 2, 1), "tvm": Latency(5, 5, 5, 1)},
+        loaded_ms={"2": {"fusionx": LoadedRuns(2, 3, 4, 5, 0.5, 9)}},
         sustained_ms={"fusionx": Sustained.of([0.002, 0.002, 0.003])},
     )
 
@@ -38,6 +40,7 @@ def test_the_result_is_written_as_json(result: BenchResult, tmp_path: Path) -> N
     written = json.loads(path.read_text())
     assert set(written) == set(BenchResult.__dataclass_fields__)
     assert written["latency_ms"]["tvm"] == {"median": 5, "p10": 5, "p90": 5, "n": 1}
+    assert written["loaded_ms"]["2"]["fusionx"]["switches"] == 0.5
     assert written["sustained_ms"]["fusionx"]["n"] == 3
     with pytest.raises(OutputFileError):
         result.save_json(tmp_path / "missing" / "bench.json")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tvm_fusionx.report.bench.stored_numbers import numbers_of, step_of, stored
+from tvm_fusionx.report.bench.stored_numbers import count_saturated, numbers_of, step_of, stored
 
 NUMBERS = np.float32([0, -1.5, 65504, 3e38, -np.inf, np.inf])
 
@@ -45,3 +45,12 @@ def test_neighbours_are_a_step_apart_at_most(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
 def test_other_types_are_held_to_their_own_tolerance(dtype: str) -> None:
     assert step_of(dtype) == 0
+
+
+def test_numbers_at_the_end_of_a_type_are_counted() -> None:
+    numbers = np.array([65504, -65504, 7e4, 65503, np.inf, np.nan, 0], "float32")
+    assert count_saturated(numbers, "float16") == 3
+    assert count_saturated(np.float16([65504, 1]), "float16") == 1
+    assert count_saturated(numbers, "bfloat16") == 0
+    assert count_saturated(np.float32([-3.4e38, 3.38e38]), "bfloat16") == 1
+    assert count_saturated(numbers, "float32") == 0

@@ -150,6 +150,24 @@ def test_masks_of_float32s_least_number_stay_numbers(precision: str) -> None:
     assert error <= 3 * STEPS[precision] * np.abs(wanted).max()
 
 
+def test_a_block_whose_results_are_beyond_a_half_is_named() -> None:
+    x, weights = var("x", 4, 64), relay.const(np.full((8, 64), 64, "float32"))
+    large = relay.nn.dense(x, weights)
+    # Two readers, so that what is too large lies in memory.
+    rows = relay.nn.softmax(relay.nn.dense(large, const(5, 8)) * relay.const(1e-6))
+    mod = module(relay.tanh(large * relay.const(1e-5)), rows)
+    inputs = {"x": np.full((4, 64), 40, "float32")}
+    report = fx.verify(mod, {}, inputs, TARGET, precision="float16")
+    assert not report.ok
+    assert report.first_wrong is None
+    assert report.first_saturated is not None
+    assert report.first_saturated.saturated == 4 * 8
+    text = rf"Block {report.first_saturated.name} .*beyond float16: 32 numbers.*\"bfloat16\""
+    with pytest.raises(WrongResultError, match=text):
+        report.raise_if_wrong()
+    assert fx.verify(mod, {}, inputs, TARGET, precision="bfloat16").first_saturated is None
+
+
 @pytest.mark.slow
 def test_a_model_in_halves_is_held_to_the_same_in_float32() -> None:
     inputs = _attention_inputs("float16")

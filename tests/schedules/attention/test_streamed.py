@@ -17,7 +17,7 @@ from tests.schedules.attention_numbers import (
     operands,
     softmax,
 )
-from tests.schedules.blocked_blocks import AVX2, AVX512, assert_scheduled, describe
+from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, assert_scheduled, describe
 from tests.schedules.matching import why_not
 from tests.schedules.matrix_blocks import attention, attention_scores, norm_attention
 from tvm_fusionx.processors.cpu import Cpu
@@ -178,3 +178,15 @@ def test_tiles_waste_few_rows() -> None:
 def test_every_core_has_work() -> None:
     assert default_tiling(_sizes(6, 1500, 1500), AVX512).shares == 1
     assert default_tiling(_sizes(1, 1500, 1500), AVX512).shares == AVX512.cores
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_lanes_have_registers_beside_the_sums(case: str) -> None:
+    heads, rows, columns, _, _ = SHAPES[case]
+    tiling = default_tiling(_sizes(heads, rows, columns), NEON)
+    vectors = max(tiling.key_vectors, tiling.value_vectors)
+    assert tiling.lanes_read == NEON.lanes
+    assert tiling.rows * vectors + tiling.rows + vectors < NEON.registers
+    # What the softmax holds of a row, beside the nine constants of its exponential.
+    assert tiling.rows_weighed is not None
+    assert 2 * tiling.rows_weighed + 9 < NEON.registers

@@ -13,10 +13,11 @@ from tvm import relay
 from tests.opencl_device import require_opencl
 from tests.relay_modules import REASSOCIATING, assert_close, inputs_of, module, run_plain
 from tests.schedules.blocked_blocks import as_block, unscheduled
-from tvm_fusionx.lowering import LoweredBlock, lowering
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import schedule
+from tvm_fusionx.schedules.lowering_log import LoweredBlock
 from tvm_fusionx.tir.block import BlockInfo, describe_block
 
 # The package's attribute of this name is the function.

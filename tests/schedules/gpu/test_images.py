@@ -16,12 +16,13 @@ from tests.opencl_device import require_opencl
 from tests.relay_modules import const, inputs_of, module, var
 from tests.sampled import few_fast
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.lowering import LoweringLog, lowering
+from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.gpu import describe_gpu
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import FAMILIES, GPU_TEMPLATES, Family
 from tvm_fusionx.schedules.gpu.images import images_for, parameter_names
 from tvm_fusionx.schedules.gpu.pixels import ACTIVATION_SCOPE
+from tvm_fusionx.schedules.lowering_log import LoweringLog
 
 OPENCL = tvm.target.Target("opencl", host="llvm")
 ADRENO = tvm.target.Target("opencl -device=adreno", host="llvm")

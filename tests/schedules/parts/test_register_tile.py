@@ -118,7 +118,7 @@ def test_long_sums_are_cut_where_the_next_cache_is_far(rows: int, terms: int, pa
 
 
 def test_sums_are_unrolled_where_registers_are_many() -> None:
-    assert [tile_steps(cpu) for cpu in (AVX2, AVX512, NEON)] == [1, 4, 4]
+    assert [tile_steps(8, 2, cpu) for cpu in (AVX2, AVX512, NEON)] == [1, 4, 4]
 
 
 def test_rows_without_a_divisor_fill_the_registers() -> None:

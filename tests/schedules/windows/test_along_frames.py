@@ -16,8 +16,8 @@ from tests.schedules.blocked_blocks import (
     describe,
     eight_lanes,
 )
+from tests.schedules.frame_blocks import along, frames, planes
 from tests.schedules.matching import why_not
-from tests.schedules.plane_blocks import along, frames, planes
 from tvm_fusionx.schedules.windows import along_frames
 from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.schedules.blocked_blocks import assert_same_with_knobs
-from tests.schedules.plane_blocks import along
+from tests.schedules.frame_blocks import along
 
 NAME = "along_frames"
 

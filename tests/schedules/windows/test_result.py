@@ -13,7 +13,7 @@ from tests.relay_modules import EXACT, REASSOCIATING, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import AVX2, assert_scheduled, cut_to, dense, describe
 from tests.schedules.blocked_blocks import eight_lanes as eight_lanes_target
-from tests.schedules.plane_blocks import planes
+from tests.schedules.frame_blocks import planes
 from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules.parts.hand_written_kernel import stage_nests
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import pytest
 
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON
@@ -9,6 +12,7 @@ from tests.schedules.winograd_convolution import problem
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 from tvm_fusionx.schedules.winograd.tiling import (
     Cut,
     best_cut,
@@ -17,6 +21,7 @@ from tvm_fusionx.schedules.winograd.tiling import (
     cut_cycles,
     depth_choices,
     direct_cycles,
+    lanes_read,
     panel_channels,
     product_cycles,
     ready_bytes,
@@ -25,16 +30,48 @@ from tvm_fusionx.schedules.winograd.tiling import (
 
 
 @pytest.mark.parametrize(
-    ("outputs", "panel", "of_few_registers"),
-    [(64, 32, 16), (96, 32, 24), (24, 24, 24), (16, 16, 16), (40, 8, 8), (56, 8, 8)],
+    ("outputs", "panel", "of_few_registers", "by_lanes"),
+    [
+        (64, 32, 16, 16),
+        (96, 32, 24, 16),
+        (24, 24, 24, 8),
+        (16, 16, 16, 16),
+        (40, 8, 8, 8),
+        (56, 8, 8, 8),
+    ],
 )
 def test_panels_divide_the_channels_and_leave_room_for_sums(
-    outputs: int, panel: int, of_few_registers: int
+    outputs: int, panel: int, of_few_registers: int, by_lanes: int
 ) -> None:
     assert panel_channels(outputs, 8, AVX512) == panel
     assert panel_channels(outputs, 8, AVX2) == of_few_registers
-    # A chunk of eight takes two of the 32 registers.
-    assert panel_channels(outputs, 8, NEON) == of_few_registers
+    # A chunk of eight takes two of the 32 registers: four of weights load least for a product.
+    assert panel_channels(outputs, 8, NEON) == by_lanes
+
+
+@pytest.mark.parametrize("block", [2, 4, 8])
+@pytest.mark.parametrize("outputs", [8, 16, 24, 32, 48])
+def test_sums_weights_and_what_lanes_are_of_fit_the_registers(outputs: int, block: int) -> None:
+    panel = panel_channels(outputs, block, NEON)
+    sized = dataclasses.replace(problem(32, 56, 4, outputs, cpu=NEON), panel=panel)
+    shape = (*sized.out_shape[:1], outputs // block, *sized.out_shape[2:4], block)
+    sized = dataclasses.replace(
+        sized, out_shape=shape, joined=joined_chunks(panel // block, block, NEON)
+    )
+    row = sized.panel_vectors.number * math.ceil(sized.panel_vectors.lanes / NEON.lanes)
+    assert lanes_read(sized, NEON) == NEON.lanes
+    columns = column_choices(sized, NEON)
+    assert all(each * row + each + row < NEON.registers for each in columns)
+    # As many as fit: another would leave no register free.
+    most = max(columns) + 1
+    assert most * (row + 1) + row >= NEON.registers - 1
+
+
+def test_channels_that_fill_no_vector_are_read_one_by_one() -> None:
+    sized = problem(32, 56, 4, cpu=NEON)
+    narrow = dataclasses.replace(sized, in_shape=(*sized.in_shape[:4], 6))
+    assert lanes_read(narrow, NEON) == 1
+    assert lanes_read(sized, AVX2) == lanes_read(sized, AVX512) == 1
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512])

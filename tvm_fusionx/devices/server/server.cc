@@ -39,13 +39,15 @@ struct Options {
   std::string work_folder;
   double session_limit_seconds = 0;
   bool ends_with_input = false;
+  bool has_own_pool = true;
   std::vector<std::string> libraries;
 };
 
 constexpr char kUsage[] =
     "fusionx_rpc_server [--tracker=HOST:PORT] [--key=KEY] [--host=ADDRESS] [--port=N]\n"
     "  [--port-end=N] [--custom-addr=ADDRESS] [--work-folder=PATH]\n"
-    "  [--session-limit=SECONDS] [--load-library=PATH]... [--end-with-input]\n";
+    "  [--session-limit=SECONDS] [--load-library=PATH]... [--end-with-input]\n"
+    "  [--pool=fusionx|tvm]\n";
 
 // Reads the command line; the names are those of `python -m tvm.exec.rpc_server`.
 bool ReadOptions(int count, char** words, Options* options) {
@@ -72,6 +74,8 @@ bool ReadOptions(int count, char** words, Options* options) {
       options->session_limit_seconds = atof(value.c_str());
     } else if (word == "--end-with-input") {
       options->ends_with_input = true;
+    } else if (word == "--pool=tvm" || word == "--pool=fusionx") {
+      options->has_own_pool = value == "fusionx";
     } else if (name == "--load-library") {
       options->libraries.push_back(value);
     } else {
@@ -222,7 +226,8 @@ int Run(int count, char** words) {
     if (limit > 0 && (timeout <= 0 || timeout > limit)) timeout = limit;
     std::vector<int> others = {listening.number()};
     if (tracker) others.push_back(tracker->number());
-    ServeSession(client, others, options.work_folder, timeout, options.libraries);
+    ServeSession(client, others, options.work_folder, timeout, options.libraries,
+                 options.has_own_pool);
     client.Finish();
   }
 }

@@ -20,6 +20,7 @@
 
 #include "connection.h"
 #include "facts.h"
+#include "kernel_pool.h"
 #include "opencl_facts.h"
 
 namespace fusionx {
@@ -83,7 +84,8 @@ inline bool RegisterFunctions() {
                {"tvm.rpc.server.load_module", LoadModule},
                {"fusionx.device.facts", DeviceFacts},
                {"fusionx.device.temperature", DeviceTemperature},
-               {"fusionx.device.opencl", DeviceOpenCL}};
+               {"fusionx.device.opencl", DeviceOpenCL},
+               {"fusionx.device.pool_launches", PoolLaunches}};
   for (const auto& row : table) {
     TVMFunctionHandle handle = nullptr;
     if (TVMFuncCreateFromCFunc(row.function, nullptr, nullptr, &handle) ||
@@ -113,7 +115,7 @@ inline void ReturnError(const Connection& connection, const std::string& message
 
 // What the child does: load the plug-ins, then answer until the client hangs up.
 [[noreturn]] inline void RunChild(const Connection& connection,
-                                  const std::vector<std::string>& libraries) {
+                                  const std::vector<std::string>& libraries, bool has_own_pool) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (chdir(SessionFolder().c_str())) _exit(3);
@@ -122,6 +124,7 @@ inline void ReturnError(const Connection& connection, const std::string& message
     ReturnError(connection, std::string("plug-in: ") + dlerror());
     _exit(4);
   }
+  if (has_own_pool) UseOwnPool();
   TVMValue value;
   value.v_int64 = connection.number();
   int type = kTVMArgInt;
@@ -185,7 +188,7 @@ inline void Watch(pid_t child, const Connection& connection, double timeout_seco
 // Serves one session from beginning to end. `others` are open files that a child must not keep.
 inline void ServeSession(const Connection& connection, const std::vector<int>& others,
                          const std::string& work_folder, double timeout_seconds,
-                         const std::vector<std::string>& libraries) {
+                         const std::vector<std::string>& libraries, bool has_own_pool) {
   std::string folder = work_folder + "/fusionx-session-XXXXXX";
   if (!mkdtemp(&folder[0])) {
     ReturnError(connection, "no folder can be made in " + work_folder);
@@ -196,7 +199,7 @@ inline void ServeSession(const Connection& connection, const std::vector<int>& o
   const pid_t child = fork();
   if (child == 0) {
     for (int number : others) close(number);
-    RunChild(connection, libraries);
+    RunChild(connection, libraries, has_own_pool);
   }
   if (child < 0) {
     ReturnError(connection, "the device cannot start another process");

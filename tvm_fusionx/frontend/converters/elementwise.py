@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -40,7 +39,6 @@ UNARY: dict[str, tuple[Callable[[Any], Any], int]] = {
     "Neg": (relay.negative, 13),
     "Not": (relay.logical_not, 1),
     "Sigmoid": (relay.sigmoid, 13),
-    "Sign": (relay.sign, 13),
     "Sin": (relay.sin, 22),
     "Sinh": (relay.sinh, 22),
     "Sqrt": (relay.sqrt, 13),
@@ -228,8 +226,11 @@ def convert_identity(node: Node) -> Any:
     return node.tensor(0)
 
 
-def _are_finite_and_ordered(low: float | None, high: float | None) -> bool:
-    return low is not None and high is not None and -math.inf < low <= high < math.inf
+def _are_within_the_type(low: float | None, high: float | None, dtype: str) -> bool:
+    if low is None or high is None or not dtype.startswith("float"):
+        return False
+    limits = np.finfo(dtype)
+    return bool(limits.min < low <= high < limits.max)
 
 
 @converter("Clip", through=13, because="with one constant bound TVM silently drops the bound")
@@ -242,11 +243,16 @@ def convert_clip(node: Node) -> Any:
         value = node.attributes.get(name) if tensor is None else tensor.array
         known.append(None if value is None else np.asarray(value).reshape(-1)[0].item())
     low, high = known
-    if dtype.startswith("float") and _are_finite_and_ordered(low, high):
+    if _are_within_the_type(low, high, dtype):
         return relay.clip(x, low, high)
-    for position, value, bound in ((1, low, relay.maximum), (2, high, relay.minimum)):
-        if value is not None:
-            x = bound(x, scalar(value, dtype))
-        elif node.has(position):
-            x = bound(x, node.expr(position))
+    inf = float("inf")
+    for position, value, bound, end in (
+        (1, low, relay.maximum, -inf),
+        (2, high, relay.minimum, inf),
+    ):
+        # What is NaN stays where it stands on the right.
+        if value is None and node.has(position):
+            x = bound(node.expr(position), x)
+        elif value not in (None, end):
+            x = bound(scalar(value, dtype), x)
     return x

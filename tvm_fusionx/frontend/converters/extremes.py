@@ -1,8 +1,9 @@
-"""Largest and smallest elements, with NaN where ONNX Runtime has it.
+"""Largest and smallest elements and signs, with NaN where ONNX Runtime has it.
 
 Of two numbers one of which is NaN, `Max` and `Min` give NaN. `ArgMax` and `ArgMin` go from element
 to element and take one that is beyond the best so far: a NaN never is, and where it is the first
-nothing is beyond it. (Of rows with NaN, `TopK` of ONNX Runtime has no order that could be told.)
+nothing is beyond it. Of rows with NaN, ONNX Runtime's `TopK` is in the
+order of its heap, and `ReduceMax` in that of its vectors: neither can be told from the model.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ def _extreme(node: Node, function: Any) -> Any:
     tensors = [node.tensor(i) for i in range(len(node.inputs))]
     if not is_float(node.dtype()):
         return reduce(function, [tensor.expr for tensor in tensors])
-    # In a kernel max(a, b) is a > b ? a : b: what is NaN must stand on the right. Constants, which
-    # are not NaN, go first; of two computed operands the left one is looked at.
+    # In a kernel max(a, b) is a > b ? a : b: what is NaN must stand on the right (Arm's keep it on
+    # either side). Constants, which are not NaN, go first; of two computed operands the left one is
+    # looked at.
     known = [t for t in tensors if t.array is not None and not np.isnan(t.array).any()]
     computed = [t for t in tensors if t not in known]
     result = reduce(function, [tensor.expr for tensor in known]) if known else None
@@ -56,25 +58,30 @@ def convert_min(node: Node) -> Any:
     return _extreme(node, relay.minimum)
 
 
+@converter("Sign", through=13)
+def convert_sign(node: Node) -> Any:
+    """Return 1, -1, or the element itself where it is neither above nor below zero: zero or NaN."""
+    x, dtype = node.expr(), node.dtype()
+    if not is_float(dtype):
+        return relay.sign(x)
+    zero, one = scalar(0, dtype), scalar(1, dtype)
+    below = relay.where(relay.less(x, zero), scalar(-1, dtype), x)
+    return relay.where(relay.greater(x, zero), one, below)
+
+
 def _without_nan(x: Any, size: int, axis: int, rank: int, dtype: str, is_largest: bool) -> Any:
     """Return `x` with NaN replaced: what nothing is beyond where it is first, else the worst.
 
-    A kernel's max(a, b) is a > b ? a : b, which of a NaN on the left makes b. (TVM 0.19 cannot
-    lower ``isnan`` in the kernel of a reduction with an index.)
+    A kernel's max(a, b) is a > b ? a : b, which of a NaN on the left makes b, and infinite bounds
+    stay on the right (``late_passes.let_nans_through``). (TVM 0.19 cannot lower ``isnan`` in the
+    kernel of a reduction with an index.)
     """
-    limits = np.finfo(dtype)
     shape = [1] * rank
     shape[axis] = size
     first = constant((np.arange(size) == 0).reshape(shape))
-    if is_largest:
-        best, rest = relay.minimum(x, scalar(np.inf, dtype)), relay.maximum(x, _limit(limits.min))
-    else:
-        best, rest = relay.maximum(x, scalar(-np.inf, dtype)), relay.minimum(x, _limit(limits.max))
-    return relay.where(first, best, rest)
-
-
-def _limit(value: Any) -> Any:
-    return scalar(float(value), str(value.dtype))
+    best = relay.minimum(x, scalar(np.inf, dtype))
+    worst = relay.maximum(x, scalar(-np.inf, dtype))
+    return relay.where(first, best, worst) if is_largest else relay.where(first, worst, best)
 
 
 @converter("ArgMax", "ArgMin", through=13)

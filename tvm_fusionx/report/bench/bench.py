@@ -48,6 +48,12 @@ from tvm_fusionx.report.bench.timing import (
     time_interleaved,
     turns_of,
 )
+from tvm_fusionx.report.bench.under_load import (
+    Loads,
+    check_loads,
+    runs_of,
+    time_under_load,
+)
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.profile.profile import profile
@@ -61,13 +67,13 @@ DEFAULT_SIDES = (TVM, UNFUSED, *ONNX_PEERS)
 
 __all__ = ["DEFAULT_SIDES", "SIDES", "TunedBuild", "bench", "describe_device"]
 
-Clock = Callable[[], float]
+Clock = Callable[[], float] | None
 """Tells a time in seconds."""
 
-Alone = Callable[[], AbstractContextManager[None]]
+Alone = Callable[[], AbstractContextManager[None]] | None
 """Opens a scope in which other work on this machine stands still."""
 
-OnTurn = Callable[[], None]
+OnTurn = Callable[[], None] | None
 OnStage = Callable[[str], None]
 Tuned = Mapping[str, TunedBuild]
 
@@ -90,11 +96,12 @@ def bench(
     records: AnyPath | None = None,
     thorough: bool = False,
     sustained: float | None = None,
+    busy: Loads = (),
     tuned: Tuned | None = None,
     conversions: AnyPath | None = None,
-    clock: Clock | None = None,
-    alone: Alone | None = None,
-    on_turn: OnTurn | None = None,
+    clock: Clock = None,
+    alone: Alone = None,
+    on_turn: OnTurn = None,
     on_stage: OnStage | None = None,
 ) -> BenchResult:
     """Time `model` on every side, taking turns, with the same threads; here or on a device.
@@ -109,7 +116,7 @@ def bench(
     device
         A device or the name of one, which takes the place of `target`. It then runs all sides in
         one session, and what loading and the first run took is told apart from the others;
-        `least_seconds`, `thorough`, `sustained` and `tuned` are for this machine.
+        `least_seconds`, `thorough`, `sustained`, `busy` and `tuned` are for this machine.
     threads
         Threads of every side; by default the cores that this process may use.
     repeat
@@ -126,6 +133,9 @@ def bench(
         of each block of ours.
     sustained
         Seconds that each side also runs in one go, to see whether it keeps its speed.
+    busy
+        Also time all sides beside each of these numbers of busy processes, for 12 seconds each or
+        what a mapping has; ours a second time on TVM's pool.
     tuned
         Further sides: builds that tune first, as :func:`tvm_fusionx.tuning.sides.tuned_builds`
         gives them.
@@ -160,11 +170,12 @@ def bench(
         vs = DEFAULT_SIDES if device is None else DEVICE_SIDES
     _check_sides(vs)
     check_repeat(repeat)
+    check_loads(busy)
     clock, alone = clock or time.perf_counter, alone or nullcontext
     on_turn = _tell_nobody if on_turn is None else on_turn
     on_stage = _tell_nobody if on_stage is None else on_stage
     if device is not None:
-        _check_plain(bool(least_seconds or thorough or tuned) or sustained is not None)
+        _check_plain(bool(least_seconds or thorough or tuned or busy) or sustained is not None)
         found = device if isinstance(device, Device) else find_device(device)
         return bench_on_device(
             model,
@@ -202,7 +213,7 @@ def bench(
     executors = {side: load(library) for side, library in libraries.items()}
     for executor in executors.values():
         set_inputs(executor, arrays)
-    sides: dict[str, Callable[[], Any]] = {side: ex.run for side, ex in executors.items()}
+    sides = runs_of(executors)
     with model_file(model) as path:
         on_stage("computing the reference")
         reference = _reference(path, arrays, executors)
@@ -234,6 +245,10 @@ def bench(
                     lambda side: on_stage(f"running {side} for {sustained:g} s"),
                 )
                 failures |= ended
+        with alone() if busy else nullcontext():
+            timed = {side: sides[side] for side in latency_ms}
+            loaded, ended = time_under_load(timed, busy, on_stage)
+            failures |= ended
         versions = {**build_versions(), **{name: peer.version for name, peer in peers.items()}}
         code: dict[str, int] = {}
         memory: dict[str, dict[str, int]] = {}
@@ -273,6 +288,7 @@ def bench(
         peer_kernels=peer_kernels,
         rel_err=rel_err,
         sustained_ms=kept,
+        loaded_ms=loaded,
         **built.description(),
     )
 
@@ -311,7 +327,7 @@ def _check_plain(is_asked_for_more: bool) -> None:
         raise InputError(
             "a benchmark on a device",
             expected="sides that take turns, and nothing else",
-            found="least_seconds, thorough, sustained or tuned, which are for this machine only",
+            found="least_seconds, thorough, sustained, busy or tuned, for this machine only",
             next_step="Leave them out, or leave out the device.",
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.bench.loaded_runs import LoadedRuns
 from tvm_fusionx.report.bench.sustained import Sustained
 from tvm_fusionx.report.bench.timing import Latency
 
@@ -42,6 +43,7 @@ class BenchResult:
     peer_kernels: dict[str, int] = field(default_factory=dict)
     rel_err: dict[str, float] = field(default_factory=dict)
     sustained_ms: dict[str, Sustained] = field(default_factory=dict)
+    loaded_ms: dict[str, dict[str, LoadedRuns]] = field(default_factory=dict)
     tuning: dict[str, dict[str, Any]] = field(default_factory=dict)
     load_s: dict[str, float] = field(default_factory=dict)
     first_run_s: dict[str, float] = field(default_factory=dict)
@@ -54,6 +56,10 @@ class BenchResult:
             # JSON has no infinity.
             "max_rel_err": self.max_rel_err if math.isfinite(self.max_rel_err) else None,
             "latency_ms": {name: latency.to_json() for name, latency in self.latency_ms.items()},
+            "loaded_ms": {
+                load: {name: each.to_json() for name, each in row.items()}
+                for load, row in self.loaded_ms.items()
+            },
             "sustained_ms": {name: each.to_json() for name, each in self.sustained_ms.items()},
         }
 

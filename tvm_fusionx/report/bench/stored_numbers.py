@@ -9,6 +9,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx.ecg.relay_constants import BFLOAT16, cast_constant
+from tvm_fusionx.layout.stored_floats import LARGEST
 
 # Between two neighbours, relative to the larger: what is rounded right may be either of them.
 STEPS = {"float16": 2.0**-10, BFLOAT16: 2.0**-7}
@@ -32,3 +33,12 @@ def stored(numbers: np.ndarray, dtype: str) -> Any:
 def step_of(dtype: str) -> float:
     """Return how far a rightly rounded result of `dtype` may be from another, relatively."""
     return STEPS.get(dtype, 0.0)
+
+
+def count_saturated(numbers: np.ndarray, dtype: str) -> int:
+    """Return how many numbers lie at the end of `dtype`, where what is beyond it is stored."""
+    end = LARGEST.get(dtype)
+    if end is None:
+        return 0
+    wide = np.abs(numbers.astype("float64"))
+    return int(np.count_nonzero(np.isfinite(wide) & (wide >= end)))

@@ -34,6 +34,11 @@ class BlockVerdict:
         Whether the difference is within the tolerance.
     tolerance
         Bound on the difference: of results that lie in 16 bits, a step of their type.
+    saturated
+        How many numbers of its results are beyond the type they lie in (see `stored_as`), which
+        holds its largest number in their place. Of a mask that is meant so.
+    stored_as
+        The type of these results; else empty.
     """
 
     name: str
@@ -42,6 +47,8 @@ class BlockVerdict:
     ok: bool
     reference: str = PLAIN
     tolerance: float = DEFAULT_TOLERANCE
+    saturated: int = 0
+    stored_as: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,11 @@ class VerifyReport:
         return next((block for block in self.blocks if not block.ok), None)
 
     @property
+    def first_saturated(self) -> BlockVerdict | None:
+        """Return the first block with results beyond the type they lie in, or None."""
+        return next((block for block in self.blocks if block.saturated), None)
+
+    @property
     def worst_end_to_end(self) -> Difference:
         """Return the difference of the output that is furthest from its reference."""
         return worst(list(self.end_to_end))
@@ -111,6 +123,11 @@ class VerifyReport:
                 f"{self.first_wrong.difference.max_rel:.3g} on its true inputs); "
                 f"end to end: {numbers}."
             )
+        if self.first_saturated is not None:
+            return (
+                f"The outputs differ from {self.reference} ({numbers}){self._allowance_text()}. "
+                f"{_saturation_text(self.first_saturated)}"
+            )
         return (
             f"The outputs differ from {self.reference} ({numbers}){self._allowance_text()}, "
             "though each block is right on its true inputs: the difference was made by import or "
@@ -134,6 +151,7 @@ class VerifyReport:
             lines.append(
                 f"{verdict} {block.name}: max abs {d.max_abs:.3g}, max rel {d.max_rel:.3g}, "
                 f"cosine {d.cosine:.9f}, {d.nans} NaN, {d.infs} Inf {d.problem}".rstrip()
+                + (f", {block.saturated} beyond {block.stored_as}" if block.saturated else "")
             )
         return "\n".join(lines)
 
@@ -157,6 +175,7 @@ class VerifyReport:
                     "ok": block.ok,
                     "reference": block.reference,
                     "tolerance": block.tolerance,
+                    "saturated": block.saturated,
                     **block.difference.to_json(),
                 }
                 for block in self.blocks
@@ -184,3 +203,16 @@ class VerifyReport:
                 found=self.summary(),
                 next_step="Run `fusionx verify --bisect` for a standalone reproduction.",
             )
+
+
+def _saturation_text(block: BlockVerdict) -> str:
+    """Return which block has results that its type does not hold, and what to do."""
+    operators = f" ({', '.join(block.operators)})" if block.operators else ""
+    wider = 'precision="bfloat16", which reaches as far as float32, or ' * (
+        block.stored_as == "float16"
+    )
+    return (
+        f"Block {block.name}{operators} is the first with results beyond {block.stored_as}: "
+        f"{block.saturated} numbers lie there as its largest one. Build with {wider}without "
+        "precision, or scale the weights of that block down."
+    )

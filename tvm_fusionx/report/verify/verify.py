@@ -25,7 +25,7 @@ from tvm_fusionx.build.kernels import GraphNode
 from tvm_fusionx.inputs import check_inputs, inputs_of
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.bench.plain_tvm import run_once
-from tvm_fusionx.report.bench.stored_numbers import numbers_of, step_of, stored
+from tvm_fusionx.report.bench.stored_numbers import count_saturated, numbers_of, step_of, stored
 from tvm_fusionx.report.profile.stepwise import StepwiseExecutor
 from tvm_fusionx.report.verify.conditioning import library_conditioning
 from tvm_fusionx.report.verify.defuse import ExposedModule, expose_blocks
@@ -253,6 +253,10 @@ class _BlockRun:
     expected: list[np.ndarray]
     steps: list[float]
     """How far results of the types they are stored in may be from each other, one by one."""
+    saturated: int = 0
+    """How many of the expected numbers are beyond the types that hold them."""
+    stored_as: str = ""
+    """The type that they are beyond of."""
 
 
 def _true_values(
@@ -287,12 +291,19 @@ def _run_blocks(
         expected = true_values.get(node.name)
         if expected is not None:
             # An output that is a reshape may leave the kernel under the reshape's own shape.
+            beyond = {
+                output.dtype: count
+                for value, output in zip(expected, outputs, strict=False)
+                if (count := count_saturated(value, output.dtype))
+            }
             yield _BlockRun(
                 node,
                 list(map(numbers_of, operands)),
                 list(map(numbers_of, outputs)),
                 expected,
                 [step_of(output.dtype) for output in outputs],
+                sum(beyond.values()),
+                next(iter(beyond), ""),
             )
             outputs = [
                 stored(value, output.dtype) if value.shape == tuple(output.shape) else output
@@ -323,6 +334,8 @@ def _verdict(
         are_within(found),
         reference,
         max(bounds, default=tolerance),
+        run.saturated,
+        run.stored_as,
     )
 
 

@@ -7,6 +7,7 @@ to their registers, and what follows the values to the rows that are written.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     stage_nests,
     storing,
 )
+from tvm_fusionx.schedules.parts.lanes import lanes_multiplied, rows_by_lanes
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.parts.register_tile import max_rows, panel_vectors
 from tvm_fusionx.schedules.products.plan import MIN_BALANCE
@@ -45,6 +47,10 @@ LEAST_ROWS = 4
 # What storing a register tile costs, in rows multiplied.
 TILE_COST = 0.5
 
+# Rows whose softmax Arm takes side by side: it holds a sum and the largest score of each beside the
+# constants of the exponential, which an instruction of x86 reads from memory.
+ROWS_WEIGHED = 4
+
 # Choices for tuning: chunks of 1 to 128 panels and blocks of 1 to 16 tiles, powers of two.
 CHUNK_CHOICES = 8
 BLOCK_CHOICES = 5
@@ -55,7 +61,7 @@ def default_tiling(softmax: Softmax, cpu: Cpu) -> AttentionTiling:
     lanes = cpu.lanes
     key_vectors = panel_vectors(softmax.columns, cpu)
     value_vectors = min(panel_vectors(softmax.width, cpu), -(-softmax.width // lanes))
-    rows = best_rows(softmax.rows, max_rows(max(key_vectors, value_vectors), cpu))
+    rows = best_rows(softmax.rows, most_rows(max(key_vectors, value_vectors), cpu))
     panel = key_vectors * lanes
     chunk = softmax.columns
     held = cpu.l1_bytes // 2 // FLOAT_BYTES
@@ -64,9 +70,17 @@ def default_tiling(softmax: Softmax, cpu: Cpu) -> AttentionTiling:
     tiles = -(-softmax.rows // rows)
     # One tile at a time where its whole rows fit; else several share each chunk of keys.
     block_tiles = 1 if chunk == softmax.columns else max(1, min(tiles, held // (chunk * rows)))
+    shares, read = shares_of(softmax, tiles, cpu), lanes_multiplied(cpu)
+    weighed = None if read == 1 else ROWS_WEIGHED
     return AttentionTiling(
-        lanes, rows, key_vectors, value_vectors, block_tiles, chunk, shares_of(softmax, tiles, cpu)
+        lanes, rows, key_vectors, value_vectors, block_tiles, chunk, shares, read, weighed
     )
+
+
+def most_rows(vectors: int, cpu: Cpu) -> int:
+    """Return the most rows of a register tile of so many vectors."""
+    most = max_rows(vectors, cpu)
+    return most if lanes_multiplied(cpu) == 1 else min(most, rows_by_lanes(vectors, cpu))
 
 
 def best_rows(rows: int, most: int) -> int:
@@ -103,7 +117,7 @@ class StreamedAttention(Match):
         """Return the rows of a tile, the tiles of a block, and the keys of a chunk."""
         softmax, cpu = self.softmax, self.info.cpu
         tiling = default_tiling(softmax, cpu)
-        most = max_rows(max(tiling.key_vectors, tiling.value_vectors), cpu)
+        most = most_rows(max(tiling.key_vectors, tiling.value_vectors), cpu)
         panel = tiling.key_vectors * tiling.lanes
         chunks = {
             tiling.chunk,
@@ -129,14 +143,11 @@ class StreamedAttention(Match):
         info = inline_around_softmax(sch, self.info)
         softmax = find_softmax(info)
         default = default_tiling(softmax, info.cpu)
-        tiling = AttentionTiling(
-            default.lanes,
-            values["tile_rows"],
-            default.key_vectors,
-            default.value_vectors,
-            values["block_tiles"],
-            values["key_chunk"],
-            default.shares,
+        tiling = dataclasses.replace(
+            default,
+            rows=values["tile_rows"],
+            block_tiles=values["block_tiles"],
+            chunk=values["key_chunk"],
         )
         write = gather_what_follows(sch, info, softmax.values, info.outputs[0])
         func = simplify_indices(sch.mod["main"])

@@ -25,10 +25,14 @@ from tvm_fusionx.late_passes.polynomials import weight_of_score
 from tvm_fusionx.schedules.attention.panels import DTYPE, PanelCopies
 from tvm_fusionx.schedules.attention.structure import Softmax
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
-from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
+from tvm_fusionx.schedules.parts.lanes import shared, terms_by_lanes
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
 from tvm_fusionx.schedules.parts.tasks import tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, each_lane, load
+
+# The place of a term, or that of a vector of them and the lane.
+_Term = tuple[Any, int | None]
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,10 @@ class AttentionTiling:
     """Keys whose scores are held at once; a multiple of the tile's, or all."""
     shares: int
     """Tasks that share the rows of a head."""
+    lanes_read: int = 1
+    """Elements of a query, or weights of a row, that are loaded at once and multiplied by lane."""
+    rows_weighed: int | None = None
+    """Rows whose softmax is taken side by side; those of a register tile when None."""
 
 
 class StreamedAttentionKernel(Vectors):
@@ -187,16 +195,20 @@ class StreamedAttentionKernel(Vectors):
                 at = in_block * self.stride + start
                 self._finish_scores(sums, place, in_block, first_key + start, at, valid)
 
-        def query(term: tuple[Any], row: int, _: int) -> Any:
-            at = (tile * self.rows + row) * depth + term[0]
-            return broadcast(tir.BufferLoad(self.queries, [at]), lanes)
+        def query(term: _Term, row: int, _: int) -> Any:
+            return self._shared(self.queries, (tile * self.rows + row) * depth, term)
 
-        def keys(term: tuple[Any], _: int, vector: int) -> Any:
-            return load(self.keys, source + term[0] * self.panel + vector * lanes, lanes)
+        def keys(term: _Term, _: int, vector: int) -> Any:
+            return load(self.keys, source + _place(term) * self.panel + vector * lanes, lanes)
 
         Microkernel(places, lanes, DTYPE, query, keys, finish).emit(
-            self.ib, terms(self.ib, depth=depth)
+            self.ib, terms_by_lanes(self.ib, depth, self.tiling.lanes_read)
         )
+
+    def _shared(self, buffer: Any, start: Any, term: _Term) -> Any:
+        """Return a vector of one element of a row that begins at `start`."""
+        at, lane = term
+        return shared(buffer, start + at, lane, self.tiling.lanes_read, self.lanes)
 
     def _finish_scores(
         self, sums: VectorSums, place: int, row: Any, key: Any, target: Any, valid: int
@@ -218,47 +230,57 @@ class StreamedAttentionKernel(Vectors):
 
     def _weigh(self, tile: Any, vectors: int) -> None:
         """Replace the scores of a tile by their exponentials, below the largest of each row."""
-        ib, lanes, rows = self.ib, self.lanes, range(self.rows)
-        maxima = self.allocate("maxima", self.rows * lanes, "local")
-        for row in rows:
+        first, together = tile * self.rows, self.tiling.rows_weighed or self.rows
+        groups, rest = divmod(self.rows, together)
+        if groups > 1:
+            with self.ib.for_range(0, groups, "group") as group:
+                self._weigh_rows(first + group * together, together, vectors)
+        elif groups:
+            self._weigh_rows(first, together, vectors)
+        if rest:
+            self._weigh_rows(first + groups * together, rest, vectors)
+
+    def _weigh_rows(self, first: Any, number: int, vectors: int) -> None:
+        """Replace the scores of some rows of a block, side by side."""
+        ib, lanes = self.ib, self.lanes
+        maxima = self.allocate("maxima", number * lanes, "local")
+        for row in range(number):
             self.store(maxima, row * lanes, broadcast(tir.min_value(DTYPE), lanes), lanes)
         with ib.for_range(0, vectors, "vector") as vector:
-            for row in rows:
-                score = self._score(tile, row, vector)
+            for row in range(number):
+                score = load(self.scores, self._score_at(first + row, vector), lanes)
                 value = tir.Max(load(maxima, row * lanes, lanes), score)
                 self.store(maxima, row * lanes, value, lanes)
-        now = self.allocate("now", self.rows, "local")
-        for row in rows:
+        now = self.allocate("now", number, "local")
+        for row in range(number):
             lanes_of = [load(maxima, row * lanes + lane, 1) for lane in range(lanes)]
             self.store(now, row, _tree(lanes_of, tir.Max), 1)
         if self.is_chunked:
-            at = tile * self.rows
-            before = load(self.largest, at, self.rows)
-            self.store(now, 0, tir.Max(before, load(now, 0, self.rows)), self.rows)
-            scale = weight_of_score(before - load(now, 0, self.rows), self._hold)
-            self.store(self.scale, at, scale, self.rows)
-            self.store(self.largest, at, load(now, 0, self.rows), self.rows)
-        totals = self.allocate("totals", self.rows * lanes, "local")
-        for row in rows:
-            at = tile * self.rows + row
+            before = load(self.largest, first, number)
+            self.store(now, 0, tir.Max(before, load(now, 0, number)), number)
+            scale = weight_of_score(before - load(now, 0, number), self._hold)
+            self.store(self.scale, first, scale, number)
+            self.store(self.largest, first, load(now, 0, number), number)
+        totals = self.allocate("totals", number * lanes, "local")
+        for row in range(number):
+            at = first + row
             before = load(self.sums, at * lanes, lanes)
             if self.is_chunked:
                 before = before * broadcast(tir.BufferLoad(self.scale, [at]), lanes)
             self.store(totals, row * lanes, before, lanes)
         with ib.for_range(0, vectors, "vector") as vector:
-            for row in rows:
-                below = self._score(tile, row, vector) - broadcast(load(now, row, 1), lanes)
+            for row in range(number):
+                at = self._score_at(first + row, vector)
+                below = load(self.scores, at, lanes) - broadcast(load(now, row, 1), lanes)
                 weight = self._hold(weight_of_score(below, self._hold))
-                at = (tile * self.rows + row) * self.stride + vector * lanes
                 self.store(self.scores, at, weight, lanes)
                 self.store(totals, row * lanes, load(totals, row * lanes, lanes) + weight, lanes)
-        for row in rows:
-            at = (tile * self.rows + row) * lanes
-            self.store(self.sums, at, load(totals, row * lanes, lanes), lanes)
+        for row in range(number):
+            total = load(totals, row * lanes, lanes)
+            self.store(self.sums, (first + row) * lanes, total, lanes)
 
-    def _score(self, tile: Any, row: int, vector: Any) -> Any:
-        at = (tile * self.rows + row) * self.stride + vector * self.lanes
-        return load(self.scores, at, self.lanes)
+    def _score_at(self, row: Any, vector: Any) -> Any:
+        return row * self.stride + vector * self.lanes
 
     def _value_tile(self, first_key: Any, keys: int, panel: Any, tile: Any) -> None:
         """Add the weighted values of a chunk to one panel of a tile of rows."""
@@ -266,12 +288,12 @@ class StreamedAttentionKernel(Vectors):
         places = places_by_rows(self.rows, self.tiling.value_vectors)
         source = panel * (self.softmax.columns * self.out_panel) + first_key * self.out_panel
 
-        def weight(term: tuple[Any], row: int, _: int) -> Any:
-            at = (tile * self.rows + row) * self.stride + term[0]
-            return broadcast(tir.BufferLoad(self.scores, [at]), lanes)
+        def weight(term: _Term, row: int, _: int) -> Any:
+            return self._shared(self.scores, (tile * self.rows + row) * self.stride, term)
 
-        def value(term: tuple[Any], _: int, vector: int) -> Any:
-            return load(self.values, source + term[0] * self.out_panel + vector * lanes, lanes)
+        def value(term: _Term, _: int, vector: int) -> Any:
+            at = source + _place(term) * self.out_panel + vector * lanes
+            return load(self.values, at, lanes)
 
         def add(sums: VectorSums) -> None:
             for place, (row, vector) in enumerate(places):
@@ -284,7 +306,7 @@ class StreamedAttentionKernel(Vectors):
                 self.store(self.result, at, total, lanes)
 
         Microkernel(places, lanes, DTYPE, weight, value, add).emit(
-            self.ib, terms(self.ib, key=keys)
+            self.ib, terms_by_lanes(self.ib, keys, self.tiling.lanes_read)
         )
 
     def _result_at(self, panel: Any, row: Any) -> Any:
@@ -308,6 +330,12 @@ class StreamedAttentionKernel(Vectors):
         """Return the statement that writes an element of a row, `start` its vector's first."""
         value = tir.BufferLoad(self.result, [at + lane]) * tir.BufferLoad(self.scale, [row])
         return self.write(self.head, self._row(row), start + lane, value)
+
+
+def _place(term: _Term) -> Any:
+    """Return the place of a term."""
+    at, lane = term
+    return at if lane is None else at + lane
 
 
 def _zero() -> Any:

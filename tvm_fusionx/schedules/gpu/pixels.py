@@ -34,7 +34,7 @@ def why_not_pixels(func: Any, data: Any, is_written: bool) -> str | None:
         Whether the kernel is to write the image; else it is to read it.
     """
     reasons: list[str] = []
-    analyzer = _analyzer_of(func)
+    analyzer = analyzer_of(func)
 
     def visit(node: Any) -> None:
         if isinstance(node, tir.Var):
@@ -65,7 +65,7 @@ def in_pixels(func: Any, columns: Mapping[Any, int]) -> Any:
     columns
         For each parameter that becomes an image, the columns of the image.
     """
-    analyzer = _analyzer_of(func)
+    analyzer = analyzer_of(func)
     element = tvm.ir.PointerType(tvm.ir.PrimType("float32"), ACTIVATION_SCOPE)
     images = {data: tir.Var(data.name, element) for data in columns}
 
@@ -135,7 +135,7 @@ def _is_pixel(node: Any, analyzer: Any) -> bool:
     return bool(start.coeff % PIXEL == 0 and start.base % PIXEL == 0)
 
 
-def _analyzer_of(func: Any) -> Any:
+def analyzer_of(func: Any) -> Any:
     """Return an analyzer that knows how far the loops and threads of a function run."""
     analyzer = tvm.arith.Analyzer()
 

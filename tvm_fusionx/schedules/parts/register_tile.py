@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts import lane_tiles
 
 # Registers that a tile leaves free: one for the broadcast input, one for what LLVM adds.
 SPARE_REGISTERS = 2
@@ -24,6 +25,8 @@ VECTORS_WITH_FEW_REGISTERS = (3, 2, 1)
 VECTORS_WITH_MANY_REGISTERS = (3, 2, 4, 1)
 VECTORS_WITH_LOADS_TO_SPARE = (2, 4, 3, 1)
 LOADS_TO_SPARE = 2
+# Tiles of 32 registers whose shared operand is taken from lanes (`lane_tiles.py`).
+VECTORS_BY_LANE = (2, 3, 4, 5, 1)
 FEW_REGISTERS = 16
 
 # Terms of a sum that are added without a jump between them. Where registers are few nothing is
@@ -89,6 +92,8 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
     """
     if rows < FEW_ROWS:
         choices: tuple[int, ...] = VECTORS_WITH_FEW_ROWS
+    elif cpu.multiplies_by_lane:
+        choices = VECTORS_BY_LANE
     elif cpu.registers <= FEW_REGISTERS:
         choices = VECTORS_WITH_FEW_REGISTERS
     elif cpu.loads_a_cycle >= LOADS_TO_SPARE * cpu.multiply_adds:
@@ -102,18 +107,22 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
         padded = columns + -columns % (vectors * cpu.lanes)
         if rows >= FEW_ROWS:
             height = tile_rows(rows, vectors, cpu)
-            return padded * _tile_cost(rows, height, vectors) * _far_cost(vectors, terms, cpu)
+            return padded * _tile_cost(rows, height, vectors, cpu) * _far_cost(vectors, terms, cpu)
         passes = math.ceil(rows / max_rows(vectors, cpu))
         return padded * passes * max(1.0, SUMS_TO_STREAM / (rows * vectors))
 
     costs = {vectors: cost(vectors) for vectors in choices}
-    return next(each for each in choices if costs[each] <= ABOUT_LEAST * min(costs.values()))
+    about = 1.0 if cpu.multiplies_by_lane and rows >= FEW_ROWS else ABOUT_LEAST
+    return next(each for each in choices if costs[each] <= about * min(costs.values()))
 
 
-def _tile_cost(rows: int, height: int, vectors: int) -> float:
+def _tile_cost(rows: int, height: int, vectors: int, cpu: Cpu) -> float:
     """Return what a multiply-add of `rows` rows takes in such tiles, in units of the ideal."""
     sums = height * vectors
     waste = math.ceil(rows / height) * height / rows
+    if cpu.multiplies_by_lane:
+        terms = lane_tiles.turn_terms(height, vectors, cpu)
+        return waste * lane_tiles.cost(height, vectors, cpu, terms)
     return waste * max(1.0, (height + vectors) / sums) * waiting_cost(sums)
 
 
@@ -159,8 +168,10 @@ def choices_of_parts(terms: int) -> list[int]:
     ] or [1]
 
 
-def tile_steps(cpu: Cpu) -> int:
-    """Return how many terms of a sum follow one another without a jump."""
+def tile_steps(rows: int, vectors: int, cpu: Cpu) -> int:
+    """Return how many terms of a sum follow one another without a jump, in such a tile."""
+    if cpu.multiplies_by_lane:
+        return lane_tiles.turn_terms(rows, vectors, cpu)
     return 1 if cpu.registers <= FEW_REGISTERS else STEPS_WITH_MANY_REGISTERS
 
 
@@ -178,7 +189,9 @@ def panel_width(columns: int, rows: int, cpu: Cpu, terms: int = 1) -> int:
 
 
 def max_rows(vectors: int, cpu: Cpu) -> int:
-    """Return the most rows whose accumulators leave room for one row of weights and a broadcast."""
+    """Return the most rows whose accumulators leave room for a row of weights and the shared."""
+    if cpu.multiplies_by_lane:
+        return lane_tiles.most_rows(vectors, cpu)
     return max(1, min(MAX_ROWS, (cpu.registers - vectors - 1) // vectors))
 
 
@@ -187,12 +200,14 @@ def tile_rows(rows: int, vectors: int, cpu: Cpu) -> int:
     most = max_rows(vectors, cpu)
     if rows <= most:
         return max(1, rows)
+    if cpu.multiplies_by_lane:
+        return min(range(most, 0, -1), key=lambda height: _tile_cost(rows, height, vectors, cpu))
     divisors = [height for height in range(most, 0, -1) if rows % height == 0]
     if divisors[0] >= MIN_ROWS_SHARE * most:
         return divisors[0]
     # No divisor: part of the last tile is wasted.
     heights = range(most, math.ceil(MIN_ROWS_SHARE * most) - 1, -1)
-    return min(heights, key=lambda height: _tile_cost(rows, height, vectors))
+    return min(heights, key=lambda height: _tile_cost(rows, height, vectors, cpu))
 
 
 def tile_for(rows: int, columns: int, cpu: Cpu) -> RegisterTile:

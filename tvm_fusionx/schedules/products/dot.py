@@ -78,7 +78,7 @@ class MatrixProduct(Match):
         return {
             TILE_ROWS_KNOB: Knob(plan.rows, tuple(range(1, most + 1))),
             TILE_VECTORS_KNOB: Knob(plan.vectors, vectors),
-            TILE_STEPS_KNOB: Knob(plan.steps, STEPS),
+            TILE_STEPS_KNOB: Knob(plan.steps, tuple(sorted({*STEPS, plan.steps}))),
             PARTS_KNOB: Knob(plan.parts, plan.part_choices),
             ROW_BLOCK_KNOB: Knob(block, tuple(sorted(blocks))),
         }

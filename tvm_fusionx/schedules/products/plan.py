@@ -147,7 +147,8 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
         vectors = min(
             panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m)), size(axes.k)), max(1, n // lanes)
         )
-    rows, steps = tile_rows(size(axes.m), vectors, cpu), tile_steps(cpu)
+    rows = tile_rows(size(axes.m), vectors, cpu)
+    steps = tile_steps(rows, vectors, cpu)
     has_rows = size(axes.batch) == 1 and size(axes.m) >= FEW_ROWS
     can_part = packed is not None and has_rows and not stage.sums_integers
     choices = choices_of_parts(size(axes.k)) if can_part else [1]

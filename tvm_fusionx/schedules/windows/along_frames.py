@@ -26,11 +26,11 @@ from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.along_frames_kernel import AlongFramesKernel
 from tvm_fusionx.schedules.windows.along_frames_tiling import (
-    PlaneTasks,
-    PlaneTile,
-    best_plane_tasks,
-    plane_row_choices,
-    plane_tiles,
+    FrameTasks,
+    FrameTile,
+    best_frame_tasks,
+    frame_row_choices,
+    frame_tiles,
     waste,
 )
 from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window, weights_of
@@ -49,7 +49,7 @@ KERNEL = "along_frames"
 MOST_WASTE = 1.25
 
 
-def _plane_window(info: BlockInfo) -> Window | str:
+def _frame_window(info: BlockInfo) -> Window | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
@@ -79,14 +79,14 @@ class AlongFrames(Match):
     def knobs(self) -> Knobs:
         """Return the register tile of channels and columns, and the tasks."""
         window, cpu = self.window, self.info.cpu
-        tiles = plane_tiles(window, cpu)
+        tiles = frame_tiles(window, cpu)
         best = tiles[0]
-        tasks = best_plane_tasks(window, best, cpu)
+        tasks = best_frame_tasks(window, best, cpu)
         outputs = window.out_blocks * window.block_out
         return {
             "tile_channels": Knob(best.channels, tuple(sorted({each.channels for each in tiles}))),
             "tile_vectors": Knob(best.vectors, tuple(sorted({each.vectors for each in tiles}))),
-            "task_rows": Knob(tasks.rows, tuple(plane_row_choices(window, best, cpu))),
+            "task_rows": Knob(tasks.rows, tuple(frame_row_choices(window, best, cpu))),
             "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(outputs))),
         }
 
@@ -97,10 +97,10 @@ class AlongFrames(Match):
         written = {region.buffer.data for region in reduce.writes}
         weights = weights_of(reduce, window.data)
         gathering = None if stages.gather is None else blocks[stages.gather]
-        tile = PlaneTile(values["tile_channels"], values["tile_vectors"])
+        tile = FrameTile(values["tile_channels"], values["tile_vectors"])
         groups = window.out_blocks * window.block_out // tile.channels
         # Tiles of another size make other numbers of tiles.
-        tasks = PlaneTasks(values["task_rows"], math.gcd(groups, values["channel_tasks"]))
+        tasks = FrameTasks(values["task_rows"], math.gcd(groups, values["channel_tasks"]))
 
         def gather(keep: Store) -> Store:
             if gathering is not None:
@@ -123,10 +123,10 @@ class AlongFrames(Match):
 
 
 def _match(info: BlockInfo) -> AlongFrames | str:
-    window = _plane_window(info)
+    window = _frame_window(info)
     if isinstance(window, str):
         return window
-    if not plane_tiles(window, info.cpu) or waste(window, info.cpu) > MOST_WASTE:
+    if not frame_tiles(window, info.cpu) or waste(window, info.cpu) > MOST_WASTE:
         return f"its {window.columns} columns fill vectors badly"
     sch = fresh_schedule(info.func)
     try:

@@ -23,7 +23,7 @@ from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows,
 from tvm_fusionx.schedules.parts.tasks import tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, each_lane, load
-from tvm_fusionx.schedules.windows.along_frames_tiling import PlaneTasks, PlaneTile, panels_of
+from tvm_fusionx.schedules.windows.along_frames_tiling import FrameTasks, FrameTile, panels_of
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.flat_access import with_flat_access
 
@@ -37,9 +37,9 @@ class AlongFramesKernel:
     weights: Any
     """Buffer of the weights."""
 
-    tile: PlaneTile
+    tile: FrameTile
 
-    tasks: PlaneTasks
+    tasks: FrameTasks
 
     lanes: int
     """Columns of a vector."""

@@ -27,7 +27,7 @@ L2_COST_OF_COLUMNS = 0.1
 
 
 @dataclass(frozen=True)
-class PlaneTile:
+class FrameTile:
     """Output channels and vectors of columns whose sums are held in registers."""
 
     channels: int
@@ -40,7 +40,7 @@ class PlaneTile:
 
 
 @dataclass(frozen=True)
-class PlaneTasks:
+class FrameTasks:
     """How the output is divided among parallel tasks."""
 
     rows: int
@@ -63,21 +63,21 @@ def waste(window: Window, cpu: Cpu) -> float:
     return math.ceil(window.columns / cpu.lanes) * cpu.lanes / window.columns
 
 
-def plane_tiles(window: Window, cpu: Cpu) -> list[PlaneTile]:
+def frame_tiles(window: Window, cpu: Cpu) -> list[FrameTile]:
     """Return the register tiles, the best first."""
     outputs = window.out_blocks * window.block_out
     tiles = [
-        PlaneTile(channels, vectors)
+        FrameTile(channels, vectors)
         for channels in divisors(outputs)
         if channels <= MOST_TILE_CHANNELS
         and (window.block_out % channels == 0 or channels % window.block_out == 0)
         for vectors in range(1, min(MOST_TILE_VECTORS, window.columns // cpu.lanes) + 1)
         if channels * vectors + vectors + WEIGHT_REGISTERS <= cpu.registers
     ]
-    return sorted(tiles, key=lambda tile: plane_tile_cost(tile, window, cpu))
+    return sorted(tiles, key=lambda tile: frame_tile_cost(tile, window, cpu))
 
 
-def plane_tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
+def frame_tile_cost(tile: FrameTile, window: Window, cpu: Cpu) -> float:
     """Return the estimated cycles of a tile for each useful multiply-add, in units of the ideal."""
     panels = panels_of(window.columns, tile.vectors, cpu.lanes)
     cost = 0.0
@@ -90,13 +90,13 @@ def plane_tile_cost(tile: PlaneTile, window: Window, cpu: Cpu) -> float:
     return cost * cpu.lanes / window.columns * (1 + L2_COST_OF_COLUMNS * near)
 
 
-def slab_bytes(window: Window, rows: int, tile: PlaneTile, cpu: Cpu) -> int:
+def slab_bytes(window: Window, rows: int, tile: FrameTile, cpu: Cpu) -> int:
     """Return the bytes of the input of a panel of `rows` output rows."""
     columns = tile.vectors * cpu.lanes
     return window.rows_read(rows) * window.in_channels * columns * FLOAT_BYTES
 
 
-def plane_row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
+def frame_row_choices(window: Window, tile: FrameTile, cpu: Cpu) -> list[int]:
     """Return the rows a task may have: those whose input stays in the second-level cache."""
     rows = divisors(window.rows)
     return [
@@ -104,13 +104,13 @@ def plane_row_choices(window: Window, tile: PlaneTile, cpu: Cpu) -> list[int]:
     ] or [1]
 
 
-def best_plane_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
+def best_frame_tasks(window: Window, tile: FrameTile, cpu: Cpu) -> FrameTasks:
     """Return the division that gives the cores equal shares and gathers least."""
     groups = window.out_blocks * window.block_out // tile.channels
     panels = len(panels_of(window.columns, tile.vectors, cpu.lanes))
     vectors = math.ceil(window.columns / cpu.lanes) / panels
 
-    def cost(tasks: PlaneTasks) -> float:
+    def cost(tasks: FrameTasks) -> float:
         number = window.batch * panels * (window.rows // tasks.rows) * tasks.channel_tasks
         terms = window.in_channels * window.kernel[0]
         channels = window.out_blocks * window.block_out / tasks.channel_tasks
@@ -120,8 +120,8 @@ def best_plane_tasks(window: Window, tile: PlaneTile, cpu: Cpu) -> PlaneTasks:
         return math.ceil(number / cpu.cores) * (products + arriving + TASK_CYCLES)
 
     choices = [
-        PlaneTasks(rows, parts)
-        for rows in plane_row_choices(window, tile, cpu)
+        FrameTasks(rows, parts)
+        for rows in frame_row_choices(window, tile, cpu)
         for parts in divisors(groups)
         if parts <= MOST_TASKS_A_CORE * cpu.cores
     ]

@@ -20,8 +20,8 @@ from tvm_fusionx.schedules.windows.isolate import Isolated, isolate_window, weig
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_kernel import (
     REGISTER_SHARE_OF_WEIGHTS,
     FewOutputsKernel,
+    FewOutputsTiling,
     InputVectors,
-    NarrowTiling,
 )
 from tvm_fusionx.schedules.windows.pointwise_few_outputs_places import Places, find_places
 from tvm_fusionx.schedules.windows.pointwise_tiling import (
@@ -44,7 +44,7 @@ STEP_INSTRUCTIONS, ORDER_INSTRUCTIONS = 3, 1
 USUAL_TASKS_A_CORE = 2
 
 
-def _narrow_window(info: BlockInfo) -> Window | str:
+def _few_outputs_window(info: BlockInfo) -> Window | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
@@ -105,7 +105,7 @@ class FewOutputs(Match):
         kernel = FewOutputsKernel(
             window,
             weights,
-            NarrowTiling(values["tile_pixels"], values["tasks"], kept),
+            FewOutputsTiling(values["tile_pixels"], values["tasks"], kept),
             vectors,
             self.places,
             storing(self.write, sums),
@@ -115,7 +115,7 @@ class FewOutputs(Match):
 
 
 def _match(info: BlockInfo) -> FewOutputs | str:
-    window, cpu = _narrow_window(info), info.cpu
+    window, cpu = _few_outputs_window(info), info.cpu
     if isinstance(window, str):
         return window
     if window.out_blocks > 1 or window.block_out > cpu.lanes // 2:

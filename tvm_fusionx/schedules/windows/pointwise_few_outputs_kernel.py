@@ -66,7 +66,7 @@ class InputVectors:
 
 
 @dataclass(frozen=True)
-class NarrowTiling:
+class FewOutputsTiling:
     """How such a convolution is divided."""
 
     tile_pixels: int
@@ -104,7 +104,7 @@ class FewOutputsKernel:
         self,
         window: Window,
         weights: Any,
-        tiling: NarrowTiling,
+        tiling: FewOutputsTiling,
         vectors: InputVectors,
         places: Places,
         write: Store,

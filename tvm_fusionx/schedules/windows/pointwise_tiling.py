@@ -79,7 +79,7 @@ def cycles(tiling: PointwiseTiling, window: Window, cpu: Cpu, *, gathers: bool) 
     """Return the estimated cycles of the whole convolution, on all cores of `cpu`."""
     tile, pixels, groups = tiling.tile, tiling.pixels(window), tiling.groups(window.out_blocks)
     tasks = window.batch * tiling.pixel_tasks * tiling.channel_tasks
-    vectors = window.block_out / COUNTED_LANES
+    vectors = window.block_out / min(COUNTED_LANES, cpu.lanes)
     products = window.in_channels * groups * tile.chunks * pixels * vectors / cpu.multiply_add_units
     computing = products * tile_cost(tile, _in_one_row(window, pixels), cpu)
     breaks = in_chunks(window) // tiling.block_chunks - 1

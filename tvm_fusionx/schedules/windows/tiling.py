@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts import lane_tiles
 from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
 from tvm_fusionx.schedules.parts.register_tile import (
     COUNTED_LANES,
@@ -95,18 +96,30 @@ def register_tiles(window: Window, cpu: Cpu) -> list[ChunkTile]:
     multiply-adds, so that the next comes in time in the same register. Others spill then.
     """
     registers = window.registers(cpu)
-    can_fill = registers == cpu.registers
     tiles = [
         ChunkTile(chunks, columns)
         for chunks in divisors(window.out_blocks)
         if chunks <= MAX_TILE_CHUNKS
         for columns in range(1, min(window.columns, registers) + 1)
-        for spare in [0 if can_fill and chunks > 1 else 1]
-        if chunks * columns + chunks + inputs_held(window, columns) + spare <= registers
+        if _fits(ChunkTile(chunks, columns), window, cpu)
     ]
     return sorted(
         tiles, key=lambda tile: tile_cost(tile, window, cpu) * streaming_cost(tile, window, cpu)
     ) or [ChunkTile(1, 1)]
+
+
+def _fits(tile: ChunkTile, window: Window, cpu: Cpu) -> bool:
+    if cpu.multiplies_by_lane:
+        vectors = tile.chunks * _vectors_of_chunk(window, cpu)
+        return lane_tiles.registers_held(tile.columns, vectors) <= cpu.registers
+    registers = window.registers(cpu)
+    spare = 0 if registers == cpu.registers and tile.chunks > 1 else 1
+    held = tile.sums + tile.chunks + inputs_held(window, tile.columns)
+    return held + spare <= registers
+
+
+def _vectors_of_chunk(window: Window, cpu: Cpu) -> int:
+    return math.ceil(window.block_out / cpu.lanes)
 
 
 def default_tile(tiles: Sequence[ChunkTile], window: Window, cpu: Cpu) -> ChunkTile:
@@ -132,6 +145,9 @@ def tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     """Return the estimated cycles of `tile` for each useful multiply-add, in units of the ideal."""
     covered = math.ceil(window.columns / tile.columns) * tile.columns
     waste = covered / window.columns
+    if cpu.multiplies_by_lane:
+        vectors = tile.chunks * _vectors_of_chunk(window, cpu)
+        return waste * lane_tiles.cost(tile.columns, vectors, cpu, window.block_in)
     latency = max(1.0, cpu.sums_to_hide_latency / tile.sums)
     # Of chunks narrower than a vector the lanes are stored one by one: more columns cost more.
     if window.block_out >= COUNTED_LANES:

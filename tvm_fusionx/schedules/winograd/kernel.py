@@ -20,17 +20,19 @@ adds to the products of all its panels:
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows, terms
+from tvm_fusionx.schedules.parts.lanes import shared, terms_by_lanes
+from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
-from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, load, ramp
+from tvm_fusionx.schedules.parts.vectors import Vectors, load, ramp
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
 from tvm_fusionx.schedules.winograd.output_rows import Pooling, TileRows
@@ -38,6 +40,9 @@ from tvm_fusionx.schedules.winograd.products import Products
 from tvm_fusionx.schedules.winograd.source import Source
 from tvm_fusionx.schedules.winograd.tiling import Cut, Problem
 from tvm_fusionx.schedules.winograd.weights import ReadyWeights
+
+# A chunk of input channels, a channel of it, and the lane of a vector that begins there.
+_Term = tuple[Any, Any, int | None]
 
 
 class WinogradKernel(Vectors):
@@ -256,13 +261,15 @@ class WinogradKernel(Vectors):
                     for number, at in enumerate(kept):
                         sums.put(number, load(product, at, lanes))
 
-            def factor(at: tuple[Any, Any], j: int, _: int) -> Any:
-                chunk, channel = at
+            def factor(at: _Term, j: int, _: int) -> Any:
+                chunk, channel, lane = at
                 first = (chunk * self.tiles + tile) * self.inner
-                return broadcast(wide.load(point, first, j * self.inner, channel), lanes)
+                place = wide.at(point, first, j * self.inner, channel)
+                return shared(wide.buffer, place, lane, self.cut.lanes_read, lanes)
 
-            def weight(at: tuple[Any, Any], _: int, k: int) -> Any:
-                channel = at[0] * self.inner + at[1]
+            def weight(at: _Term, _: int, k: int) -> Any:
+                chunk, first, lane = at
+                channel = chunk * self.inner + first + (lane or 0)
                 start = self.vectors.first_chunk(k) * self.vectors.chunk_lanes
                 if ready is not None:
                     return load(ready, self.ready.at(point, channel, start), lanes)
@@ -274,7 +281,17 @@ class WinogradKernel(Vectors):
                     self.store(product, at, sums.value(number), lanes)
 
             tiles = Microkernel(places, lanes, self.dtype, factor, weight, keep, begin=begin)
-            tiles.emit(ib, terms(ib, chunk=self.depth, channel=self.inner))
+            tiles.emit(ib, self._terms())
+
+    @contextlib.contextmanager
+    def _terms(self) -> Iterator[Iterator[_Term]]:
+        """Open the loops over chunks of input channels and the channels of a chunk."""
+        read = self.cut.lanes_read
+        with (
+            self.ib.for_range(0, self.depth, "chunk") as chunk,
+            terms_by_lanes(self.ib, self.inner, read) as steps,
+        ):
+            yield ((chunk, channel, lane) for channel, lane in steps)
 
     def _after(self, panel: Any, step: Any, part: Any) -> tuple[Any, Any]:
         """Return panel and first channel of the weights after these."""

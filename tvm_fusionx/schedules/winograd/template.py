@@ -41,6 +41,7 @@ from tvm_fusionx.schedules.winograd.tiling import (
     best_cut,
     column_choices,
     depth_choices,
+    lanes_read,
     tile_choices,
 )
 from tvm_fusionx.tir.block import BlockInfo
@@ -117,7 +118,8 @@ class MinimalFiltering(Match):
         sch = fresh_schedule(info.func)
         tiles = values["task_tiles"]
         columns = min(values["tile_columns"], tiles)
-        cut = Cut(tiles, values["panel_tasks"], columns, values["channel_chunks"])
+        depth = values["channel_chunks"]
+        cut = Cut(tiles, values["panel_tasks"], columns, depth, lanes_read(problem, info.cpu))
         ends = [STAGE_OUTPUT] if pool is None else [STAGE_OUTPUT, pool.stage]
         lasts = [info.outputs[0]] if pool is None else [_writer(info, pool.source), info.outputs[0]]
         copies = [

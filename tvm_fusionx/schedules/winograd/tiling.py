@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tvm_fusionx.expressions.minimal_filtering import WINDOW, Filtering
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.lanes import lanes_multiplied, rows_by_lanes
 from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
 from tvm_fusionx.schedules.parts.register_tile import COUNTED_LANES, SPARE_REGISTERS
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors, joined_chunks
@@ -133,6 +134,8 @@ class Cut:
     """Tiles whose sums are held in registers, at most `tiles`."""
     depth: int | None = None
     """Input chunks that are transformed at once; divides them. All when None."""
+    lanes_read: int = 1
+    """Input channels of a tile that are loaded at once, and multiplied lane by lane."""
 
     @property
     def whole_tiles(self) -> int:
@@ -143,18 +146,48 @@ class Cut:
 def panel_channels(out_channels: int, block: int, cpu: Cpu) -> int:
     """Return the output channels of a panel of weights, for results in chunks of `block`."""
     chunks = out_channels // block
+    choices = [each for each in PANEL_CHUNKS if chunks % each == 0]
+    if lanes_multiplied(cpu) > 1:
+        return block * min(choices, key=lambda each: _loads_a_product(each, block, cpu))
     return block * next(
         each
-        for each in PANEL_CHUNKS
-        if chunks % each == 0 and (each == 1 or _most_columns(each, block, cpu) >= FEWEST_COLUMNS)
+        for each in choices
+        if each == 1 or _most_columns(each, block, cpu, 1) >= FEWEST_COLUMNS
     )
 
 
-def _most_columns(chunks: int, block: int, cpu: Cpu) -> int:
-    """Return the tiles whose sums fit the registers beside a row of weights of so many chunks."""
+def lanes_read(problem: Problem, cpu: Cpu) -> int:
+    """Return the input channels that are loaded at once, and multiplied lane by lane; 1 if none."""
+    lanes = lanes_multiplied(cpu)
+    return lanes if problem.in_shape[4] % lanes == 0 else 1
+
+
+def _registers_of(chunks: int, block: int, cpu: Cpu) -> int:
+    """Return the registers that one channel's weights for so many output chunks take."""
+    vectors = OutputVectors(chunks, block, joined_chunks(chunks, block, cpu))
+    return vectors.number * math.ceil(vectors.lanes / cpu.lanes)
+
+
+def _most_columns(chunks: int, block: int, cpu: Cpu, reads: int) -> int:
+    """Return the tiles whose sums fit the registers beside a row of weights of so many chunks.
+
+    Where input channels are multiplied lane by lane, `reads` of a tile are held as a vector too.
+    """
+    if reads > 1:
+        return rows_by_lanes(_registers_of(chunks, block, cpu), cpu)
     vectors = OutputVectors(chunks, block, joined_chunks(chunks, block, cpu))
     held = chunks_held(vectors.lanes, cpu)
     return max(1, (held - vectors.number - SPARE_REGISTERS + 1) // vectors.number)
+
+
+def _loads_a_product(chunks: int, block: int, cpu: Cpu) -> float:
+    """Return the loads for each multiply-add of a panel of so many chunks, lane by lane.
+
+    An instruction loads a pair of neighbouring vectors of weights.
+    """
+    row, reads = _registers_of(chunks, block, cpu), lanes_multiplied(cpu)
+    columns = _most_columns(chunks, block, cpu, reads)
+    return (math.ceil(row / 2) + columns / reads) / (row * columns)
 
 
 def tile_choices(problem: Problem) -> list[int]:
@@ -176,7 +209,8 @@ def depth_choices(problem: Problem) -> list[int]:
 
 def column_choices(problem: Problem, cpu: Cpu) -> list[int]:
     """Return the tiles whose sums fit the registers beside a row of weights."""
-    most = _most_columns(problem.panel_chunks, problem.out_shape[4], cpu)
+    reads = lanes_read(problem, cpu)
+    most = _most_columns(problem.panel_chunks, problem.out_shape[4], cpu, reads)
     return list(range(1, min(most, problem.tiles) + 1))
 
 

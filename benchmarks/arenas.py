@@ -1,0 +1,200 @@
+"""Compare the arena of each zoo model with TVM's plan, and with ONNX Runtime's arena.
+
+    python benchmarks/arenas.py --json out/arenas.json [NAME...]
+    python benchmarks/arenas.py --measure-ort MODEL.onnx INPUTS.npz   # what each child process runs
+
+No kernel becomes machine code: what is compiled has empty bodies, so a model takes seconds. All
+numbers are bytes, and the same on every machine of the target's kind, whatever else runs there.
+
+- *ours*: arena and outputs, kernels' workspaces included (one thread). *bare*: without workspaces,
+  to compare with TVM's plan, which has none; both with inputs and outputs.
+- *ORT*: what its arena takes for results, weights elsewhere (they are allocated from the device
+  allocator) and no workspaces of its kernels but those it takes from the same arena. It grows by
+  what is asked for, no more. ``ort_first`` is what the first run took; ``ort_pattern`` what the
+  second took at once, by the plan that ONNX Runtime made of the first. Inputs are the caller's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay, tir
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import tvm_fusionx as fx
+from tvm_fusionx import zoo
+from tvm_fusionx._tvm.cures import before_llvm
+from tvm_fusionx.build.library import build_versions
+from tvm_fusionx.build.memory import ModelMemory, memory_of
+from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.inputs import inputs_of, random_inputs
+from tvm_fusionx.late_passes.workspaces import Workspace, workspaces_of
+from tvm_fusionx.output_file import new_file
+from tvm_fusionx.schedules import resolve_target
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = "llvm -mcpu=native"
+RUN = "=== run"
+EXTENDED = re.compile(r"Extended allocation by (\d+) bytes")
+# ONNX Runtime's kSameAsRequested; chunks of more dead bytes are split, 256 being the least.
+SAME_AS_REQUESTED, LEAST_CHUNK = 1, 256
+PROCESS_SECONDS = 600
+MEBI = 2**20
+
+
+def emptied(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return functions of the same names and parameters that do nothing."""
+    nothing = tir.Evaluate(tir.ret(tir.const(0, "int32")))
+    functions = {variable: func.with_body(nothing) for variable, func in mod.functions.items()}
+    return tvm.IRModule(functions, attrs=mod.attrs)
+
+
+def planned(mod: tvm.IRModule, target: str) -> tuple[ModelMemory, ModelMemory]:
+    """Return the memory of a module's kernels, with and without their workspaces."""
+    resolved = resolve_target(target)
+    workspaces: dict[str, Workspace] = {}
+
+    def note(lowered: tvm.IRModule) -> tvm.IRModule:
+        workspaces.update(workspaces_of(lowered))
+        return emptied(lowered)
+
+    blocks = fx.pipeline(resolved)(mod)
+    with fx.lowering(resolved), before_llvm(note):
+        library = relay.build(blocks, resolved)
+    graph, params = library.get_graph_json(), library.get_params()
+    return memory_of(graph, params, workspaces), memory_of(graph, params, {})
+
+
+def row_of(name: str, mod: tvm.IRModule, target: str = TARGET) -> dict[str, Any]:
+    """Return the row of a model without ONNX Runtime's part."""
+    memory, bare = planned(mod, target)
+    plan = memory.plan
+    return {
+        "model": name,
+        "kernels": len(plan.order),
+        "arena_bytes": plan.arena_bytes,
+        "bound_bytes": plan.bound_bytes,
+        "workspace_bytes": memory.workspace,
+        "ours_with_outputs_bytes": plan.arena_bytes + memory.outputs,
+        "ours_without_workspaces_bytes": bare.plan.arena_bytes + memory.inputs + memory.outputs,
+        "tvm_bytes": memory.tvm_activations,
+        "weights_bytes": memory.weights,
+        "peak_kernel": plan.peak_call,
+        "is_reordered": plan.order != tuple(range(len(plan.order))),
+        "is_best_order": plan.is_best_order,
+        "is_solved": plan.is_solved,
+    }
+
+
+def measure_ort(model: Path, inputs: Path) -> None:
+    """Run a model thrice in ONNX Runtime, its arena's log on standard error."""
+    import onnxruntime as ort
+
+    ort.set_default_logger_severity(0)
+    memory = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
+    settings = {
+        "max_mem": 0,
+        "arena_extend_strategy": SAME_AS_REQUESTED,
+        "initial_chunk_size_bytes": LEAST_CHUNK,
+        "max_dead_bytes_per_chunk": LEAST_CHUNK,
+    }
+    ort.create_and_register_allocator(memory, ort.OrtArenaCfg(settings))
+    options = ort.SessionOptions()
+    options.log_severity_level = 0
+    options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
+    options.add_session_config_entry("session.use_env_allocators", "1")
+    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    given = dict(np.load(inputs))
+    for _ in range(3):
+        print(RUN, file=sys.stderr, flush=True)
+        session.run(None, given)
+    print(RUN, file=sys.stderr, flush=True)
+
+
+def read_ort_log(text: str) -> dict[str, int]:
+    """Return what the arena grew by in the first and in the second run."""
+    runs = [sum(map(int, EXTENDED.findall(part))) for part in text.split(RUN)[1:]]
+    return {"ort_first_bytes": runs[0], "ort_pattern_bytes": runs[1]}
+
+
+def ort_bytes(model: Path, inputs: dict[str, np.ndarray]) -> dict[str, int]:
+    """Measure ONNX Runtime's arena in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        held = Path(folder) / "inputs.npz"
+        np.savez(held, **inputs)  # type: ignore[arg-type]
+        command = [sys.executable, __file__, "--measure-ort", str(model), str(held)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False
+        )
+    if done.returncode != 0:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["silence"])[-1])
+    return read_ort_log(done.stderr)
+
+
+def measured(name: str, folder: Path) -> dict[str, Any]:
+    """Return the whole row of a zoo model."""
+    start = time.monotonic()
+    exported = zoo.export(name, folder / f"{name}.onnx")
+    mod, params = fx.from_onnx(exported.path, shape=exported.shapes)
+    row = row_of(name, bind_parameters(mod, params))
+    try:
+        row |= ort_bytes(exported.path, random_inputs(inputs_of(mod, params)))
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        row["ort_failed"] = str(error)
+    exported.path.unlink()
+    row["seconds"] = round(time.monotonic() - start, 1)
+    return row
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print a row."""
+    ort = row.get("ort_pattern_bytes")
+    columns = [row["ours_with_outputs_bytes"], ort, row["ours_without_workspaces_bytes"]]
+    shown = ["-" if each is None else f"{each / MEBI:.2f}" for each in (*columns, row["tvm_bytes"])]
+    changed = "reordered" if row["is_reordered"] else ""
+    gap = row["arena_bytes"] - row["bound_bytes"]
+    print(
+        f"{row['model']:22} ours {shown[0]:>8}  ORT {shown[1]:>8}  bare {shown[2]:>8}  "
+        f"TVM {shown[3]:>8}  gap {gap}  {changed}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure the models that are named, or all, and write the JSON after each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", default=list(zoo.names()))
+    parser.add_argument("--json", type=Path, default=ROOT / "out" / "arenas.json")
+    parser.add_argument("--measure-ort", nargs=2, type=Path, metavar=("MODEL", "INPUTS"))
+    chosen = parser.parse_args()
+    if chosen.measure_ort:
+        measure_ort(*chosen.measure_ort)
+        return
+    chosen.json.parent.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    print("MiB. ours and ORT: outputs included; bare and TVM: no workspaces, inputs included")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen.names:
+            rows.append(measured(name, Path(folder)))
+            show(rows[-1])
+            with new_file(chosen.json) as scratch:
+                content = {"target": str(resolve_target(TARGET)), "versions": build_versions()}
+                scratch.write_text(json.dumps({**content, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+package fusionx;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** What the generated Kotlin class declares, in Java: runs a bundle on files, in a Java machine. */
+public class Net {
+    private static native long nativeOpen(String weights);
+
+    private static native void nativeClose(long handle);
+
+    private static native ByteBuffer nativeBuffer(long handle, int number);
+
+    private static native int nativeRun(long handle);
+
+    private static void expect(boolean isRight, String what) {
+        if (!isRight) throw new IllegalStateException(what);
+    }
+
+    public static void main(String[] words) throws Exception {
+        System.load(words[0]);
+        expect(nativeOpen("no/such/file") < 0, "a file that is not there");
+        long handle = nativeOpen(null);
+        expect(handle > 0, "status " + -handle);
+        for (int number = 0; number < 2; ++number)
+            nativeBuffer(handle, number).put(Files.readAllBytes(Path.of(words[1 + number])));
+        expect(nativeRun(handle) == 0, "run");
+        for (int number = 2; number < 6; ++number) {
+            ByteBuffer buffer = nativeBuffer(handle, number).order(ByteOrder.nativeOrder());
+            byte[] content = new byte[buffer.capacity()];
+            buffer.get(content);
+            Files.write(Path.of(words[1 + number]), content);
+        }
+        expect(nativeBuffer(handle, 6) == null, "a buffer too many");
+        expect(nativeRun(0) != 0, "no instance");
+        nativeClose(handle);
+        nativeClose(0);
+    }
+}

@@ -1,0 +1,195 @@
+"""Programs of a language model, compiled once and kept: one for each size of a step.
+
+Kept are files in a folder named by what they were made from: the model's bytes, the target, and the
+versions of all that compiles. Each is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from tvm_fusionx.apps.tokenizer import Tokenizer, from_json, tokenizer_of
+from tvm_fusionx.build.fused_build import build_fused, kernel_notes
+from tvm_fusionx.build.library import (
+    Library,
+    build_versions,
+    describe_library,
+    load_programs,
+    save_library,
+)
+from tvm_fusionx.build.programs import sharing_weights
+from tvm_fusionx.errors import InputError, ModelError
+from tvm_fusionx.gguf.from_gguf import llama_module, read_llama
+from tvm_fusionx.gguf.llama_relay import TOKENS
+from tvm_fusionx.gguf.llama_shape import llama_shape
+from tvm_fusionx.gguf.read import GgufFile, read_gguf
+from tvm_fusionx.inputs import inputs_of
+from tvm_fusionx.output_file import new_file
+from tvm_fusionx.processors.targets import TargetLike
+from tvm_fusionx.schedules import describe_processor, resolve_target
+
+APPLICATION = "tvm_fusionx"
+
+# Moves the folder of compiled models.
+FOLDER_VARIABLE = "TVM_FUSIONX_TEXT"
+
+# Tokens of a step: one by one, and prompts in chunks.
+CHUNKS = (1, 16, 64)
+
+# Places of the cache: the smallest that a text fits.
+BUCKETS = (512, 2048)
+
+TOKENIZER, LIBRARY = "tokenizer.json", "cache{}.tar"
+
+# Of a digest in a folder's name.
+DIGITS = 32
+READ_BYTES = 1 << 20
+
+
+def programs_folder() -> Path:
+    """Return where compiled language models are kept."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    return (
+        Path(chosen) if chosen else Path(platformdirs.user_cache_dir(APPLICATION, False)) / "text"
+    )
+
+
+@dataclass
+class TextPrograms:
+    """A model's tokenizer and programs; what is missing in the folder is compiled when needed."""
+
+    path: Path
+    """The GGUF file."""
+    target: TargetLike = "llvm -mcpu=native"
+    folder: Path | None = None
+    """Of all compiled models; the user's own by default."""
+    chunks: tuple[int, ...] = CHUNKS
+    buckets: tuple[int, ...] = BUCKETS
+    on_stage: Callable[[str], None] = field(default=lambda stage: None, repr=False)
+    """Told what is being done, in words."""
+
+    def __post_init__(self) -> None:
+        """Find the model's own folder."""
+        self._file: GgufFile | None = None
+        resolved = resolve_target(self.target)
+        facts = {
+            "model": _digest_of(self.path),
+            "target": str(resolved),
+            "processor": repr(describe_processor(resolved)),
+            "versions": build_versions(),
+            "chunks": self.chunks,
+        }
+        name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:DIGITS]
+        self.own_folder = (self.folder or programs_folder()) / name
+        self.own_folder.mkdir(parents=True, exist_ok=True)
+
+    def bucket_for(self, tokens: int) -> int:
+        """Return the places of the smallest cache that holds a text.
+
+        Raises
+        ------
+        InputError
+            None does.
+        """
+        for places in self.buckets:
+            if tokens <= places:
+                return places
+        raise InputError(
+            "text",
+            expected=f"at most {self.buckets[-1]} tokens, prompt and answer together",
+            found=str(tokens),
+            next_step="Shorten the prompt, or ask for fewer tokens.",
+        )
+
+    def tokenizer(self) -> Tokenizer:
+        """Return the model's tokenizer."""
+        kept = self.own_folder / TOKENIZER
+        if kept.is_file():
+            try:
+                return from_json(kept.read_text(encoding="utf-8"))
+            except (ValueError, KeyError, TypeError):
+                self.on_stage("reading the tokenizer again: the kept one is damaged")
+        made = tokenizer_of(self._read())
+        with new_file(kept) as scratch:
+            scratch.write_text(made.to_json(), encoding="utf-8")
+        return made
+
+    def libraries(self, places: int) -> tuple[Library, ...]:
+        """Return the programs with a cache of some places, the shortest step first.
+
+        Raises
+        ------
+        ModelError
+            The file is damaged or of an unknown kind.
+        """
+        kept = self.own_folder / LIBRARY.format(places)
+        if not kept.is_file():
+            self._compile(places, kept)
+        self.on_stage("loading")
+        return load_programs(kept)
+
+    def _read(self) -> GgufFile:
+        if self._file is None:
+            self.on_stage("reading the model")
+            self._file = read_gguf(self.path)
+        return self._file
+
+    def _compile(self, places: int, kept: Path) -> None:
+        file = self._read()
+        context = llama_shape(file).context
+        if places > context:
+            raise ModelError(
+                f"model {self.path}",
+                expected=f"one of texts of {places} tokens",
+                found=f"{context}",
+                next_step="Give a smaller bucket.",
+            )
+        shape, weights = read_llama(file)
+        described = []
+        for number, tokens in enumerate(self.chunks):
+            prefix = f"compiling program {number + 1} of {len(self.chunks)}, kept for next time: "
+            mod, params = llama_module(shape, weights, tokens=tokens, cache=places)
+            build = build_fused(
+                mod,
+                self.target,
+                params=params,
+                name=f"program{number}",
+                on_stage=lambda stage, prefix=prefix: self.on_stage(prefix + stage),  # type: ignore[misc]
+            )
+            described.append(
+                describe_library(
+                    build.library,
+                    model=self.path.name,
+                    target=str(resolve_target(self.target)),
+                    inputs=inputs_of(mod, params),
+                    kernels=kernel_notes(build),
+                )
+            )
+        save_library(sharing_weights(described), kept)
+
+
+def tokens_of(library: Library) -> int:
+    """Return the tokens of a program's step."""
+    return next(spec.shape[0] for spec in library.inputs if spec.name == TOKENS)
+
+
+def _digest_of(path: Path) -> str:
+    if not path.is_file():
+        raise ModelError(
+            f"model {path}",
+            expected="a GGUF file",
+            found="no such file",
+            next_step="Check the path, or leave the model out for SmolLM2.",
+        )
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(READ_BYTES):
+            found.update(part)
+    return found.hexdigest()

@@ -1,0 +1,262 @@
+"""``fx.export_bundle``: a compiled model as a library with a C interface, and glue for others."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import tvm
+from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
+
+from tvm_fusionx._tvm.object_files import save_object
+from tvm_fusionx.build.fused_build import BUILT_FROM
+from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.build.memory import ModelMemory, memory_of
+from tvm_fusionx.bundle.description import describe
+from tvm_fusionx.bundle.names import check_bundle_name, class_name, identifier
+from tvm_fusionx.bundle.toolchain import Toolchain, find_toolchain
+from tvm_fusionx.bundle.weights import FORMAT, Weights, laid_out
+from tvm_fusionx.devices import find_device
+from tvm_fusionx.errors import ModelError, TargetError
+from tvm_fusionx.late_passes.workspaces import Workspace
+from tvm_fusionx.memory import ALIGNMENT
+from tvm_fusionx.output_file import new_folder, reported_space
+from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.version import VERSION
+
+EMBEDDED, BESIDE = "embedded", "beside"
+TEMPLATES = Path(__file__).parent / "templates"
+# Cores of the largest machines that models run on.
+MOST_TASKS = 64
+FUNCTIONS = (
+    *("memory_weights", "open_weights", "close_weights", "verify_weights"),
+    *("run", "status_text", "set_launcher"),
+)
+
+
+def bundle_files(name: str) -> tuple[str, ...]:
+    """Return the names of all files that a bundle may have."""
+    own = (f"lib{name}.a", f"lib{name}.so", f"{name}.h", f"{name}.weights", f"{name}.py")
+    java = (f"{name}_jni.c", f"{class_name(name)}.kt")
+    return (*own, *java, "main.c", "CMakeLists.txt", "LICENSES.txt")
+
+
+def export_bundle(
+    lib: GraphExecutorFactoryModule,
+    path: str | Path,
+    *,
+    name: str | None = None,
+    weights: str = EMBEDDED,
+    tasks: int = 1,
+    compiler: str | None = None,
+    device: str | None = None,
+) -> ModelMemory:
+    """Write a model as a folder: libraries, a header, weights, an example, loaders.
+
+    The loaders are a Python module, and a Kotlin class with its glue for Java.
+
+    Parameters
+    ----------
+    lib
+        What :func:`tvm_fusionx.build` returned, for a CPU and the graph executor.
+    path
+        The folder; an older bundle of the same name there is replaced.
+    name
+        What files and symbols begin with; by default the folder's name.
+    weights
+        ``"embedded"`` in the libraries, or ``"beside"`` them in a file that processes share.
+    tasks
+        Into how many tasks a launcher may cut a kernel, each with a workspace of its own.
+    compiler
+        Command of the C compiler of the target, such as ``aarch64-linux-gnu-gcc``; this machine's
+        by default.
+    device
+        Name of the device that it is for, whose linker links it; see ``fusionx devices list``.
+
+    Returns
+    -------
+    memory
+        What it takes: its plan's arena is what the header calls ``NAME_ARENA_BYTES``.
+
+    Raises
+    ------
+    ModelError, TargetError
+        The library is no such one; the target is no CPU; the name is none.
+    MissingDependencyError, LinkError, OutputFileError
+        There is no compiler; a kernel needs TVM's runtime, or linking fails; the folder holds
+        something else, or cannot be written.
+    """
+    if not isinstance(lib, GraphExecutorFactoryModule) or not hasattr(lib, BUILT_FROM):
+        raise ModelError(
+            "library of a bundle",
+            expected="one program for the graph executor, as fx.build returns",
+            found=type(lib).__name__,
+            next_step="Build the model for one set of shapes, all known: lib = fx.build(...).",
+        )
+    tools = find_toolchain(compiler, find_device(device) if device is not None else None)
+    workspaces = getattr(lib, BUILT_FROM)[1].workspaces
+    return write_bundle(lib, workspaces, path, tools, name=name, weights=weights, tasks=tasks)
+
+
+def write_bundle(
+    lib: Any,
+    workspaces: Mapping[str, Workspace],
+    path: str | Path,
+    toolchain: Toolchain,
+    *,
+    name: str | None = None,
+    weights: str = EMBEDDED,
+    tasks: int = 1,
+) -> ModelMemory:
+    """Write the bundle of a graph-executor factory module, as :func:`export_bundle` does.
+
+    Parameters
+    ----------
+    workspaces
+        Of its kernels, from the log of their lowering.
+    toolchain
+        What compiles and links for its target.
+    """
+    _check(lib, weights, tasks)
+    final = Path(path)
+    name = check_bundle_name(name if name is not None else final.name)
+    params = lib.get_params()
+    graph = KernelGraph.from_json(lib.get_graph_json())
+    memory = memory_of(lib.get_graph_json(), params, workspaces, tasks)
+    stored = laid_out(params)
+    fields = {
+        **describe(graph, params, memory, stored, workspaces).as_fields(),
+        **_weights_fields(stored),
+        "name": name,
+        "prefix": identifier(name),
+        "macro": identifier(name).upper(),
+        "class_name": class_name(name),
+        "version": VERSION,
+        "target": _target_text(lib),
+        "arena_bytes": memory.plan.arena_bytes,
+        "alignment": ALIGNMENT,
+        "tasks": tasks,
+        "is_embedded": weights == EMBEDDED,
+        "tvm_version": tvm.__version__,
+        "llvm_version": tvm.target.codegen.llvm_version_major(allow_none=True),
+    }
+    with new_folder(final, bundle_files(name)) as folder:
+        _write_texts(folder, name, fields)
+        with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as scratch:
+            built = _whole_object(lib, Path(scratch), fields, stored, toolchain)
+            toolchain.archive(built, folder / f"lib{name}.a")
+            toolchain.share(built, folder / f"lib{name}.so")
+        if weights == BESIDE:
+            stored.write(folder / f"{name}.weights")
+    return memory
+
+
+def _check(lib: Any, weights: str, tasks: int) -> None:
+    if not all(is_cpu(target) for target in _targets(lib)):
+        raise TargetError(
+            "target of a bundle",
+            expected="a CPU (llvm)",
+            found=_target_text(lib),
+            next_step="Build the model for llvm.",
+        )
+    if weights not in (EMBEDDED, BESIDE):
+        raise ValueError(f"weights: expected {EMBEDDED!r} or {BESIDE!r}; found {weights!r}.")
+    if not 1 <= tasks <= MOST_TASKS:
+        raise ValueError(f"tasks: expected 1 to {MOST_TASKS}; found {tasks}.")
+
+
+def _targets(lib: Any) -> list[tvm.target.Target]:
+    target = lib.target
+    if isinstance(target, (str, tvm.target.Target)):
+        return [tvm.target.Target(target)]
+    each: Iterable[Any] = target.values() if isinstance(target, Mapping) else target
+    return [tvm.target.Target(one) for one in each]
+
+
+def _target_text(lib: Any) -> str:
+    return "; ".join(map(str, _targets(lib)))
+
+
+def _weights_fields(stored: Weights) -> dict[str, Any]:
+    return {
+        "weights_bytes": len(stored.data),
+        "weights_file_bytes": stored.file_bytes,
+        "weights_format": FORMAT,
+        "checksum": stored.checksum,
+        "sha256": list(stored.sha256),
+    }
+
+
+def _write_texts(folder: Path, name: str, fields: Mapping[str, Any]) -> None:
+    texts = {
+        f"{name}.h": "bundle.h",
+        f"{name}.py": "loader.py",
+        f"{name}_jni.c": "jni.c",
+        f"{fields['class_name']}.kt": "class.kt",
+        **{each: each for each in ("main.c", "CMakeLists.txt", "LICENSES.txt")},
+    }
+    for file, template in texts.items():
+        (folder / file).write_text(_filled(template, fields), encoding="utf-8")
+
+
+def _filled(template: str, fields: Mapping[str, Any]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.get_template(f"{template}.jinja").render(fields)
+
+
+def _whole_object(
+    lib: Any, folder: Path, fields: Mapping[str, Any], stored: Weights, toolchain: Toolchain
+) -> Path:
+    """Return the one object of a bundle: kernels, calls and, where they are embedded, weights."""
+    name, prefix = fields["name"], fields["prefix"]
+    kernels = [
+        save_object(module, folder / f"kernels{number}.o")
+        for number, module in enumerate(_code(lib.get_lib()))
+    ]
+    toolchain.check_kernels(kernels)
+    (folder / f"{name}.h").write_text(_filled("bundle.h", fields), encoding="utf-8")
+    source = folder / "bundle.c"
+    source.write_text(_filled("bundle.c", fields), encoding="utf-8")
+    objects = [*kernels, toolchain.compile(source, folder / "bundle.o")]
+    functions = [*FUNCTIONS]
+    if fields["is_embedded"]:
+        functions.append("builtin_weights")
+        data, assembly = folder / "weights.bin", folder / "weights.s"
+        stored.write(data)
+        assembly.write_text(_filled("weights.s", {**fields, "path": data}), encoding="utf-8")
+        objects.append(toolchain.compile(assembly, folder / "weights.o"))
+    kept = [f"{prefix}_{function}" for function in functions]
+    return toolchain.together(objects, folder / f"{name}.o", kept)
+
+
+def _code(module: Any) -> list[Any]:
+    """Return the modules of machine code of a library.
+
+    Raises
+    ------
+    TargetError
+        One is no machine code of a CPU.
+    """
+    waiting, found = [module], []
+    while waiting:
+        each = waiting.pop()
+        if each.type_key != "llvm":
+            raise TargetError(
+                "code of a bundle",
+                expected="kernels that LLVM compiled",
+                found=f"a module of kind {each.type_key!r}",
+                next_step="Build the model for llvm.",
+            )
+        found.append(each)
+        waiting.extend(each.imported_modules)
+    return found

@@ -1,0 +1,1 @@
+"""What runs in the emulated machine: sources, and a script for the other runtimes."""

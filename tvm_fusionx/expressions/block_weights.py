@@ -1,0 +1,157 @@
+"""Weights of 4 or 8 bits in blocks that share a scale: operators that read them as they lie.
+
+A row of a weight is cut into blocks of 32 numbers. A number is ``scale * level``, or
+``scale * level + minimum``; scale and minimum are halves of each block, given by their bits.
+Levels of 4 bits lie two to a byte: byte ``j`` holds number ``j`` of its block in the lower half,
+and number ``16 + j`` in the upper one. Without a minimum they count from 8, and levels of 8 bits
+from 0.
+
+``levels`` is ``[N, K / 32, bytes]`` with ``scales`` and ``minima`` ``[N, K / 32]``, or, as
+:mod:`tvm_fusionx.layout.block_weights` packs them, in panels of ``n`` rows side by side:
+``[N / n, K / 32, bytes, n]`` and ``[N / n, K / 32, n]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relay, te, tir
+from tvm.relay.op.op import OpPattern
+
+from tvm_fusionx._tvm.registry import register_operator
+
+# Data ``[M, K]`` times the rows of a weight, ``[M, N]``; and rows ``[M, K]`` by their numbers.
+DENSE = "fusionx.block_dense"
+DENSE_WITH_MINIMA = "fusionx.block_dense_with_minima"
+ROWS = "fusionx.block_rows"
+ROWS_WITH_MINIMA = "fusionx.block_rows_with_minima"
+
+# Numbers of a block; of a format that llama.cpp calls Q4_0, Q4_1 or Q8_0.
+BLOCK = 32
+NIBBLES, BYTES = "uint8", "int8"
+NIBBLES_ZERO = 8
+NIBBLE_BITS = 4
+NIBBLE_MASK = 15
+HALF_BITS = "uint16"
+
+# Axes of levels that lie in panels.
+PANEL_AXES = 4
+
+_WEIGHT = {"levels": "In blocks.", "scales": "Bits of a half for each block."}
+_MINIMA = {"minima": "Bits of a half for each block."}
+
+
+def register_block_weights() -> None:
+    """Make the four operators known to Relay; idempotent."""
+    for name, minima in ((DENSE, {}), (DENSE_WITH_MINIMA, _MINIMA)):
+        register_operator(
+            name,
+            {"data": "Rows of numbers.", **_WEIGHT, **minima},
+            _dense,
+            pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+            type_relation=_dense_type,
+        )
+    for name, minima in ((ROWS, {}), (ROWS_WITH_MINIMA, _MINIMA)):
+        register_operator(
+            name,
+            {"indices": "Of the rows.", **_WEIGHT, **minima},
+            _rows,
+            pattern=OpPattern.INJECTIVE,
+            type_relation=_rows_type,
+        )
+
+
+def dense(data: Any, weight: Sequence[Any]) -> Any:
+    """Return Relay of data ``[M, K]`` times a weight's levels, scales and, if any, minima."""
+    return _call((DENSE, DENSE_WITH_MINIMA), data, weight)
+
+
+def rows(indices: Any, weight: Sequence[Any]) -> Any:
+    """Return Relay of a weight's rows as float32 ``[M, K]``, at indices ``[M]``.
+
+    An index outside is that of the first or the last row.
+    """
+    return _call((ROWS, ROWS_WITH_MINIMA), indices, weight)
+
+
+def _call(names: tuple[str, str], first: Any, weight: Sequence[Any]) -> Any:
+    register_block_weights()
+    name = names[len(weight) > len(_WEIGHT)]
+    return relay.Call(relay.op.get(name), [first, *weight])
+
+
+def half(bits: Any) -> Any:
+    """Return the half that bits are, or those of a vector, as float32."""
+    lanes = bits.dtype.removeprefix(HALF_BITS)
+    return tir.Cast(f"float32{lanes}", tir.reinterpret(f"float16{lanes}", bits))
+
+
+def extents(levels: Any) -> tuple[int, int]:
+    """Return the rows of a weight and the numbers in each, from the shape of its levels."""
+    shape = [int(extent) for extent in levels.shape]
+    count = shape[0] * (shape[-1] if len(shape) == PANEL_AXES else 1)
+    return count, shape[1] * BLOCK
+
+
+def number_at(weight: Sequence[Any], row: Any, column: Any) -> Any:
+    """Return one number of a weight, of which `weight` are levels, scales and, if any, minima."""
+    levels, *halves = weight
+    block, within = column // BLOCK, column % BLOCK
+    place, shift = within, None
+    if levels.dtype == NIBBLES:
+        half_block = BLOCK // 2
+        place, shift = within % half_block, within // half_block * NIBBLE_BITS
+    if len(levels.shape) == PANEL_AXES:
+        width = levels.shape[-1]
+        panel, lane = row // width, row % width
+        level = levels[panel, block, place, lane]
+        scale, *minimum = (half(each[panel, block, lane]) for each in halves)
+    else:
+        level = levels[row, block, place]
+        scale, *minimum = (half(each[row, block]) for each in halves)
+    level = level.astype("int32")
+    if shift is not None:
+        level = (level >> shift) & NIBBLE_MASK
+        level = level if minimum else level - NIBBLES_ZERO
+    number = scale * level.astype("float32")
+    return number + minimum[0] if minimum else number
+
+
+def _dense(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
+    data, *weight = inputs
+    count, length = extents(weight[0])
+    k = te.reduce_axis((0, length), name="k")
+    return [
+        te.compute(
+            (data.shape[0], count),
+            lambda m, n: te.sum(data[m, k] * number_at(weight, n, k), axis=k),
+            name="block_dense",
+        )
+    ]
+
+
+def _rows(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
+    indices, *weight = inputs
+    count, length = extents(weight[0])
+    return [
+        te.compute(
+            (indices.shape[0], length),
+            lambda m, k: number_at(weight, te.max(te.min(indices[m], count - 1), 0), k),
+            name="block_rows",
+        )
+    ]
+
+
+def _dense_type(operands: Sequence[Any], attrs: Any) -> Any:
+    if not all(isinstance(each, relay.TensorType) for each in operands):
+        return None
+    data, levels, *_ = operands
+    return relay.TensorType((data.shape[0], extents(levels)[0]), "float32")
+
+
+def _rows_type(operands: Sequence[Any], attrs: Any) -> Any:
+    if not all(isinstance(each, relay.TensorType) for each in operands):
+        return None
+    indices, levels, *_ = operands
+    return relay.TensorType((indices.shape[0], extents(levels)[1]), "float32")

@@ -1,0 +1,82 @@
+"""``fx.from_gguf``: a language model's file to Relay and weights."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tvm_fusionx.errors import ShapeError
+from tvm_fusionx.gguf.llama_relay import LlamaRelay
+from tvm_fusionx.gguf.llama_shape import LlamaShape, llama_shape
+from tvm_fusionx.gguf.llama_weights import LlamaWeights, llama_weights
+from tvm_fusionx.gguf.read import GgufFile, read_gguf
+
+DEFAULT_CACHE = 512
+
+
+def from_gguf(
+    path: str | os.PathLike[str],
+    *,
+    tokens: int = 1,
+    cache: int = DEFAULT_CACHE,
+    all_logits: bool = False,
+) -> tuple[Any, dict[str, Any]]:
+    """Read a decoder of the llama family: RMS norms, rotary angles, grouped queries, gated parts.
+
+    Weights stay as the file packs them (Q4_0, Q4_1, Q8_0); F16 becomes float32.
+
+    Parameters
+    ----------
+    path
+        A GGUF file. The package ``gguf`` reads it.
+    tokens
+        How many a step takes: the prompt goes in chunks, and then one by one.
+    cache
+        How many earlier tokens a step may see.
+    all_logits
+        Whether the logits of every token are returned, and not those of one.
+
+    Returns
+    -------
+    mod : tvm.IRModule
+        ``main`` takes ``tokens`` (int32 ``[tokens]``), ``position`` (int32 ``[1]``: how many places
+        of the cache count), ``last`` (int32 ``[1]``: the token whose logits are wanted; not with
+        `all_logits`), and for each layer N ``keys_N`` ``[groups, head features, cache]`` and
+        ``values_N`` ``[groups, cache, head features]``. It returns logits ``[1 or tokens,
+        vocabulary]`` and for each layer the tokens' own keys and values, laid out alike.
+    params
+        The weights by name: for ``fx.build(mod, target, params=params)``.
+
+    Raises
+    ------
+    ModelError
+        The file is damaged, or of an architecture or a quantization that is not translated.
+    ShapeError
+        `tokens` or `cache` is no positive number.
+    MissingDependencyError
+        The package ``gguf`` is not installed.
+    """
+    return llama_module(*read_llama(path), tokens=tokens, cache=cache, all_logits=all_logits)
+
+
+def read_llama(path: str | os.PathLike[str] | GgufFile) -> tuple[LlamaShape, LlamaWeights]:
+    """Return the sizes and the weights in a file, for several calls of :func:`llama_module`."""
+    file = path if isinstance(path, GgufFile) else read_gguf(path)
+    shape = llama_shape(file)
+    return shape, llama_weights(file, shape)
+
+
+def llama_module(
+    shape: LlamaShape, weights: LlamaWeights, *, tokens: int, cache: int, all_logits: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """Return Relay and weights of a model that was read; see :func:`from_gguf`."""
+    for name, number in (("tokens", tokens), ("cache", cache)):
+        if number < 1:
+            raise ShapeError(
+                name,
+                expected="a positive number",
+                found=str(number),
+                next_step="Give how many tokens a step takes, or may look back on.",
+            )
+    writer = LlamaRelay(shape, tokens, cache)
+    return writer.module(weights, all_logits=all_logits), writer.params

@@ -1,0 +1,211 @@
+"""The plan of a program's memory: the order of its calls, and an offset for each of its tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm_fusionx.memory.lending import least_arena, lend, lenders_of
+from tvm_fusionx.memory.lending_solver import Loans, solve_lending
+from tvm_fusionx.memory.lifetimes import ALIGNMENT, Tenant, live_bytes, tenants_of
+from tvm_fusionx.memory.offsets import arena_of, place, why_not_apart
+from tvm_fusionx.memory.order import BEAM_WIDTH, best_order
+from tvm_fusionx.memory.program import Program, why_not_in_order
+from tvm_fusionx.memory.solver import TIME_LIMIT_SECONDS, can_solve, solve
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Where everything lies while a program runs.
+
+    Attributes
+    ----------
+    program
+        What was planned.
+    order
+        Numbers of its calls, as they run.
+    tenants, offsets
+        All that needs a place, and where each begins, in bytes.
+    homes
+        For each of them None, where it lies in the arena, or the number of the buffer outside that
+        lends it memory until it is written.
+    bound_bytes
+        No arena for this order is smaller.
+    is_best_order
+        Whether no order of the calls needs fewer bytes at one moment.
+    is_solved
+        Whether a solver improved the places.
+    """
+
+    program: Program
+    order: tuple[int, ...]
+    tenants: tuple[Tenant, ...]
+    offsets: tuple[int, ...]
+    homes: tuple[int | None, ...]
+    bound_bytes: int
+    is_best_order: bool
+    is_solved: bool = False
+
+    @property
+    def arena_bytes(self) -> int:
+        """Return the size of the arena."""
+        return arena_of(*self._in(None))
+
+    @property
+    def gap_bytes(self) -> int:
+        """Return by how much a smaller arena could be possible; 0 where none is."""
+        return self.arena_bytes - self.bound_bytes
+
+    @property
+    def live(self) -> list[int]:
+        """Return the bytes of the arena that are needed at each call, in their order."""
+        return live_bytes(self._in(None)[0], len(self.order))
+
+    @property
+    def peak_call(self) -> str:
+        """Return the name of the call that needs the most; empty where nothing is called."""
+        live = self.live
+        if not live:
+            return ""
+        return self.program.calls[self.order[max(range(len(live)), key=live.__getitem__)]].name
+
+    def place_of(self, buffer: int) -> tuple[int | None, int]:
+        """Return where a buffer lies: None for the arena or what lends it memory, and its offset.
+
+        One without bytes is at the beginning of the arena.
+
+        Raises
+        ------
+        KeyError
+            It lies outside itself.
+        """
+        for tenant, home, offset in zip(self.tenants, self.homes, self.offsets, strict=True):
+            if tenant.buffer == buffer:
+                return home, offset
+        if self.program.buffers[buffer].is_outside:
+            raise KeyError(buffer)
+        return None, 0
+
+    def _in(self, home: int | None) -> tuple[list[Tenant], list[int]]:
+        """Return what lies in the arena, or at a lender, and its offsets."""
+        numbers = [number for number, each in enumerate(self.homes) if each == home]
+        return [self.tenants[n] for n in numbers], [self.offsets[n] for n in numbers]
+
+    def workspace_offset(self, position: int) -> int:
+        """Return where the workspace of the call at `position` begins; 0 where it has none."""
+        for tenant, offset in zip(self.tenants, self.offsets, strict=True):
+            if tenant.buffer is None and tenant.first == position:
+                return offset
+        return 0
+
+
+def plan_memory(
+    program: Program,
+    *,
+    reorder: bool = True,
+    beam_width: int = BEAM_WIDTH,
+    time_limit_seconds: float = TIME_LIMIT_SECONDS,
+) -> MemoryPlan:
+    """Plan a program's memory.
+
+    Parameters
+    ----------
+    program
+        Calls in an order that works.
+    reorder
+        Whether the calls may run in another order. It is taken where its arena is smaller.
+    beam_width
+        States that the search for an order keeps.
+    time_limit_seconds
+        Of the solver; 0 leaves it out.
+
+    Returns
+    -------
+    plan
+        Checked: see :func:`check_plan`.
+    """
+    own = tuple(range(len(program.calls)))
+    order = best_order(program, beam_width) if reorder else None
+    is_best = order is not None and order.is_best
+    orders = dict.fromkeys([own, *([order.calls] if order is not None else [])])
+    plans = [
+        _placed(program, calls, is_best, loans, time_limit_seconds)
+        for calls in orders
+        for loans in _loans(program, calls, time_limit_seconds)
+    ]
+    plan = min(plans, key=lambda each: each.arena_bytes)
+    check_plan(plan)
+    return plan
+
+
+def _loans(program: Program, order: tuple[int, ...], time_limit_seconds: float) -> list[Loans]:
+    """Return ways to lend memory of outputs, none of it among them."""
+    tenants, count = tenants_of(program, order), len(order)
+    lenders = lenders_of(program, order)
+    found: list[Loans] = [{}]
+    if lenders:
+        found.append(lend(tenants, lenders, count))
+        if time_limit_seconds > 0:
+            found.append(solve_lending(tenants, lenders, count, time_limit_seconds))
+    return found
+
+
+def _placed(
+    program: Program,
+    order: tuple[int, ...],
+    is_best: bool,
+    lent: Loans,
+    time_limit_seconds: float,
+) -> MemoryPlan:
+    everything, count = tenants_of(program, order), len(order)
+    lenders = lenders_of(program, order)
+    own = [number for number in range(len(everything)) if number not in lent]
+    tenants = [everything[number] for number in own]
+    needed = max(live_bytes(tenants, count), default=0)
+    bound = least_arena(everything, lenders, count)
+    offsets = place(tenants, needed)
+    arena = arena_of(tenants, offsets)
+    is_solved = False
+    if arena > needed and time_limit_seconds > 0 and can_solve(tenants):
+        answer = solve(tenants, offsets, needed, time_limit_seconds)
+        if answer is not None:
+            if not lenders:
+                bound = max(bound, min(answer[1], arena))
+            if arena_of(tenants, answer[0]) < arena and not why_not_apart(tenants, answer[0]):
+                offsets, is_solved = answer[0], True
+    homes: list[int | None] = [None] * len(everything)
+    places = [0] * len(everything)
+    for number, offset in zip(own, offsets, strict=True):
+        places[number] = offset
+    for number, (lender, offset) in lent.items():
+        homes[number], places[number] = lender, offset
+    return MemoryPlan(
+        program, order, everything, tuple(places), tuple(homes), max(0, bound), is_best, is_solved
+    )
+
+
+def check_plan(plan: MemoryPlan) -> None:
+    """Make sure that a plan is right, whatever made it.
+
+    Raises
+    ------
+    ValueError
+        A call would run before what it reads from, two tensors lie in one place at one moment, a
+        tensor is not aligned, or its time is not that of the calls that use it.
+    """
+    problem = why_not_in_order(plan.program, plan.order)
+    if problem is None and plan.tenants != tenants_of(plan.program, plan.order):
+        problem = "tensors are not there when they are used"
+    lenders = {each.buffer: each for each in lenders_of(plan.program, plan.order)}
+    for home in {None, *plan.homes}:
+        if problem is None and (shared := why_not_apart(*plan._in(home))):
+            problem = f"{shared} lie in one place"
+    for tenant, home, offset in zip(plan.tenants, plan.homes, plan.offsets, strict=True):
+        if home is None or problem is not None:
+            continue
+        lender = lenders.get(home)
+        if lender is None or not lender.can_hold(tenant) or offset + tenant.bytes > lender.bytes:
+            problem = f"{tenant.name} does not fit where it is lent memory"
+    if problem is None and any(offset < 0 or offset % ALIGNMENT for offset in plan.offsets):
+        problem = f"an offset is no multiple of {ALIGNMENT}"
+    if problem is not None:
+        raise ValueError(f"memory plan: {problem}")

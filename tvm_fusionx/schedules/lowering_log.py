@@ -1,0 +1,87 @@
+"""What was decided for each kernel in one scope of lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+
+from tvm_fusionx.late_passes.workspaces import Workspace
+from tvm_fusionx.schedules.template import Refusal
+
+# Reported as the template of blocks with extern operators, which TVM's own schedule serves.
+TOPI_TEMPLATE = "topi"
+
+
+@dataclass(frozen=True)
+class LoweredBlock:
+    """What was decided for one kernel."""
+
+    name: str
+    """Name of the kernel in the compiled library, without TVM's prefix."""
+
+    template: str
+    """Template used; "topi" where TVM's own schedule serves the block."""
+
+    knobs: dict[str, int] = field(default_factory=dict)
+    """Value of each knob of the template."""
+
+    fallback_reason: str | None = None
+    """Why a more specialised template was not used."""
+
+    func: Any = field(default=None, repr=False, compare=False)
+    """The scheduled PrimFunc; None where TVM's own schedule serves the block."""
+
+    source: Any = field(default=None, repr=False, compare=False)
+    """The PrimFunc before it was scheduled; None where TVM's own schedule serves the block."""
+
+    is_tuned: bool = False
+    """Whether the knobs are what a tuner chose among candidates that it measured."""
+
+    refusals: tuple[Refusal, ...] = ()
+    """Why each template that was tried before does not serve the block."""
+
+    @property
+    def key(self) -> str | None:
+        """Return the structural hash that tuning records know the block by."""
+        return None if self.source is None else block_hash(self.source)
+
+
+def block_hash(func: Any) -> str:
+    """Return the structural hash of an unscheduled block, the same in every process."""
+    return str(tvm.ir.structural_hash(func))
+
+
+@dataclass
+class LoweringLog:
+    """What was decided in one lowering scope."""
+
+    entries: list[LoweredBlock] = field(default_factory=list)
+
+    coverage: str = ""
+    """How many blocks have tuning records, and what share of the time; known when the scope ended,
+    where records were given."""
+
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
+    """The memory that kernels ask for while they run, by symbol."""
+
+    buffers: Mapping[str, str] = field(default_factory=dict)
+    """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
+
+    on_entry: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    """Called after each of the entries."""
+
+    on_code: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    """Called when all kernels are scheduled, before code is made of them."""
+
+    on_device_kernels: Callable[[Any], None] = field(
+        default=lambda mod: None, repr=False, compare=False
+    )
+    """Called with the lowered kernels of a GPU, equal ones too, before code is made of them."""
+
+    def add(self, entry: LoweredBlock) -> None:
+        """Add an entry, and tell so."""
+        self.entries.append(entry)
+        self.on_entry()

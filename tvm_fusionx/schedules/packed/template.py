@@ -1,0 +1,119 @@
+"""Products of a matrix with weights that lie in panels of packed blocks, and what follows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tir
+
+from tvm_fusionx.expressions.block_weights import HALF_BITS, PANEL_AXES
+from tvm_fusionx.schedules.packed.kernel import Operands, PackedKernel
+from tvm_fusionx.schedules.packed.tiling import (
+    PackedTiling,
+    chains_of,
+    default_panels,
+    default_rows,
+    most_rows,
+    panel_choices,
+)
+from tvm_fusionx.schedules.parts.hand_written_kernel import (
+    gather_what_follows,
+    replace_stages,
+    schedule_around,
+    stage_nests,
+    storing,
+)
+from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
+from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.indices import simplify_indices
+
+KERNEL = "packed"
+
+# What `expressions.block_weights` calls the stage.
+STAGE = "block_dense"
+
+
+@dataclass(frozen=True)
+class Packed(Match):
+    """A block around a product with packed weights."""
+
+    stage: str
+    """Name of the product's stage."""
+    rows: int
+    """Of the data."""
+    panels: int
+    """Of the weights."""
+
+    def knobs(self) -> Knobs:
+        """Return the panels of a task and the rows of a tile."""
+        cpu = self.info.cpu
+        panels = default_panels(self.panels, self.rows, cpu)
+        most = min(self.rows, most_rows(1, cpu))
+        return {
+            "task_panels": Knob(panels, panel_choices(self.panels)),
+            "tile_rows": Knob(default_rows(self.rows, panels, cpu), tuple(range(1, most + 1))),
+        }
+
+    def emit(self, values: KnobValues) -> Any:
+        """Return the kernel."""
+        info = self.info
+        sch = fresh_schedule(info.func)
+        write = gather_what_follows(sch, info, self.stage, info.outputs[0])
+        func = simplify_indices(sch.mod["main"])
+        blocks = stage_nests(func)
+        reduce = blocks[self.stage]
+        operands = operands_of(reduce)
+        panels, rows = values["task_panels"], values["tile_rows"]
+        tiling = PackedTiling(panels, rows, chains_of(rows, panels, info.cpu))
+        internal = {region.buffer.data for region in reduce.writes}
+        kernel = PackedKernel(operands, tiling, storing(blocks[write], internal)).build(
+            parallel=should_parallelise(info.stages.values(), info.cpu.cores)
+        )
+        func = replace_stages(func, [self.stage], write, operands.buffers, KERNEL, kernel)
+        return schedule_around(func, KERNEL, info.cpu)
+
+
+def operands_of(block: Any) -> Operands:
+    """Return the buffers that a product's block reads, by what they are."""
+    halves: list[Any] = []
+    found: dict[str, Any] = {}
+    written = {region.buffer.data for region in block.writes}
+
+    def visit(node: Any) -> None:
+        if not isinstance(node, tir.BufferLoad) or node.buffer.data in written:
+            return
+        if str(node.buffer.dtype) == HALF_BITS:
+            # The scale stands before the minimum; they may be one constant.
+            halves.append(node.buffer)
+        else:
+            found["levels" if "int8" in str(node.buffer.dtype) else "data"] = node.buffer
+
+    tir.stmt_functor.post_order_visit(block.body, visit)
+    scales, *minima = halves
+    return Operands(found["data"], found["levels"], scales, minima[0] if minima else None)
+
+
+def _match(info: BlockInfo) -> Packed | str:
+    products = [stage for stage in info.stages.values() if _is_product(stage)]
+    if len(products) != 1:
+        return "it has no product with packed weights" if not products else "it has two of them"
+    if any(stage.is_reduction for stage in info.stages.values() if stage is not products[0]):
+        return "it reduces something besides"
+    if len(info.outputs) != 1:
+        return "it has several results"
+    operands = operands_of(products[0].block)
+    if len(operands.levels.shape) != PANEL_AXES:
+        return "its weights lie in no panels"
+    if str(operands.data.dtype) != "float32":
+        return f"its data is {operands.data.dtype}"
+    return Packed(info, products[0].name, operands.rows, operands.panels)
+
+
+def _is_product(stage: Stage) -> bool:
+    return stage.is_reduction and stage.name.startswith(STAGE)
+
+
+PACKED = Template(KERNEL, _match)
