@@ -40,6 +40,7 @@ def test_a_loop_in_a_loop_is_the_innermost() -> None:
     assert (loop.multiply_adds, loop.loads, loop.stores, loop.moves) == (2, 1, 1, 1)
     assert loop.stack == 1
     assert loop.instructions_each == 3.0
+    assert loop.depth == 1
 
 
 def test_two_loops_one_after_the_other_are_both_found() -> None:
@@ -47,6 +48,7 @@ def test_two_loops_one_after_the_other_are_both_found() -> None:
     first, second = innermost_loops(code)
     assert first.multiply_adds == 1
     assert second.multiply_adds == 0
+    assert first.depth == second.depth == 0
     assert math.isinf(second.instructions_each)
 
 

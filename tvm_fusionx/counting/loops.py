@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tvm_fusionx.counting.disassembly import WORD_BYTES, Line
@@ -38,10 +38,13 @@ class Loop:
         Its instructions, the branch back last.
     frame
         Whether ``x29`` holds the stack's frame in its function.
+    depth
+        How many loops are around it.
     """
 
     code: tuple[Line, ...]
     frame: bool = False
+    depth: int = 0
 
     @property
     def texts(self) -> list[str]:
@@ -125,4 +128,12 @@ def innermost_loops(code: Sequence[Line], frame: bool | None = None) -> list[Loo
     for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
         if not any(start <= other and last <= end for other, last in inner):
             inner.append((start, end))
-    return [Loop(tuple(code[start : end + 1]), frame) for start, end in sorted(inner)]
+    return [
+        Loop(tuple(code[start : end + 1]), frame, _depth(start, end, spans))
+        for start, end in sorted(inner)
+    ]
+
+
+def _depth(start: int, end: int, spans: Iterable[tuple[int, int]]) -> int:
+    """Return how many loops hold a span; one may have several branches back to its start."""
+    return len({first for first, last in spans if first <= start and end <= last}) - 1
