@@ -36,6 +36,7 @@ ROOMS = (
     "devices",
     "build",
     "report",
+    "compress",
     "tuning",
     "zoo",
     "cli",

@@ -14,6 +14,7 @@ from tvm_fusionx.version import VERSION
 
 if TYPE_CHECKING:
     from tvm_fusionx import zoo
+    from tvm_fusionx.compress.quantize.quantize import quantize
     from tvm_fusionx.frontend.from_onnx import from_onnx
     from tvm_fusionx.report.bench.bench import bench
 
@@ -30,6 +31,7 @@ __all__ = [
     "passes",
     "pipeline",
     "profile",
+    "quantize",
     "schedules",
     "threads",
     "tune",
@@ -58,6 +60,7 @@ if not is_the_command():
 _LOADED_WHEN_ASKED_FOR = {
     "bench": "tvm_fusionx.report.bench.bench",
     "from_onnx": "tvm_fusionx.frontend.from_onnx",
+    "quantize": "tvm_fusionx.compress.quantize.quantize",
     "zoo": "tvm_fusionx.zoo",
 }
 

@@ -27,6 +27,7 @@ COMMANDS = (
     "explain",
     "calibrate",
     "profile-db",
+    "quantize",
     "tune",
     "records",
     "zoo",
