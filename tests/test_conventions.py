@@ -42,6 +42,7 @@ ROOMS = (
     "bundle",
     "report",
     "counting",
+    "compress",
     "tuning",
     "zoo",
     "apps",

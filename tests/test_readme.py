@@ -8,16 +8,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+
+from tests.quantized_models import Layers
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LONGEST_EXAMPLE = 12
 
 
+def the_examples() -> tuple[str, str]:
+    build, quantize = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    return build, quantize
+
+
 def the_example() -> str:
-    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    return block
+    return the_examples()[0]
 
 
 def table_script() -> ModuleType:
@@ -47,8 +54,9 @@ def a_result(model: str, ours: float, tvm: float) -> dict[str, Any]:
     }
 
 
-def test_the_example_is_short() -> None:
-    assert len([line for line in the_example().splitlines() if line]) <= LONGEST_EXAMPLE + 1
+def test_the_examples_are_short() -> None:
+    for example in the_examples():
+        assert len([line for line in example.splitlines() if line]) <= LONGEST_EXAMPLE + 1
 
 
 def test_the_example_runs(
@@ -73,6 +81,23 @@ def test_the_example_runs(
     scope["model"].run()
     assert scope["model"].get_output(0).shape == (1, 3, 320, 320)
     assert "kernels" in capsys.readouterr().out
+
+
+def test_the_example_of_quantising_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx")
+    pytest.importorskip("onnxruntime", reason="our own build would compile for a minute")
+    monkeypatch.chdir(tmp_path)
+    layers = Layers(1, 3, 32, 32)
+    flat = layers.add("Flatten", layers.add("GlobalAveragePool", layers.conv("x", 8, 3, 3)))
+    onnx.save(layers.model(layers.add("Gemm", flat, layers.weights(8, 10))), "model.onnx")
+    inputs = np.random.default_rng(0).normal(size=(4, 1, 3, 32, 32)).astype("float32")
+    np.savez("inputs.npz", x=inputs, labels=np.arange(4))
+    exec(compile(the_examples()[1], "README.md", "exec"), {})
+    assert "top1: float" in capsys.readouterr().out
+    made = {node.op_type for node in onnx.load("model.int8.onnx").graph.node}
+    assert "QuantizeLinear" in made
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

@@ -14,6 +14,7 @@ from tvm_fusionx.version import VERSION
 
 if TYPE_CHECKING:
     from tvm_fusionx import zoo
+    from tvm_fusionx.compress.quantize.quantize import quantize
     from tvm_fusionx.frontend.from_onnx import from_onnx
     from tvm_fusionx.gguf.from_gguf import from_gguf
     from tvm_fusionx.report.bench.bench import bench
@@ -34,6 +35,7 @@ __all__ = [
     "phases",
     "pipeline",
     "profile",
+    "quantize",
     "schedules",
     "threads",
     "tune",
@@ -64,6 +66,7 @@ _LOADED_WHEN_ASKED_FOR = {
     "bench": "tvm_fusionx.report.bench.bench",
     "from_gguf": "tvm_fusionx.gguf.from_gguf",
     "from_onnx": "tvm_fusionx.frontend.from_onnx",
+    "quantize": "tvm_fusionx.compress.quantize.quantize",
     "zoo": "tvm_fusionx.zoo",
 }
 

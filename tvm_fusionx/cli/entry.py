@@ -29,6 +29,7 @@ COMMANDS = (
     "count",
     "calibrate",
     "profile-db",
+    "quantize",
     "tune",
     "records",
     "generate",

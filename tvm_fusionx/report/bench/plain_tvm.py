@@ -11,6 +11,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 from tvm_fusionx._tvm.cures import drop_lets, let_cure
+from tvm_fusionx.late_passes.emit_dots import emit_dots
 from tvm_fusionx.processors.targets import with_own_definitions
 from tvm_fusionx.report.bench.stored_numbers import numbers_of
 from tvm_fusionx.schedules import resolve_target
@@ -23,8 +24,12 @@ DEFAULT_OPT_LEVEL = 3
 
 
 def cured_config() -> dict[str, Any]:
-    """Return the ``PassContext`` configuration under which LLVM takes what TVM makes."""
-    return {"tir.disable_cse_tir": True, "tir.add_lower_pass": [(LOWER_PHASE, drop_lets())]}
+    """Return the ``PassContext`` configuration under which LLVM takes what TVM makes.
+
+    Dot products of integers, which are in operators of ours, become plain arithmetic.
+    """
+    passes = [(LOWER_PHASE, drop_lets()), (LOWER_PHASE, emit_dots(None))]
+    return {"tir.disable_cse_tir": True, "tir.add_lower_pass": passes}
 
 
 def build_plain(

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.benchmarks.scripts import script
+from tests.compress.quantize.small_networks import pictures, residual
+
+
+def test_each_way_has_a_row(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    accuracy = script("quantize_accuracy")
+    onnx.save(residual(), tmp_path / "m.onnx")
+    exact = [accuracy.runner(residual(), accuracy.ENGINE)(x)[0] for x in pictures()]
+    metric = accuracy._top1([(x, y.argmax(1)) for x, y in zip(pictures(), exact, strict=True)])
+    case = accuracy.Case("small", tmp_path / "m.onnx", pictures(), metric, metric)
+    rows = list(accuracy.rows_of(case))
+    assert len(rows) == 1 + len(accuracy.METHODS) + 2 + len(accuracy.ORT_METHODS)
+    assert rows[0].score == 1
+    guarded = next(row for row in rows if row.way == "ours guarded")
+    assert guarded.score >= 1 - accuracy.MAX_DROP
+    text = accuracy.table(rows)
+    assert text.splitlines()[2] == "| float | 1.0000 |"
+    assert "| ONNX Runtime entropy |" in text
+
+
+def test_accuracy_is_the_share_of_right_rows() -> None:
+    pytest.importorskip("torch")
+    accuracy = script("quantize_accuracy")
+    batches = accuracy._batches(np.zeros((60, 1)), np.array([0] * 50 + [1] * 10))
+    assert [len(labels) for _, labels in batches] == [50, 10]
+    rows = np.eye(2, dtype="float32")[[0]]
+    assert accuracy._top1(batches)(lambda x: [rows.repeat(len(x["x"]), 0)]) == 50 / 60
+
+
+def test_an_unknown_case_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(SystemExit):
+        script("quantize_accuracy").main(["folder", "alexnet"])
+    assert "expected some of fashion-resnet" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Models made smaller and cheaper before they are compiled; the result is an ONNX model again."""

@@ -1,0 +1,1 @@
+"""A model of floats to one of integers (QDQ), with a guard on its accuracy."""
