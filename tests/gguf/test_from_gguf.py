@@ -44,15 +44,8 @@ def run_chunks(path: Path, chunks: list[int], tiny: Tiny, **choices: Any) -> Arr
     return np.concatenate(logits)
 
 
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        ("Q4_1", "Q8_0"),
-        pytest.param(("Q4_0", "F16"), marks=pytest.mark.slow),
-        pytest.param(("Q8_0", "Q4_1"), marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [("Q4_1", "Q8_0"), ("Q4_0", "F16"), ("Q8_0", "Q4_1")], ids=str)
 def test_logits_are_those_of_numpy(tmp_path: Path, kinds: tuple[str, str]) -> None:
     tiny = Tiny(layers=1, own_head=kinds[1] == "F16")
     path = tmp_path / "tiny.gguf"

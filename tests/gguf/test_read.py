@@ -38,6 +38,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, kept: int) -> None:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
     with pytest.raises(ModelError, match="expected a GGUF file; found no such file"):
         read_gguf(tmp_path / "none.gguf")
     path = tmp_path / "tiny.gguf"

@@ -2,7 +2,7 @@
 
 A vector of levels, one of each row of a panel, becomes a vector of weights in four instructions:
 widen, mask or shift, convert, scale and add. Each multiplies an element of every row of the tile.
-With one row the time is that of reading the weights.
+With one row the aim is the time of reading the weights.
 """
 
 from __future__ import annotations
