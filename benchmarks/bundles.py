@@ -166,7 +166,7 @@ def prepare(name: str, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, A
     if name.endswith(INT8):
         (folder / "float").mkdir()
         exported.path.rename(folder / "float" / f"{plain}.onnx")
-        floats = zoo.random_inputs(exported)
+        floats = zoo.random_inputs(folder / "float" / f"{plain}.onnx")
         np.savez(folder / "float" / f"{plain}.inputs.npz", **floats)  # type: ignore[arg-type]
         quantize(folder / "float", folder, plain)
         (folder / f"{plain}.onnx").rename(folder / "model.onnx")
