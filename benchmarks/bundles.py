@@ -126,13 +126,18 @@ def one_run(words: list[str]) -> dict[str, float]:
         begun = time.perf_counter()
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=said, text=True) as child:
             assert child.stdout is not None
-            line = child.stdout.readline()
+            said_before = ""
+            # MNN greets on standard output.
+            for line in iter(child.stdout.readline, ""):
+                if line == "answer\n":
+                    break
+                said_before = line
             ended = time.perf_counter()
             told = child.stdout.read().split()
             child.wait(PROCESS_SECONDS)
         said.seek(0)
-        lines = said.read().strip().splitlines() or [f"it said {line!r}"]
-    if child.returncode != 0 or line != "answer\n":
+        lines = said.read().strip().splitlines() or [f"it said {said_before!r}"]
+    if child.returncode != 0 or not told:
         raise RuntimeError(lines[-1][:300])
     named = zip(told[::2], told[1::2], strict=True)
     memory = dict(named if told[0] in FIELDS else zip(FIELDS, told, strict=True))
@@ -161,7 +166,7 @@ def prepare(name: str, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, A
     if name.endswith(INT8):
         (folder / "float").mkdir()
         exported.path.rename(folder / "float" / f"{plain}.onnx")
-        floats = zoo.random_inputs(exported)
+        floats = zoo.random_inputs(folder / "float" / f"{plain}.onnx")
         np.savez(folder / "float" / f"{plain}.inputs.npz", **floats)  # type: ignore[arg-type]
         quantize(folder / "float", folder, plain)
         (folder / f"{plain}.onnx").rename(folder / "model.onnx")

@@ -95,7 +95,7 @@ def compiled(
     words = [*chosen, *STRICT, f"-I{path.parent}", *(f"-I{folder}" for folder in folders)]
     words += [str(path), "-x", "none"] if "-x" in chosen else [str(path)]
     words += [str(folder / f"lib{folder.name}.a") for folder in folders]
-    run([*words, "-lm", "-lpthread", "-o", str(output)])
+    run([*words, "-lm", "-lpthread", "-lstdc++", "-o", str(output)])
     return output
 
 

@@ -35,6 +35,7 @@ from tvm_fusionx.devices.emulation import EMULATOR, SYSROOT, why_no_emulation
 from tvm_fusionx.errors import LinkError, ModelError, OutputFileError, TargetError
 
 HERE = Path(__file__).resolve().parent
+POOL = HERE.parents[1] / "tvm_fusionx" / "runtime" / "pool"
 CPP = ("g++", "-std=c++17", "-x", "c++")
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
@@ -73,6 +74,19 @@ def test_models_and_instances_share_a_program_and_a_launcher_has_tasks(tmp_path:
     folders = [bundle(), bundle(name="other", tasks=3)]
     (tmp_path / "expected").write_bytes(answer()[1])
     options = ("gcc", "-std=gnu99")
+    program = compiled(HERE / "two_models.c", tmp_path / "two", folders, options)
+    given = [*written_inputs(tmp_path), tmp_path / "expected"]
+    assert run([program, *given]) == "0 failures, launched\n"
+
+
+def test_our_pool_is_a_launcher(tmp_path: Path) -> None:
+    need("g++")
+    if not (POOL / "pool.cc").is_file():
+        pytest.skip("there is no pool of ours")
+    run(["g++", "-std=c++17", "-O2", "-c", POOL / "pool.cc", "-o", tmp_path / "pool.o"])
+    folders = [bundle(), bundle(name="other", tasks=3)]
+    (tmp_path / "expected").write_bytes(answer()[1])
+    options = ("gcc", "-std=gnu99", "-DWITH_POOL", f"-I{POOL}", str(tmp_path / "pool.o"))
     program = compiled(HERE / "two_models.c", tmp_path / "two", folders, options)
     given = [*written_inputs(tmp_path), tmp_path / "expected"]
     assert run([program, *given]) == "0 failures, launched\n"

@@ -2,6 +2,10 @@
 #include "net.h"
 #include "other.h"
 
+#ifdef WITH_POOL
+#include "pool.h"
+#endif
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +23,7 @@ static void *aligned(size_t bytes) {
 static float *x, *scale, *expected;
 static int failures, launches;
 
+#ifndef WITH_POOL
 /* As TVM's pool gives it to a task. */
 typedef struct { void *sync; int32_t tasks; } task_env;
 typedef struct { net_task task; void *data; task_env *env; int number, status; } job;
@@ -51,6 +56,8 @@ static int launch(net_task task, void *data, int tasks) {
   }
   return status;
 }
+
+#endif
 
 #define INSTANCE(name, NAME)                                                                    \
   static void *run_##name(void *unused) {                                                       \
@@ -96,10 +103,18 @@ int main(int count, char **words) {
   x = filled(words[1], NET_X_ELEMENTS * sizeof(float));
   scale = filled(words[2], NET_IN_SCALE_ELEMENTS * sizeof(float));
   expected = filled(words[3], NET_OUTPUT_1_ELEMENTS * sizeof(float));
+#ifdef WITH_POOL
+  if (fusionx_pool_configure(2, NULL, 0, 0) != 0) return 4;
+  other_set_launcher((other_launcher)fusionx_parallel_launch);
+#else
   other_set_launcher(launch);
+#endif
   for (number = 0; number < 3; ++number)
     if (pthread_create(&threads[number], NULL, instances[number], NULL) != 0) return 5;
   for (number = 0; number < 3; ++number) pthread_join(threads[number], NULL);
+#ifdef WITH_POOL
+  launches = (int)fusionx_pool_launches();
+#endif
   printf("%d failures, %s\n", failures, launches > 0 ? "launched" : "never launched");
   return failures != 0 || launches == 0;
 }
