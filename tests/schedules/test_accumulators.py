@@ -13,7 +13,8 @@ import tvm_fusionx as fx
 from tests.depthwise_pairs import pair
 from tests.relay_modules import const, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import unscheduled
+from tests.schedules.blocked_blocks import dense, unscheduled
+from tests.schedules.matrix_blocks import packed_dense
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
 
@@ -155,6 +156,39 @@ def test_sums_stay_in_registers(name: str, target: str) -> None:
     assert _multiply_adds(loop, assembly) >= LEAST_SUMS * assembly.registers
     assert not [line for line in loop if assembly.stack.search(line)]
     assert not [line for line in loop if assembly.store.match(line)]
+
+
+# Chunks of four channels, and panels of a tile, as they are packed for NEON. Some have rows or
+# columns that no tile divides.
+CORES = [NEON, "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"]
+FOURS = (4, 4)
+PRODUCTS_ON_NEON = {
+    "3x3 convolution, stride 2": dense(
+        32, (28, 28), 64, (3, 3), strides=(2, 2), padding=(1, 1, 1, 1), blocks=FOURS
+    ),
+    "1x1 convolution": dense(144, (28, 28), 32, (1, 1), blocks=FOURS),
+    "1x1 convolution of 49 pixels": dense(96, (7, 7), 160, (1, 1), blocks=FOURS),
+    "dense of panels of two vectors": packed_dense(128, 96, 384, width=8),
+    "dense of 13 rows": packed_dense(13, 96, 384, width=12),
+}
+MOST_INSTRUCTIONS_A_MULTIPLY_ADD = 1.3
+BY_LANE = re.compile(r"^\s+fmla\s+v.*\.s\[\d\]")
+INSTRUCTION = re.compile(r"^\s+[a-z]")
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("name", few_fast(PRODUCTS_ON_NEON, 1))
+def test_products_on_neon_take_shared_elements_from_lanes(name: str, core: str) -> None:
+    target, assembly = resolve_target(f"{core} -num-cores=2"), ASSEMBLY[NEON]
+    made = schedule(unscheduled(PRODUCTS_ON_NEON[name], target), target)
+    text = compile_kernel(made.func, target, "kernel").get_source("asm")
+    loops = _innermost_loops(text, assembly)
+    loop = max(loops, key=lambda lines: _multiply_adds(lines, assembly))
+    products = _multiply_adds(loop, assembly)
+    assert sum(BY_LANE.match(line) is not None for line in loop) == products
+    assert not [line for line in loop if assembly.stack.search(line)]
+    instructions = sum(INSTRUCTION.match(line) is not None for line in loop)
+    assert instructions <= MOST_INSTRUCTIONS_A_MULTIPLY_ADD * products
 
 
 @pytest.mark.parametrize("target", ASSEMBLY)

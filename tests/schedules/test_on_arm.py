@@ -140,11 +140,15 @@ CASES: dict[str, dict[str, Case]] = {
         "odd sizes": Case(
             dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=(4, 4), post=hard_swish)
         ),
+        "rows and columns of no whole tile": Case(
+            dense(8, (3, 17), 24, (3, 3), strides=(2, 1), padding=ONE, blocks=FOURS)
+        ),
         "chunks of 8, one row": Case(dense(16, (1, 35), 24, (1, 1), post=relay.sigmoid)),
         "groups": Case(dense(16, (6, 7), 16, (3, 3), padding=ONE, groups=2)),
     },
     "pointwise": {
         "odd sizes": Case(dense(12, (7, 13), 20, (1, 1), blocks=(4, 4), post=hard_swish)),
+        "pixels of no whole tile": Case(dense(8, (7, 11), 24, (1, 1), blocks=FOURS)),
         "chunks of 8, blocks of channels": Case(
             dense(1024, (3, 5), 16, (1, 1), post=relay.sigmoid)
         ),
@@ -230,6 +234,8 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),
+        "rows of no whole tile, three vectors": Case(packed_dense(20, 36, 19, width=12)),
+        "rows of no whole tile, four vectors": Case(relay.nn.relu(packed_dense(23, 48, 24))),
         "residual and norm": Case(
             layer_norm(packed_dense(13, 24, 20, width=8) + var("residual", 13, 24), 24)
         ),

@@ -8,18 +8,19 @@ from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.lane_tiles import (
     TURN_INSTRUCTIONS,
     cost,
+    fits,
     most_rows,
-    registers_held,
     turn_terms,
 )
 
 NEON = Cpu(lanes=4, registers=32, cores=1, multiplies_by_lane=True)
 
 
-@pytest.mark.parametrize(("vectors", "rows"), [(1, 15), (2, 10), (3, 7), (4, 5), (5, 4), (6, 3)])
+@pytest.mark.parametrize(("vectors", "rows"), [(1, 14), (2, 9), (3, 6), (4, 5), (5, 4), (6, 3)])
 def test_the_tallest_tile_fits_and_a_taller_one_does_not(vectors: int, rows: int) -> None:
     assert most_rows(vectors, NEON) == rows
-    assert registers_held(rows, vectors) <= NEON.registers < registers_held(rows + 1, vectors)
+    assert fits(rows, vectors, NEON)
+    assert not fits(rows + 1, vectors, NEON)
 
 
 def test_a_tile_of_many_vectors_has_a_row() -> None:
@@ -34,6 +35,6 @@ def test_cost_counts_instructions() -> None:
 
 
 def test_full_registers_take_a_jump_more_often() -> None:
-    assert turn_terms(10, 2, NEON) == 4
-    assert turn_terms(7, 3, NEON) == 8
-    assert cost(7, 3, NEON, 8) < cost(7, 3, NEON, 4)
+    assert [turn_terms(9, 2, NEON), turn_terms(5, 4, NEON)] == [4, 4]
+    assert [turn_terms(8, 2, NEON), turn_terms(6, 3, NEON)] == [8, 8]
+    assert cost(6, 3, NEON, 8) < cost(6, 3, NEON, 4)

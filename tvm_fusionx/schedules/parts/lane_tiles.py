@@ -1,8 +1,9 @@
 """Register tiles whose multiply-adds take the shared operand from lanes of a vector.
 
 While as many terms are added as a vector has lanes, a tile holds a vector of shared elements for
-each of its rows, and weights of one term. Where sums and these fit, LLVM spills none. Of the 32
-registers of NEON, tiles of 7 x 3, 10 x 2, 5 x 4 and 14 x 1 fit, 6 x 4 and 8 x 3 do not.
+each of its rows, and weights of one term. A few registers stay free, for loads that LLVM puts
+early: it spills sums else. Of the 32 registers of NEON, tiles of 9 x 2, 6 x 3, 5 x 4 and 14 x 1
+leave them free; 7 x 3 and 10 x 2 do not where LLVM orders for a core that waits for its loads.
 """
 
 from __future__ import annotations
@@ -15,24 +16,36 @@ from tvm_fusionx.processors.cpu import Cpu
 # comparison and a jump.
 TURN_INSTRUCTIONS = 4
 
-# Vectors of shared elements that follow one another without a jump, where a register is free to
-# load the next one early. 16 terms of a tile of 10 x 2 have 39 instructions on the stack.
+# Registers that a tile leaves free. With one, 7 x 3 has 3 to 27 instructions of a turn on the stack
+# (LLVM's order for no core, and for Cortex-A55); with two, none (Cortex-A76's order, A55's, no
+# core's).
+FREE_REGISTERS = 2
+
+# Vectors of shared elements that follow one another without a jump, where registers are free to
+# load the second one early. With three free, 9 x 2 and 5 x 4 have 2 instructions on the stack; with
+# five, 6 x 3 has none.
 VECTORS_OF_A_TURN = 2
+FREE_REGISTERS_OF_A_LONG_TURN = 5
 
 
-def registers_held(rows: int, vectors: int) -> int:
-    """Return the registers of a tile: sums, shared elements, weights."""
-    return rows * vectors + rows + vectors
+def free_registers(rows: int, vectors: int, cpu: Cpu) -> int:
+    """Return the registers that a tile leaves: it holds sums, shared elements and weights."""
+    return cpu.registers - rows * vectors - rows - vectors
+
+
+def fits(rows: int, vectors: int, cpu: Cpu) -> bool:
+    """Tell whether LLVM spills nothing of a tile."""
+    return free_registers(rows, vectors, cpu) >= FREE_REGISTERS
 
 
 def most_rows(vectors: int, cpu: Cpu) -> int:
     """Return the most rows of a tile of so many vectors that stays in the registers."""
-    return max(1, (cpu.registers - vectors) // (vectors + 1))
+    return max(1, (cpu.registers - FREE_REGISTERS - vectors) // (vectors + 1))
 
 
 def turn_terms(rows: int, vectors: int, cpu: Cpu) -> int:
     """Return the terms that a tile adds without a jump, where a loop has enough of them."""
-    is_room = registers_held(rows, vectors) < cpu.registers
+    is_room = free_registers(rows, vectors, cpu) >= FREE_REGISTERS_OF_A_LONG_TURN
     return cpu.lanes * (VECTORS_OF_A_TURN if is_room else 1)
 
 

@@ -111,7 +111,10 @@ def register_tiles(window: Window, cpu: Cpu) -> list[ChunkTile]:
 def _fits(tile: ChunkTile, window: Window, cpu: Cpu) -> bool:
     if cpu.multiplies_by_lane:
         vectors = tile.chunks * _vectors_of_chunk(window, cpu)
-        return lane_tiles.registers_held(tile.columns, vectors) <= cpu.registers
+        if not lane_tiles.fits(tile.columns, vectors, cpu):
+            return False
+        if window.block_in >= cpu.lanes:
+            return True
     registers = window.registers(cpu)
     spare = 0 if registers == cpu.registers and tile.chunks > 1 else 1
     held = tile.sums + tile.chunks + inputs_held(window, tile.columns)
