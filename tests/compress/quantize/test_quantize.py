@@ -169,4 +169,4 @@ def test_ours_and_onnx_runtime_agree_on_what_was_written() -> None:
     text = fx.passes.RewriteQuantized("llvm -mcpu=native")(mod)["main"].astext(show_meta_data=False)
     assert text.count('out_dtype="int32"') == 4
     report = fx.verify(mod, params, pictures(1, 6)[0], "llvm -mcpu=native", reference=result.model)
-    assert report.is_ok, report
+    assert report.ok, report
