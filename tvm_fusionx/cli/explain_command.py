@@ -82,6 +82,7 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.build.executors import check_kernel_by_kernel
     from tvm_fusionx.build.fused_build import build_fused
     from tvm_fusionx.build.pipeline import bind_parameters, check_runs_here
     from tvm_fusionx.frontend import from_onnx
@@ -103,6 +104,8 @@ def command(
     with Stages(f"explaining {model.name}") as stage:
         stage("importing")
         mod, params = from_onnx(bind(model, constants), shape=shape)
+        if with_build or with_profile:
+            check_kernel_by_kernel(mod, "--profile" if with_profile else "--build")
         stage("planning")
         report = explain(bind_parameters(mod, params), target, **choices).with_title(model.stem)
         if with_build or with_profile:

@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tvm
 from tvm import relay
 
+from tvm_fusionx.build.executors import check_kernel_by_kernel
 from tvm_fusionx.build.pipeline import pipeline
+from tvm_fusionx.errors import ShapeError
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.explain.entries import Summary
 from tvm_fusionx.report.explain.explain import explain, with_schedules
@@ -78,6 +81,19 @@ def test_what_is_not_a_graph_is_a_finding() -> None:
     report = explain(mod, TARGET)
     assert [finding.kind for finding in report.findings] == ["not-a-graph"]
     assert report.blocks == ()
+
+
+def test_what_comes_before_the_data_decides_is_explained() -> None:
+    x = relay.var("x", shape=(4, 8))
+    mod = tvm.IRModule.from_expr(relay.argwhere(relay.tanh(relay.exp(x)) * relay.const(2.0)))
+    report = explain(mod, TARGET)
+    first = report.findings[0]
+    assert first.kind == "virtual-machine"
+    assert "argwhere" in first.message
+    assert report.summary.operators == 3
+    assert len(report.blocks) == 1
+    with pytest.raises(ShapeError, match=r"--build: .*virtual machine.*argwhere.*--print-time"):
+        check_kernel_by_kernel(mod, "--build")
 
 
 def test_a_build_tells_the_template_of_each_kernel(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.build.executors import check_kernel_by_kernel
 from tvm_fusionx.build.fused_build import FusedBuild, kernel_notes
 from tvm_fusionx.build.library import build_versions, describe_library
 from tvm_fusionx.devices import Device, find_device
@@ -193,6 +194,7 @@ def bench(
     started = clock()
     mod, params = from_onnx(model, shape=shape)
     import_s = clock() - started
+    check_kernel_by_kernel(mod, "bench")
     specs = inputs_of(mod, params)
     arrays = check_inputs(inputs, specs) if inputs is not None else random_inputs(specs)
 

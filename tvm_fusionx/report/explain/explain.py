@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 
+from tvm_fusionx.build.executors import why_virtual_machine
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.pipeline import (
     channels_at_once,
@@ -35,6 +36,8 @@ from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
 
 MAIN = "main"
+# As OutlineStatic names what comes before all that the data decides.
+FIRST_STATIC = "main_static_0"
 
 
 def explain(
@@ -76,6 +79,7 @@ def explain(
         resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
     )
     options = FuseByMapping(resolved, options=chosen).planner_options()
+    why = why_virtual_machine(tvm.relay.transform.InferType()(mod))
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
     chunk = channels_at_once(resolved)
@@ -88,10 +92,15 @@ def explain(
             mod, plans = fuse_module(mod, options)
         else:
             mod = step(mod)
-    if MAIN not in plans:
-        finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
-        return Report(str(resolved), Summary(0, 0, 0, 0, 0, 0), (), findings=(finding,))
-    return report_plan(plans[MAIN], str(resolved), applied)
+    if MAIN in plans:
+        return report_plan(plans[MAIN], str(resolved), applied)
+    if FIRST_STATIC in plans:
+        message = f"{why}: this is the plan of what comes before; behind it operators stand alone"
+        report = report_plan(plans[FIRST_STATIC], str(resolved), applied)
+        finding = Finding("virtual-machine", message, ())
+        return replace(report, findings=(finding, *report.findings))
+    finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
+    return Report(str(resolved), Summary(0, 0, 0, 0, 0, 0), (), findings=(finding,))
 
 
 def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = None) -> Report:
