@@ -31,6 +31,8 @@ EXIT_CODES = {
 
 # What a caller that knows nothing of this package would catch.
 BUILT_IN = {
+    "BackendError": ValueError,
+    "PhaseError": ValueError,
     "DeviceError": RuntimeError,
     "DeviceLostError": RuntimeError,
     "InputError": ValueError,

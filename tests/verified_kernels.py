@@ -63,7 +63,12 @@ def _text_of(fact: Any) -> str:
 
 def digest_of(func: Any, target: tvm.target.Target, facts: Sequence[Any]) -> str:
     """Return the digest of a scheduled PrimFunc, lowered for `target`, and of a question."""
-    without = tvm.transform.PassContext(disabled_pass=[LETS_NANS_THROUGH])
+    around = tvm.transform.PassContext.current()
+    without = tvm.transform.PassContext(
+        opt_level=around.opt_level,
+        config=dict(around.config.items()),
+        disabled_pass=[*around.disabled_pass, LETS_NANS_THROUGH],
+    )
     with let_cure(), without, pass_context(target):
         lowered = tvm.lower(func, name="kernel")
     return _digest(target, (lowered, *facts))

@@ -176,7 +176,8 @@ def test_the_header_tells_the_plan(tmp_path: Path) -> None:
 def test_bundles_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     export_bundle(library(), tmp_path / NAME)
     again = tmp_path / NAME
-    for file in bundle().iterdir():
+    # Who loaded it left what Python compiled of its loader.
+    for file in filter(Path.is_file, bundle().iterdir()):
         assert (again / file.name).read_bytes() == file.read_bytes(), file.name
 
 

@@ -6,6 +6,7 @@ import pytest
 import tvm
 from tvm import tir
 
+from tvm_fusionx.errors import ShapeError
 from tvm_fusionx.late_passes.workspaces import Workspace, workspaces_of
 
 PARALLEL, SERIAL = tir.ForKind.PARALLEL, tir.ForKind.SERIAL
@@ -58,8 +59,10 @@ def test_each_task_has_its_own() -> None:
 
 
 def test_a_size_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match="a workspace of n bytes"):
-        _of(_allocated(tir.Var("n", "uint64"), WORK))
+    open_one = _of(_allocated(tir.Var("n", "uint64"), WORK))
+    assert open_one == Workspace(open_size="n")
+    with pytest.raises(ShapeError, match="known before it runs; found n"):
+        open_one.with_tasks(2)
 
 
 def test_what_tvm_lowers_is_read() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.errors import ShapeError
+
 ALLOCATION = "tir.TVMBackendAllocWorkspace"
 # TVM's kTempAllocaAlignment.
 ALIGNMENT = 64
@@ -25,13 +27,29 @@ class Workspace:
         By the thread that calls it.
     bytes_a_task
         More, by each task of its parallel loops.
+    open_size
+        What decides the number of bytes when the kernel runs, where that is not known before.
     """
 
     bytes: int = 0
     bytes_a_task: int = 0
+    open_size: str = ""
 
     def with_tasks(self, tasks: int) -> int:
-        """Return the bytes where a parallel loop is cut into so many tasks."""
+        """Return the bytes where a parallel loop is cut into so many tasks.
+
+        Raises
+        ------
+        ShapeError
+            The number is not known before the kernel runs.
+        """
+        if self.open_size:
+            raise ShapeError(
+                "the workspace of a kernel",
+                expected="a number of bytes that is known before it runs",
+                found=self.open_size,
+                next_step="Plan memory for a model whose shapes do not depend on the data.",
+            )
         return self.bytes + tasks * self.bytes_a_task
 
 
@@ -42,18 +60,20 @@ def workspaces_of(mod: tvm.IRModule) -> dict[str, Workspace]:
     ----------
     mod
         Fully lowered host functions, as handed to a code generator.
-
-    Raises
-    ------
-    ValueError
-        A kernel asks for a number of bytes that is not known before it runs.
     """
     found = {}
     for variable, func in mod.functions.items():
-        outside, inside = _needed(func.body)
-        if outside or inside:
-            found[str(variable.name_hint)] = Workspace(outside, inside)
+        try:
+            workspace = Workspace(*_needed(func.body))
+        except _OpenSizeError as error:
+            workspace = Workspace(open_size=str(error))
+        if workspace != Workspace():
+            found[str(variable.name_hint)] = workspace
     return found
+
+
+class _OpenSizeError(Exception):
+    """A kernel asks for bytes whose number depends on what it is given."""
 
 
 def _needed(stmt: Any) -> tuple[int, int]:
@@ -83,5 +103,5 @@ def _is_allocation(value: Any) -> bool:
 def _bytes(call: Any) -> int:
     size = tvm.arith.Analyzer().simplify(call.args[BYTES_ARGUMENT])
     if not isinstance(size, tir.IntImm):
-        raise ValueError(f"a workspace of {size} bytes")
+        raise _OpenSizeError(str(size))
     return -(-int(size) // ALIGNMENT) * ALIGNMENT

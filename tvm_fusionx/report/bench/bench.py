@@ -49,12 +49,7 @@ from tvm_fusionx.report.bench.timing import (
     time_interleaved,
     turns_of,
 )
-from tvm_fusionx.report.bench.under_load import (
-    Loads,
-    check_loads,
-    runs_of,
-    time_under_load,
-)
+from tvm_fusionx.report.bench.under_load import Loads, check_loads, runs_of, time_under_load
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
 from tvm_fusionx.report.profile.profile import profile
