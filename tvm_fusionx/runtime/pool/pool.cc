@@ -80,6 +80,7 @@ struct Pool {
   // Below: written by who holds the slot.
   pthread_t handles[FUSIONX_MOST_THREADS];
   int is_pinned;
+  int caller_core;  // workers stay off it; one more than its number, 0 where none is
   int core_count;
   int cores[kMostCores];
 };
@@ -205,6 +206,7 @@ int StartWorkers() {
     pthread_atfork(nullptr, nullptr, ForgetAfterFork);
   }
   pool.wanted.store(count, std::memory_order_seq_cst);
+  pool.caller_core = 0;
   sigset_t all, before;
   // Signals are for the program's own threads; a fault is of the thread that makes it.
   sigfillset(&all);
@@ -277,8 +279,35 @@ bool WaitForOthers(uint32_t shares, uint32_t generation) {
   return true;
 }
 
+// Keeps workers off the core that the caller runs on; the slot is held.
+//
+// A system likes to wake a thread where its waker runs. There it would get no time before the caller
+// has taken all shares itself. Nothing is done where workers are pinned, or more than the other cores.
+void LeaveCoreToCaller() {
+#if defined(__linux__)
+  const int core = sched_getcpu();
+  if (core < 0 || core >= CPU_SETSIZE || core + 1 == pool.caller_core) return;
+  pool.caller_core = core + 1;
+  if (pool.core_count && pool.is_pinned) return;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (pool.core_count) {
+    for (int at = 0; at < pool.core_count; ++at) CPU_SET(pool.cores[at], &mask);
+  } else if (sched_getaffinity(0, sizeof mask, &mask)) {
+    return;
+  }
+  CPU_CLR(core, &mask);
+  const int workers = pool.workers.load(std::memory_order_relaxed);
+  if (CPU_COUNT(&mask) < workers) return;
+  for (int number = 1; number <= workers; ++number) {
+    pthread_setaffinity_np(pool.handles[number], sizeof mask, &mask);
+  }
+#endif
+}
+
 // Publishes a job, takes part in it, and waits for what others have begun; the slot is held.
 int RunTogether(FusionXTask task, void* closure, int num_task, int threads, uint32_t generation) {
+  LeaveCoreToCaller();
   const int shares = num_task < kMostShares ? num_task : kMostShares;
   pool.task = task;
   pool.closure = closure;
