@@ -329,9 +329,8 @@ def test_a_plan_may_be_optimal_or_measured(tmp_path: Path, monkeypatch: pytest.M
     options = planner_options(TARGET, planner="optimal", measure=True)
     assert options.costs == DeviceCosts(launch_us=3.0)
     assert options.measure is not None
-    usual = planner_options(TARGET)
-    assert usual.why_unserved is not None
-    assert replace(usual, why_unserved=None) == PlannerOptions()
+    # What asks the templates is another function each time.
+    assert replace(planner_options(TARGET), why_unserved=None) == PlannerOptions()
 
 
 def test_only_this_machine_is_measured() -> None:
