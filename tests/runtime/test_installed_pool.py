@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,35 @@ def test_every_task_runs_once_with_any_number_of_threads(pool: InstalledPool, co
         seen: list[tuple[int, int]] = []
         assert launch(pool, lambda n, g, s=seen: s.append((n, g[0].num_task)) or 0, tasks) == 0
         assert sorted(seen) == [(number, tasks) for number in range(tasks)]
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="one core")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whether a thread runs")
+def test_a_worker_without_a_core_ends_its_task_on_the_callers(pool: InstalledPool) -> None:
+    pool.configure(2, usable_cores())
+    caller = threading.get_native_id()
+    seen: dict[int, list[set[int]]] = {}
+    has_begun = threading.Event()
+
+    def task(number: int, group: Any) -> int:
+        thread = threading.get_native_id()
+        cores = [os.sched_getaffinity(thread)]
+        if thread == caller:
+            has_begun.wait(0.1)
+        else:
+            has_begun.set()
+            time.sleep(0.05)  # its clock stands still, as if another program had its core
+            cores.append(os.sched_getaffinity(thread))
+            seen[thread] = cores
+        return 0
+
+    while not seen:  # a caller may come first at both
+        assert launch(pool, task, 2) == 0
+    ((worker, (before, during)),) = seen.items()
+    assert len(during) == 1
+    assert during <= os.sched_getaffinity(caller)
+    assert os.sched_getaffinity(worker) == before
+    assert launch(pool, lambda number, group: 0, 64) == 0
 
 
 @pytest.mark.parametrize("count", [0, -1, MOST_THREADS + 1])

@@ -26,6 +26,12 @@
 // the sleeper compared, and it does not sleep, or the sleeper was counted before the bell rang, and it
 // is woken. A bell that rang exactly 2^32 times in between costs a worker one job, not the job its end:
 // the publisher runs every share that others leave.
+//
+// Lending: beside other programs a worker may lose its core in the middle of a share, for milliseconds.
+// A publisher that waits for it looks at the worker's clock; where that stands still it moves the worker
+// to its own core and sleeps. The worker ends the share there and sleeps without looking for more, so
+// that the core is the publisher's again, who then gives the worker back the cores it had. Only who
+// holds the slot says where workers run.
 #include "pool.h"
 
 #include <pthread.h>
@@ -35,6 +41,7 @@
 
 #include <atomic>
 
+#include "cores.h"
 #include "group.h"
 #include "waiting.h"
 
@@ -53,6 +60,16 @@ constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 // that it waits for may need this very core.
 constexpr int kWorkerSpinMicroseconds = 100;
 constexpr int kCallerSpinMicroseconds = 50;
+
+// A thread that has its core for less than a quarter of a look has lost it. A caller looks no longer
+// than this at workers that do run, and then sleeps.
+constexpr int kLookMicroseconds = 20;
+constexpr int kMostLooks = 25;
+
+struct alignas(kLine) Worker {
+  std::atomic<int> is_running;  // a share
+  std::atomic<int> has_lent_core;
+};
 
 struct Pool {
   // One line holds all that a worker needs to begin.
@@ -83,6 +100,7 @@ struct Pool {
   int caller_core;  // workers stay off it; one more than its number, 0 where none is
   int core_count;
   int cores[kMostCores];
+  Worker all[FUSIONX_MOST_THREADS];
 };
 
 // There from the start of the process: no constructor has to run before.
@@ -123,6 +141,8 @@ int Take(int own) {
 void* Work(void* argument) {
   const int own = static_cast<int>(reinterpret_cast<intptr_t>(argument));
   const uint32_t generation = pool.generation.load(std::memory_order_relaxed);
+  Worker& self = pool.all[own];
+  self.has_lent_core.store(0, std::memory_order_relaxed);
 #if defined(__linux__)
   // The slot's holder made this thread and waits for it, or starts others from the same list: nobody
   // changes the list while a worker is there.
@@ -140,6 +160,7 @@ void* Work(void* argument) {
   for (;;) {
     const uint32_t seen = pool.bell.load(std::memory_order_seq_cst);
     if (own > pool.wanted.load(std::memory_order_seq_cst)) return nullptr;
+    self.is_running.store(1, std::memory_order_relaxed);
     for (int share; (share = Take(own)) >= 0;) {
       const int shares = pool.shares;
       RunShare(share);
@@ -148,11 +169,14 @@ void* Work(void* argument) {
       const uint32_t before = pool.finished.fetch_add(1, std::memory_order_acq_rel);
       if (before == (kCallerSleeps | static_cast<uint32_t>(shares - 1))) Wake(&pool.finished, 1);
     }
+    self.is_running.store(0, std::memory_order_relaxed);
     const auto is_called = [seen] {
       return pool.unclaimed.load(std::memory_order_relaxed) != 0 ||
              pool.bell.load(std::memory_order_relaxed) != seen;
     };
-    if (SpinUntil(is_called, pool.worker_spin.load(std::memory_order_relaxed))) continue;
+    // Who was lent a core leaves it at once.
+    const bool may_spin = !self.has_lent_core.load(std::memory_order_relaxed);
+    if (may_spin && SpinUntil(is_called, pool.worker_spin.load(std::memory_order_relaxed))) continue;
     pool.sleepers.fetch_add(1, std::memory_order_seq_cst);
     SleepWhile(&pool.bell, seen);
     pool.sleepers.fetch_sub(1, std::memory_order_seq_cst);
@@ -263,19 +287,62 @@ bool WaitForSlot() {
   return true;
 }
 
+// Moves workers that are in a share and have no core to the one that the caller runs on; which, as a
+// set of their numbers; `before` gets the cores they had.
+template <typename Condition>
+uint64_t LendCore(const Condition& is_over, Cores* before) {
+  const int workers = pool.workers.load(std::memory_order_relaxed);
+  for (int look = 0; look < kMostLooks; ++look) {
+    int64_t times[FUSIONX_MOST_THREADS];
+    for (int number = 1; number <= workers; ++number) {
+      const bool is_running = pool.all[number].is_running.load(std::memory_order_relaxed);
+      times[number] = is_running ? TimeOnCores(pool.handles[number]) : -1;
+    }
+    if (SpinUntil(is_over, kLookMicroseconds)) return 0;
+    const int core = OwnCore();
+    uint64_t lent = 0;
+    for (int number = 1; number <= workers && core >= 0; ++number) {
+      if (times[number] < 0 || !pool.all[number].is_running.load(std::memory_order_relaxed)) continue;
+      const pthread_t worker = pool.handles[number];
+      if (TimeOnCores(worker) - times[number] > kLookMicroseconds * 1000 / 4) continue;
+      if (!GetCores(worker, &before[number])) continue;
+      pool.all[number].has_lent_core.store(1, std::memory_order_relaxed);
+      if (MoveTo(worker, core)) {
+        lent |= uint64_t{1} << number;
+      } else {
+        pool.all[number].has_lent_core.store(0, std::memory_order_relaxed);
+      }
+    }
+    if (lent) return lent;
+  }
+  return 0;
+}
+
+// Gives workers the cores that they had.
+void TakeCoreBack(uint64_t lent, const Cores* before) {
+  for (; lent; lent &= lent - 1) {
+    const int number = __builtin_ctzll(lent);
+    SetCores(pool.handles[number], before[number]);
+    pool.all[number].has_lent_core.store(0, std::memory_order_relaxed);
+  }
+}
+
 // Waits until all shares of the job have ended; false in the child of a fork, where they never will.
 bool WaitForOthers(uint32_t shares, uint32_t generation) {
   const auto is_over = [shares] {
     return (pool.finished.load(std::memory_order_acquire) & ~kCallerSleeps) == shares;
   };
   if (SpinUntil(is_over, pool.caller_spin.load(std::memory_order_relaxed))) return true;
+  Cores before[FUSIONX_MOST_THREADS];
+  const uint64_t lent = LendCore(is_over, before);
   while (!is_over()) {
     const uint32_t seen =
         pool.finished.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
-    if ((seen & ~kCallerSleeps) == shares) return true;
+    if ((seen & ~kCallerSleeps) == shares) break;
     SleepWhile(&pool.finished, seen);
     if (pool.generation.load(std::memory_order_relaxed) != generation) return false;
   }
+  TakeCoreBack(lent, before);
   return true;
 }
 
@@ -285,8 +352,8 @@ bool WaitForOthers(uint32_t shares, uint32_t generation) {
 // has taken all shares itself. Nothing is done where workers are pinned, or more than the other cores.
 void LeaveCoreToCaller() {
 #if defined(__linux__)
-  const int core = sched_getcpu();
-  if (core < 0 || core >= CPU_SETSIZE || core + 1 == pool.caller_core) return;
+  const int core = OwnCore();
+  if (core < 0 || core + 1 == pool.caller_core) return;
   pool.caller_core = core + 1;
   if (pool.core_count && pool.is_pinned) return;
   cpu_set_t mask;
@@ -300,7 +367,7 @@ void LeaveCoreToCaller() {
   const int workers = pool.workers.load(std::memory_order_relaxed);
   if (CPU_COUNT(&mask) < workers) return;
   for (int number = 1; number <= workers; ++number) {
-    pthread_setaffinity_np(pool.handles[number], sizeof mask, &mask);
+    SetCores(pool.handles[number], mask);
   }
 #endif
 }
