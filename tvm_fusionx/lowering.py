@@ -38,6 +38,7 @@ from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.winograd import register_winograd
 from tvm_fusionx.late_passes.context import pass_context
+from tvm_fusionx.late_passes.deferred_kernels import DeferredKernels
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
 from tvm_fusionx.late_passes.share_kernels import (
     call_shared_kernels,
@@ -46,7 +47,7 @@ from tvm_fusionx.late_passes.share_kernels import (
 )
 from tvm_fusionx.late_passes.workspaces import workspaces_of
 from tvm_fusionx.layout.blocked_sampling import register_sampling
-from tvm_fusionx.processors.targets import TargetLike
+from tvm_fusionx.processors.targets import TargetLike, is_cpu
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import (
     Scheduled,
@@ -85,6 +86,7 @@ class _Session:
         self.kernels: dict[str, str] = {}
         """For the symbol of each device kernel left out, that of the equal one."""
         self.images = images_for(target, activation_images)
+        self.deferred = DeferredKernels(target) if is_cpu(target) else None
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
 
     def schedule(self, func: Any) -> Scheduled:
@@ -128,8 +130,14 @@ class _Session:
 
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
+        if self.deferred is not None:
+            kernels, names = self.deferred.fill(mod, self.log.on_lowered)
+            own = workspaces_of(kernels)
+            shared = {name: own[first] for name, first in names.items() if first in own}
+            self.log.workspaces.update({**own, **shared})
+            self.log.on_code()
+            return kernels
         self.log.on_code()
-        self.log.workspaces.update(workspaces_of(mod))
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         return share_kernels(call_shared_kernels(mod, self.kernels), groups)
 
@@ -167,7 +175,9 @@ def _convert(args: Any, constants: Any) -> Any:
     source = simplify_indices(func)
     scheduled = session.schedule(source)
     session.pending = source, scheduled
-    return scheduled.func
+    if session.deferred is None:
+        return scheduled.func
+    return session.deferred.placeholder(scheduled.func)
 
 
 def register() -> None:

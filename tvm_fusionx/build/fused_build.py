@@ -88,6 +88,7 @@ def build_fused(
         log.on_entry = lambda: on_stage(
             f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
         )
+        log.on_lowered = lambda done, count: on_stage(f"lowering kernel {done} of {count}")
         log.on_code = lambda: on_stage(f"making code of {len(log.entries)} kernels")
         library = relay.build(fused, target=resolved, mod_name=name)
     return FusedBuild(relay.transform.InferType()(fused), library, log)

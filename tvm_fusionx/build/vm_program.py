@@ -232,6 +232,7 @@ def build_for_machine(
         log.on_entry = lambda: on_stage(
             f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
         )
+        log.on_lowered = lambda done, count: on_stage(f"lowering kernel {done} of {count}")
         log.on_code = lambda: on_stage(f"making code of {len(log.entries)} kernels")
         executable = relay.vm.compile(fused, target=resolved)
         bytecode, module = executable.save()

@@ -36,7 +36,7 @@ def share_kernels(mod: tvm.IRModule, groups: Mapping[str, object]) -> tvm.IRModu
             if key is not None:
                 first[key] = variable
         elif len(mod[original].params) == len(func.params):
-            functions[variable] = _passing_on(func, original.name_hint)
+            functions[variable] = passing_on(func, original.name_hint)
         else:
             functions[variable] = func
     return tvm.IRModule(functions, attrs=mod.attrs)
@@ -98,7 +98,8 @@ def call_shared_kernels(mod: tvm.IRModule, names: Mapping[str, str]) -> tvm.IRMo
     return tvm.IRModule(functions, attrs=mod.attrs)
 
 
-def _passing_on(func: tir.PrimFunc, symbol: str) -> tir.PrimFunc:
+def passing_on(func: tir.PrimFunc, symbol: str) -> tir.PrimFunc:
+    """Return a packed function with the symbol of `func` that calls `symbol` with its arguments."""
     call = tir.call_extern("int32", symbol, *func.params)
     # TVM's code generator returns nothing but zero; a failed assertion is how it reports an error.
     success = tir.Evaluate(tir.ret(tir.const(0, "int32")))

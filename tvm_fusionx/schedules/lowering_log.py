@@ -73,8 +73,13 @@ class LoweringLog:
     on_entry: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     """Called after each of the entries."""
 
+    on_lowered: Callable[[int, int], None] = field(
+        default=lambda done, count: None, repr=False, compare=False
+    )
+    """Called while kernels for a CPU are lowered: how many are, of how many that differ."""
+
     on_code: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
-    """Called when all kernels are scheduled, before code is made of them."""
+    """Called when all kernels are scheduled and lowered, before code is made of them."""
 
     on_device_kernels: Callable[[Any], None] = field(
         default=lambda mod: None, repr=False, compare=False
