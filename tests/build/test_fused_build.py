@@ -37,6 +37,8 @@ def test_what_is_being_built_is_told_out_of_how_much() -> None:
     build = build_fused(mod, TARGET, params, on_stage=told.append, fuse=False)
     kernels = len(KernelGraph.from_json(build.library.get_graph_json()).kernels)
     steps = [f"scheduling kernel {step} of {kernels}" for step in range(1, kernels + 1)]
+    different = len({entry.key for entry in build.log.entries})
+    steps += [f"lowering kernel {step} of {different}" for step in range(1, different + 1)]
     assert told == ["planning", *steps, f"making code of {kernels} kernels"]
 
 
