@@ -88,6 +88,17 @@ class _Session:
         self.images = images_for(target, activation_images)
         self.deferred = DeferredKernels(target) if is_cpu(target) else None
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
+        self._sources: dict[int, list[tuple[Any, Any]]] = {}
+
+    def source(self, func: Any) -> Any:
+        """Return the block that `func` is, with simple indices; one object for equal ones."""
+        digest = tvm.ir.structural_hash(func)
+        for known, source in self._sources.get(digest, []):
+            if tvm.ir.structural_equal(known, func) and _constants(known) == _constants(func):
+                return source
+        source = simplify_indices(func)
+        self._sources.setdefault(digest, []).append((func, source))
+        return source
 
     def schedule(self, func: Any) -> Scheduled:
         """Schedule `func`, once for every structurally equal block."""
@@ -172,7 +183,7 @@ def _convert(args: Any, constants: Any) -> Any:
         reason = "it contains an extern operator or a dynamic shape"
         session.log.add(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
         return None
-    source = simplify_indices(func)
+    source = session.source(func)
     scheduled = session.schedule(source)
     session.pending = source, scheduled
     if session.deferred is None:
@@ -228,7 +239,8 @@ class _EmptyTraces(PyDatabase):
         if pending is not None:
             source, scheduled = pending
             self.session.groups[str(workload_name or "")] = id(scheduled)
-            self.session.images.add(str(workload_name or ""), scheduled.func)
+            if self.session.deferred is None:
+                self.session.images.add(str(workload_name or ""), scheduled.func)
             self.session.log.add(
                 LoweredBlock(
                     str(workload_name or ""),

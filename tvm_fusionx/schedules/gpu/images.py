@@ -42,7 +42,8 @@ class Images:
     def add(self, symbol: str, func: Any) -> None:
         """Note what a scheduled kernel takes."""
         self._weights[symbol] = texture_parameters(func)
-        self._parameters[symbol] = parameter_names(func)
+        if self.gpu is not None:
+            self._parameters[symbol] = parameter_names(func)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
