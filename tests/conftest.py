@@ -45,7 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Imported here: it imports TVM, whose environment is set above.
     from tests.verified_kernels import Plugin
+    from tvm_fusionx._tvm.script_parsing import short_stacks
 
+    # Functions in TVMScript would look for the source of pytest's whole stack.
+    scope = short_stacks()
+    scope.__enter__()
+    config.add_cleanup(lambda: scope.__exit__(None, None, None))
     config.pluginmanager.register(Plugin(config))
 
 
