@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 # Read by TVM when it is imported, so it must be set before any test module is.
 os.environ["TOPHUB_LOCATION"] = "NONE"
 
+# Notebooks: a test of one takes minutes, and nothing of it can be given to another worker.
+LONGEST = "tests/tutorials/"
+
 # Compiling one example takes as long as the machine needs, and a failure must come back on the
 # next run.
 settings.register_profile(
@@ -45,7 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Imported here: it imports TVM, whose environment is set above.
     from tests.verified_kernels import Plugin
+    from tvm_fusionx._tvm.script_parsing import short_stacks
 
+    # Functions in TVMScript would look for the source of pytest's whole stack.
+    scope = short_stacks()
+    scope.__enter__()
+    config.add_cleanup(lambda: scope.__exit__(None, None, None))
     config.pluginmanager.register(Plugin(config))
 
 
@@ -57,6 +65,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 f"{metafunc.definition.nodeid}: parametrize is given a set, expected a sequence, "
                 "because workers must collect tests in one order; sort it or write a list"
             )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest: at the end the other worker would wait for it."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,19 @@ def test_whatever_differs_has_another_row(what: str) -> None:
     func, target, facts = OTHERS[what]
     changed = digest_of(func, tvm.target.Target(target), facts)
     assert changed != digest_of(_kernel(), TARGET, FACTS)
+
+
+def test_a_reference_that_computes_something_else_has_another_row() -> None:
+    def made(term: str) -> Any:
+        scope: dict[str, Any] = {}
+        file = f"<reference {term}>"
+        source = f"def reference(x):\n    return x + {term}\n"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        exec(compile(source, file, "exec"), scope)
+        return scope["reference"]
+
+    rows = [digest_of(_kernel(), TARGET, (made(term),)) for term in ("1", "2", "1  # one")]
+    assert rows[0] == rows[2] != rows[1]
 
 
 def test_a_pass_after_scheduling_that_changes_the_kernel_gives_another_row() -> None:

@@ -9,6 +9,7 @@ docs/design/testing.md says why that is as strong as compiling all.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import inspect
 import textwrap
@@ -55,10 +56,16 @@ def _text_of(fact: Any) -> str:
     if isinstance(fact, (tvm.IRModule, tvm.ir.BaseFunc)):
         return str(tvm.ir.structural_hash(fact))
     if inspect.isfunction(fact):
-        return ast.dump(ast.parse(textwrap.dedent(inspect.getsource(fact))))
+        return _source_of(fact)
     if isinstance(fact, (str, int, float, bool, type(None))):
         return repr(fact)
     raise TypeError(f"a question is made of numbers, arrays, modules and functions, not {fact!r}")
+
+
+@functools.cache
+def _source_of(function: Callable[..., Any]) -> str:
+    """Return what a function does, without its comments and how it is laid out."""
+    return ast.dump(ast.parse(textwrap.dedent(inspect.getsource(function))))
 
 
 def digest_of(func: Any, target: tvm.target.Target, facts: Sequence[Any]) -> str:

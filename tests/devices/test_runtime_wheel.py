@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tvm_fusionx.cache_folder import FOLDER_VARIABLE
 from tvm_fusionx.devices import runtime_wheel as module
-from tvm_fusionx.devices.runtime_wheel import FOLDER_VARIABLE, runtime_from_wheel
+from tvm_fusionx.devices.runtime_wheel import runtime_from_wheel
 from tvm_fusionx.errors import MissingDependencyError
 
 TAG = "manylinux_2_28_aarch64"

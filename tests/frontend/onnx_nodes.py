@@ -21,6 +21,11 @@ from tvm_fusionx.frontend import from_onnx
 OPSET = 21
 # Reassociating float32 laws, relative to the largest output.
 TOLERANCE = 1e-5
+# What is tested is the import, so nothing is spent on fast code: LLVM optimises nothing, and the
+# one pass that rewrites operators at level 0, inferring types anew for each of its patterns, is
+# left out.
+QUICK_TARGET = "llvm -opt-level=0"
+QUICK_CONTEXT = {"opt_level": 0, "disabled_pass": ["SimplifyExpr"]}
 
 
 @dataclass(frozen=True)
@@ -89,8 +94,8 @@ def run(
     mod, params = from_onnx(model, constants=constants)
     assert params == {}
     mod = relay.qnn.transform.CanonicalizeOps()(mod)
-    with cures.let_cure(), tvm.transform.PassContext(opt_level=0):
-        library = relay.build(mod, "llvm")
+    with cures.let_cure(), tvm.transform.PassContext(**QUICK_CONTEXT):
+        library = relay.build(mod, QUICK_TARGET)
     executor = GraphModule(library["default"](tvm.cpu()))
     taken = {param.name_hint for param in mod["main"].params}
     for name, array in feeds.items():

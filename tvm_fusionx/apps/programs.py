@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import platformdirs
-
 from tvm_fusionx.apps.tokenizer import Tokenizer, from_json, tokenizer_of
 from tvm_fusionx.build.fused_build import build_fused, kernel_notes
 from tvm_fusionx.build.library import (
@@ -25,6 +23,7 @@ from tvm_fusionx.build.library import (
     save_library,
 )
 from tvm_fusionx.build.programs import sharing_weights
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import InputError, ModelError
 from tvm_fusionx.gguf.from_gguf import llama_module, read_llama
 from tvm_fusionx.gguf.llama_relay import TOKENS
@@ -34,8 +33,6 @@ from tvm_fusionx.inputs import inputs_of
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.schedules import describe_processor, resolve_target
-
-APPLICATION = "tvm_fusionx"
 
 # Moves the folder of compiled models.
 FOLDER_VARIABLE = "TVM_FUSIONX_TEXT"
@@ -56,9 +53,7 @@ READ_BYTES = 1 << 20
 def programs_folder() -> Path:
     """Return where compiled language models are kept."""
     chosen = os.environ.get(FOLDER_VARIABLE)
-    return (
-        Path(chosen) if chosen else Path(platformdirs.user_cache_dir(APPLICATION, False)) / "text"
-    )
+    return Path(chosen) if chosen else cache_folder() / "text"
 
 
 @dataclass

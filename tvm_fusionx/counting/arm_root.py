@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.counting.emulator import DIGITS
-from tvm_fusionx.devices.runtime_wheel import cache_folder
 from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.output_file import new_folder
 

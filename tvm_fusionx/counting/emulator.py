@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.devices.emulation import EMULATOR, NEEDS, SYSROOT, why_no_emulation
 from tvm_fusionx.devices.run_linker import run_linker
-from tvm_fusionx.devices.runtime_wheel import cache_folder
 from tvm_fusionx.errors import DeviceError, MissingDependencyError, TargetError
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.processors.rates import LINE_BYTES, core_names, rates_of

@@ -26,6 +26,7 @@ from tvm_fusionx.build.archive import (
     refusal,
 )
 from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.counting.emulator import DIGITS, Caches, require_emulation, run_counted
 from tvm_fusionx.counting.executed import Function, functions_of
 from tvm_fusionx.counting.trace import read_trace
@@ -33,7 +34,7 @@ from tvm_fusionx.devices.build_server import ARCHITECTURES
 from tvm_fusionx.devices.emulation import ARCH
 from tvm_fusionx.devices.run_linker import run_linker
 from tvm_fusionx.devices.runtime_sources import OPTIONS, include_options
-from tvm_fusionx.devices.runtime_wheel import RUNTIME, cache_folder, runtime_from_wheel
+from tvm_fusionx.devices.runtime_wheel import RUNTIME, runtime_from_wheel
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.inputs import InputSpec, random_inputs
 from tvm_fusionx.output_file import new_folder

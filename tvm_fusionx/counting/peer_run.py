@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.counting.arm_root import SITE, peers_folder, python_of, root_of, why_no_peers
 from tvm_fusionx.counting.count import Count, count_functions
 from tvm_fusionx.counting.cycles import CYCLE_CORES
 from tvm_fusionx.counting.emulator import caches_of, check_core, run_counted
 from tvm_fusionx.counting.executed import functions_of
 from tvm_fusionx.counting.trace import read_trace
-from tvm_fusionx.devices.runtime_wheel import cache_folder
 from tvm_fusionx.errors import MissingDependencyError, TargetError
 from tvm_fusionx.report.peers import lite_rt, mnn_session, ncnn_net
 from tvm_fusionx.report.peers.conversions import Conversions

@@ -21,11 +21,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.devices import tracker, tracker_process
 from tvm_fusionx.devices.build_server import PROGRAM, SOURCE, build_server
 from tvm_fusionx.devices.description import Device, find_device
 from tvm_fusionx.devices.local_process import RUNTIME_ONLY
-from tvm_fusionx.devices.runtime_wheel import cache_folder, wheel_version
+from tvm_fusionx.devices.runtime_wheel import wheel_version
 from tvm_fusionx.errors import DeviceError, MissingDependencyError
 from tvm_fusionx.runtime.pool_library import SOURCES
 

@@ -18,17 +18,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import tvm
 
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.output_file import new_file
 
 logger = logging.getLogger(__name__)
 
-APPLICATION = "tvm_fusionx"
-# Overrides the folder that the operating system has for files that can be made again.
-FOLDER_VARIABLE = "TVM_FUSIONX_CACHE"
 COMPILER_VARIABLE = "CXX"
 DEFAULT_COMPILER = "g++"
 
@@ -58,9 +55,7 @@ def opencl_library_path() -> Path:
 
     ``python -m tvm.exec.rpc_server --load-library`` takes it.
     """
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir(APPLICATION, False))
-    return root / "opencl" / f"libtvm_fusionx_opencl-{tvm.__version__}-{_digest()}.so"
+    return cache_folder() / "opencl" / f"libtvm_fusionx_opencl-{tvm.__version__}-{_digest()}.so"
 
 
 def _digest() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -10,14 +9,10 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-import platformdirs
-
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.output_file import new_file
 
-APPLICATION = "tvm_fusionx"
-# Overrides the folder that the operating system has for files that can be made again.
-FOLDER_VARIABLE = "TVM_FUSIONX_CACHE"
 DISTRIBUTION = "xtc-tvm-python-bindings"
 # The last TVM with Relay; for a TVM that pip did not install.
 DEFAULT_VERSION = "0.19.0.12"
@@ -25,12 +20,6 @@ RUNTIME = "libtvm_runtime.so"
 MEMBER = f"tvm/{RUNTIME}"
 # 45 MB over a slow line.
 DOWNLOAD_SECONDS = 900
-
-
-def cache_folder() -> Path:
-    """Return the folder for files that can be fetched or made again; it need not exist."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir(APPLICATION, False))
 
 
 def wheel_version() -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tvm_fusionx.memory.integer_program import IntegerProgram
 from tvm_fusionx.memory.lending import Lender
 from tvm_fusionx.memory.lifetimes import ALIGNMENT, Tenant
 from tvm_fusionx.memory.offsets import arena_of, place
@@ -25,11 +26,6 @@ def solve_lending(
     time_limit_seconds: float,
 ) -> Loans:
     """Return what is lent; nothing where no solver is installed (scipy) or none ends in time."""
-    try:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_matrix
-    except ModuleNotFoundError:
-        return {}
     choices = [
         (number, lender)
         for number, tenant in enumerate(tenants)
@@ -39,41 +35,22 @@ def solve_lending(
     if not choices:
         return {}
     # Variables: whether each choice is made, and behind them the arena, in units of alignment.
-    total = len(choices) + 1
-    rows: list[int] = []
-    columns: list[int] = []
-    values: list[float] = []
-    limits: list[float] = []
-
-    def at_most(terms: Sequence[tuple[int, float]], limit: float) -> None:
-        for column, value in terms:
-            rows.append(len(limits))
-            columns.append(column)
-            values.append(value)
-        limits.append(limit)
-
+    program = IntegerProgram()
     for number in {number for number, _ in choices}:
-        at_most([(at, 1) for at, (who, _) in enumerate(choices) if who == number], 1)
+        program.at_most([(at, 1) for at, (who, _) in enumerate(choices) if who == number], 1)
     for step in range(count):
         there = {n for n, tenant in enumerate(tenants) if tenant.first <= step <= tenant.last}
         units = {at: tenants[n].bytes / ALIGNMENT for at, (n, _) in enumerate(choices)}
         here = [at for at, (number, _) in enumerate(choices) if number in there]
         for lender in lenders:
             held = [(at, units[at]) for at in here if choices[at][1] == lender]
-            at_most(held, lender.bytes / ALIGNMENT)
+            program.at_most(held, lender.bytes / ALIGNMENT)
         needed = sum(tenants[number].bytes for number in there) / ALIGNMENT
-        at_most([*((at, -units[at]) for at in here), (len(choices), -1)], -needed)
-    objective = np.zeros(total)
-    objective[-1] = 1
-    matrix = csr_matrix((values, (rows, columns)), shape=(len(limits), total))
-    answer = milp(
-        objective,
-        integrality=np.array([*([1] * len(choices)), 0]),
-        bounds=Bounds(0, np.array([*([1.0] * len(choices)), np.inf])),
-        constraints=LinearConstraint(matrix, -np.inf, np.array(limits)),
-        options={"time_limit": time_limit_seconds},
-    )
-    if answer.x is None:
+        program.at_most([*((at, -units[at]) for at in here), (len(choices), -1)], -needed)
+    whole = np.array([*([1] * len(choices)), 0])
+    upper = np.array([*([1.0] * len(choices)), np.inf])
+    answer = program.least(len(choices), whole, np.zeros(len(whole)), upper, time_limit_seconds)
+    if answer is None:
         return {}
     chosen = [choices[at] for at in np.flatnonzero(answer.x[:-1] > 0.5)]
     loans: Loans = {}

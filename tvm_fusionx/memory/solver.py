@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tvm_fusionx.memory.integer_program import IntegerProgram
 from tvm_fusionx.memory.lifetimes import ALIGNMENT, Tenant
 from tvm_fusionx.memory.offsets import arena_of
 
@@ -26,51 +27,24 @@ def solve(
 
     None where no solver is installed (scipy), or it finds nothing in time.
     """
-    try:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_matrix
-    except ModuleNotFoundError:
-        return None
     units = [tenant.bytes // ALIGNMENT for tenant in tenants]
     largest = arena_of(tenants, known) // ALIGNMENT
     pairs = _pairs(tenants)
     count = len(tenants)
     # Variables: an offset for each, the arena, and for each pair whether the first lies below.
-    rows: list[int] = []
-    columns: list[int] = []
-    values: list[float] = []
-    limits: list[float] = []
-
-    def at_most(terms: Sequence[tuple[int, float]], limit: float) -> None:
-        for column, value in terms:
-            rows.append(len(limits))
-            columns.append(column)
-            values.append(value)
-        limits.append(limit)
-
+    program = IntegerProgram()
     for number, size in enumerate(units):
-        at_most([(number, 1), (count, -1)], -size)
+        program.at_most([(number, 1), (count, -1)], -size)
     for place, (one, two) in enumerate(pairs):
         below = count + 1 + place
-        at_most([(one, 1), (two, -1), (below, largest)], largest - units[one])
-        at_most([(two, 1), (one, -1), (below, -largest)], -units[two])
+        program.at_most([(one, 1), (two, -1), (below, largest)], largest - units[one])
+        program.at_most([(two, 1), (one, -1), (below, -largest)], -units[two])
     total = count + 1 + len(pairs)
-    objective = np.zeros(total)
-    objective[count] = 1
     lower = np.zeros(total)
     lower[count] = bound // ALIGNMENT
     upper = np.array([*([largest] * (count + 1)), *([1] * len(pairs))], dtype=float)
-    shape = (len(limits), total)
-    answer = milp(
-        objective,
-        integrality=np.ones(total),
-        bounds=Bounds(lower, upper),
-        constraints=LinearConstraint(
-            csr_matrix((values, (rows, columns)), shape=shape), -np.inf, np.array(limits)
-        ),
-        options={"time_limit": time_limit_seconds},
-    )
-    if answer.x is None:
+    answer = program.least(count, np.ones(total), lower, upper, time_limit_seconds)
+    if answer is None:
         return None
     offsets = [round(value) * ALIGNMENT for value in answer.x[:count]]
     proven = answer.mip_dual_bound

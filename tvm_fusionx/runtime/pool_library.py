@@ -16,16 +16,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import platformdirs
-
+from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import FusionXError, MissingDependencyError
 from tvm_fusionx.output_file import make_folder, new_file
 
 logger = logging.getLogger(__name__)
 
-APPLICATION = "tvm_fusionx"
-# Overrides the folder that the operating system has for files that can be made again.
-FOLDER_VARIABLE = "TVM_FUSIONX_CACHE"
 COMPILER_VARIABLE = "CXX"
 COMPILERS = ("g++", "clang++", "c++")
 COMPILER_PACKAGE = "g++"
@@ -51,13 +47,11 @@ def library_name(system: str | None = None, machine: str | None = None) -> str:
 
 def built_path() -> Path:
     """Return the file of a library that is built here; it exists once it was."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    root = Path(chosen) if chosen else Path(platformdirs.user_cache_dir(APPLICATION, False))
     digest = hashlib.sha256()
     for file in sorted(SOURCES.iterdir()):
         digest.update(file.read_bytes())
     name = Path(library_name())
-    return root / "pool" / f"{name.stem}-{digest.hexdigest()[:DIGITS]}{name.suffix}"
+    return cache_folder() / "pool" / f"{name.stem}-{digest.hexdigest()[:DIGITS]}{name.suffix}"
 
 
 def pool_library(*, build: bool = True) -> Path:

@@ -22,6 +22,7 @@ from tvm.meta_schedule.runner import LocalRunner
 from tvm.meta_schedule.utils import derived_object
 
 from tvm_fusionx._tvm.cures import let_cure
+from tvm_fusionx._tvm.script_parsing import import_tensor_intrinsics
 from tvm_fusionx.errors import TuningError
 from tvm_fusionx.report.bench.plain_tvm import cured_config
 from tvm_fusionx.tuning.cost_model import import_xgboost
@@ -156,6 +157,7 @@ def tune_plain(
         Not one candidate could be measured.
     """
     import_xgboost()
+    import_tensor_intrinsics()
     settings = Settings(trials=trials, budget_seconds=seconds, seed=seed)
     most = settings.most_trials
     with_cores = tvm.target.Target({**target.export(), "num-cores": threads})

@@ -17,6 +17,7 @@ from tvm import meta_schedule as ms
 from tvm.meta_schedule.database import MemoryDatabase, TuningRecord
 from tvm.meta_schedule.runner import RunnerResult
 
+from tvm_fusionx._tvm.script_parsing import import_tensor_intrinsics
 from tvm_fusionx.schedules.template import UnschedulableError
 from tvm_fusionx.schedules.traced import apply_trace, trace_text
 from tvm_fusionx.tuning.cost_model import import_xgboost
@@ -85,6 +86,8 @@ class TraceSearch:
             genetic_num_iters=GENERATIONS,
             eps_greedy=RANDOM_SHARE,
         )
+        if has_integers:
+            import_tensor_intrinsics()
         quick = contextlib.nullcontext() if has_integers else without_tensor_intrinsics()
         with quick:
             context = ms.TuneContext(

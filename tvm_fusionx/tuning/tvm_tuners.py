@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-TENSOR_INTRINSICS = "tvm.tir.tensor_intrin"
+from tvm_fusionx._tvm.script_parsing import TENSOR_INTRINSICS
 
 
 @contextlib.contextmanager
 def without_tensor_intrinsics() -> Iterator[None]:
     """Make a ``TuneContext`` in this scope without parsing all of TVM's tensor intrinsics.
 
-    Its constructor imports all of them for schedule rules that may want them, 20 s in a process
-    with many modules, since the parser asks ``inspect`` for the module of every frame. A space of
-    knobs wants none. Where they are loaded already, nothing is done.
+    Its constructor imports all of them for schedule rules that may want them, which takes seconds.
+    A space of knobs wants none. Where they are loaded already, nothing is done.
     """
     if TENSOR_INTRINSICS in sys.modules:
         yield

@@ -10,6 +10,7 @@ from tests.frontend.converters.test_open_shapes import SELECT, WEIGHTS
 from tvm_fusionx.errors import UnsupportedOperatorError
 
 
+@pytest.mark.slow
 def test_elements_are_read_where_the_data_says() -> None:
     feeds = {"x": floats(6, 3)}
     nodes = [
@@ -31,6 +32,7 @@ def test_elements_are_read_where_the_data_says() -> None:
     assert_agrees(given, feeds, {"x": np.abs(feeds["x"])})
 
 
+@pytest.mark.slow
 def test_ranges_are_cut_where_extents_or_bounds_depend_on_data() -> None:
     feeds = {"x": floats(9, 3), "c": floats(9, seed=1)}
     nodes = [

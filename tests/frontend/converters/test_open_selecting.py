@@ -68,6 +68,7 @@ def test_of_what_was_selected_a_known_number_has_a_known_extent() -> None:
     assert program.outputs[0].dims == (3,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_sorted", [1, 0], ids=["sorted", "as they came"])
 def test_each_value_is_returned_once(is_sorted: int) -> None:
     feeds = {

@@ -22,6 +22,7 @@ def _model() -> object:
     return made(nodes, {"x": floats(4, 8)}, ["y", "places"], weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", ["ort", "tvm"])
 def test_outputs_and_the_blocks_before_the_data_decides_are_checked(beside: str) -> None:
     given = _model()

@@ -10,7 +10,7 @@ import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
 
-from tvm_fusionx._tvm.cures import drop_lets, let_cure
+from tvm_fusionx._tvm.cures import drop_lets, let_cure, remembered_library_information
 from tvm_fusionx.late_passes.emit_dots import emit_dots
 from tvm_fusionx.processors.targets import with_own_definitions
 from tvm_fusionx.report.bench.stored_numbers import numbers_of
@@ -58,7 +58,11 @@ def build_plain(
     resolved = resolve_target(target)
     if own_definitions:
         resolved = with_own_definitions(resolved)
-    with let_cure(), tvm.transform.PassContext(opt_level=opt_level, config=cured_config()):
+    with (
+        let_cure(),
+        remembered_library_information(),
+        tvm.transform.PassContext(opt_level=opt_level, config=cured_config()),
+    ):
         return relay.build(mod, target=resolved, params=dict(params or {}))
 
 
