@@ -107,6 +107,27 @@ def test_the_sums_are_the_same(depth: int, dtype: str) -> None:
     assert _lanes_taken(_lowered(func)) == [lane for lane in range(LANES) for _ in range(ROWS)]
 
 
+ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -mattr=+neon"
+
+
+def test_a_vector_of_halves_is_converted_once_for_all_of_its_lanes() -> None:
+    func = _product(8, _by_row(8), dtype="float16")
+    casts: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.Cast):
+            casts.append(node.dtype)
+
+    tir.stmt_functor.post_order_visit(_lowered(func).body, visit)
+    assert casts == [f"float32x{LANES}"] * ROWS
+    config = {ADD_LOWER_PASS: [(AFTER_LOWERING, index_lanes(LANES))]}
+    with tvm.transform.PassContext(opt_level=3, config=config):
+        code = tvm.build(func, target=ARM).get_source("asm")
+    words = [line.split()[0] for line in code.splitlines() if line.startswith("\t")]
+    assert words.count("fcvtl") + words.count("fcvtl2") >= ROWS, words
+    assert "fcvt" not in words
+
+
 def test_terms_that_are_left_over_have_a_loop_of_their_own() -> None:
     lowered = _lowered(_product(11, _by_row(11)))
     assert len(_lanes_taken(lowered)) == LANES * ROWS

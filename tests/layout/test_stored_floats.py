@@ -204,3 +204,20 @@ def test_a_constant_too_large_for_the_type_is_stored_as_its_largest(dtype: str) 
     given = {"x": np.zeros(FEWEST_ELEMENTS, "float32")}
     (found,) = run_plain(tvm.IRModule.from_expr(store_narrow(mod["main"], dtype)), given)
     np.testing.assert_array_equal(found, np.full(FEWEST_ELEMENTS, -LARGEST[dtype], "float32"))
+
+
+@pytest.mark.parametrize(("largest", "warns"), [(65504.0, False), (70000.0, True)])
+def test_a_constant_that_does_not_fit_is_named(
+    largest: float, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbers = np.zeros(FEWEST_ELEMENTS, "float32")
+    numbers[[3, 5]] = -largest
+    p, q = var("p", FEWEST_ELEMENTS), var("q", FEWEST_ELEMENTS)
+    added = block("fused_add", [p, q], relay.add(p, q), nodes="/layer/Add")
+    mod = module(added(var("x", FEWEST_ELEMENTS), relay.const(numbers)))
+    store_narrow(mod["main"], HALF)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == warns
+    if warns:
+        assert "block fused_add (nodes /layer/Add): 2 of its numbers" in messages[0]
+        assert "65504" in messages[0]

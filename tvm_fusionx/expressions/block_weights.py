@@ -1,14 +1,14 @@
 """Weights of 4 or 8 bits in blocks that share a scale: operators that read them as they lie.
 
-A row of a weight is cut into blocks of 32 numbers. A number is ``scale * level``, or
-``scale * level + minimum``; scale and minimum are halves of each block, given by their bits.
-Levels of 4 bits lie two to a byte: byte ``j`` holds number ``j`` of its block in the lower half,
-and number ``16 + j`` in the upper one. Without a minimum they count from 8, and levels of 8 bits
-from 0.
+A row of a weight is cut into blocks, of 32 numbers in GGUF files, of any even number elsewhere. A
+number is ``scale * level``, or ``scale * level + minimum``, of each block: float32, or halves given
+by their bits (uint16). Levels of 4 bits lie two to a byte: byte ``j`` of a block's ``h`` holds
+number ``j`` in the lower half, and number ``h + j`` in the upper one. Without a minimum they count
+from 8, and levels of 8 bits from 0.
 
-``levels`` is ``[N, K / 32, bytes]`` with ``scales`` and ``minima`` ``[N, K / 32]``, or, as
+``levels`` is ``[N, blocks, bytes]`` with ``scales`` and ``minima`` ``[N, blocks]``, or, as
 :mod:`tvm_fusionx.layout.block_weights` packs them, in panels of ``n`` rows side by side:
-``[N / n, K / 32, bytes, n]`` and ``[N / n, K / 32, n]``.
+``[N / n, blocks, bytes, n]`` and ``[N / n, blocks, n]``.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ HALF_BITS = "uint16"
 # Axes of levels that lie in panels.
 PANEL_AXES = 4
 
-_WEIGHT = {"levels": "In blocks.", "scales": "Bits of a half for each block."}
-_MINIMA = {"minima": "Bits of a half for each block."}
+_WEIGHT = {"levels": "In blocks.", "scales": "For each block: float32, or bits of a half."}
+_MINIMA = {"minima": "For each block, as scales."}
 
 
 def register_block_weights() -> None:
@@ -81,6 +81,18 @@ def _call(names: tuple[str, str], first: Any, weight: Sequence[Any]) -> Any:
     return relay.Call(relay.op.get(name), [first, *weight])
 
 
+def block_numbers(levels: Any) -> int:
+    """Return how many numbers a block has, from the type and shape of its levels."""
+    return int(levels.shape[2]) * (2 if str(levels.dtype) == NIBBLES else 1)
+
+
+def single(stored: Any) -> Any:
+    """Return a scale or a minimum, or a vector of them, as float32."""
+    if not stored.dtype.startswith(HALF_BITS):
+        return stored
+    return half(stored)
+
+
 def half(bits: Any) -> Any:
     """Return the half that bits are, or those of a vector, as float32."""
     lanes = bits.dtype.removeprefix(HALF_BITS)
@@ -91,25 +103,26 @@ def extents(levels: Any) -> tuple[int, int]:
     """Return the rows of a weight and the numbers in each, from the shape of its levels."""
     shape = [int(extent) for extent in levels.shape]
     count = shape[0] * (shape[-1] if len(shape) == PANEL_AXES else 1)
-    return count, shape[1] * BLOCK
+    return count, shape[1] * block_numbers(levels)
 
 
 def number_at(weight: Sequence[Any], row: Any, column: Any) -> Any:
     """Return one number of a weight, of which `weight` are levels, scales and, if any, minima."""
     levels, *halves = weight
-    block, within = column // BLOCK, column % BLOCK
+    size = block_numbers(levels)
+    block, within = column // size, column % size
     place, shift = within, None
     if levels.dtype == NIBBLES:
-        half_block = BLOCK // 2
+        half_block = size // 2
         place, shift = within % half_block, within // half_block * NIBBLE_BITS
     if len(levels.shape) == PANEL_AXES:
         width = levels.shape[-1]
         panel, lane = row // width, row % width
         level = levels[panel, block, place, lane]
-        scale, *minimum = (half(each[panel, block, lane]) for each in halves)
+        scale, *minimum = (single(each[panel, block, lane]) for each in halves)
     else:
         level = levels[row, block, place]
-        scale, *minimum = (half(each[row, block]) for each in halves)
+        scale, *minimum = (single(each[row, block]) for each in halves)
     level = level.astype("int32")
     if shift is not None:
         level = (level >> shift) & NIBBLE_MASK

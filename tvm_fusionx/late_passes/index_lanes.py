@@ -111,13 +111,63 @@ class _Shared:
         is_float = "float" in node.dtype
         return _Shared(value, cast) if is_element and is_float else None
 
-    def from_lane(self, vector: Vector, lanes: int) -> Any:
+    def from_lane(self, vector: Vector, lanes: int, converted: _Converted) -> Any:
         """Return the element as a lane of a vector of `lanes` elements."""
         start, lane = vector
-        value = tir.BufferLoad(self.load.buffer, [tir.Ramp(start, 1, lanes)])
-        if self.cast is not None:
-            value = tir.Cast(f"{self.cast}x{lanes}", value)
+        value = converted.load(self, start)
+        if value is None:
+            value = self.vector(start, lanes)
         return tir.Shuffle([value], [lane])
+
+    def vector(self, start: Any, lanes: int) -> Any:
+        """Return the vector that begins at `start`, converted."""
+        value = tir.BufferLoad(self.load.buffer, [tir.Ramp(start, 1, lanes)])
+        return value if self.cast is None else tir.Cast(f"{self.cast}x{lanes}", value)
+
+
+class _Converted:
+    """Vectors of elements that are converted: each once, into a register that its lanes share.
+
+    Written where a lane is taken, LLVM converts each lane by itself (``extractelement`` of a cast
+    becomes a cast of ``extractelement``): four scalar conversions for one of a vector.
+    """
+
+    def __init__(
+        self, shared: Iterable[_Shared], vectors: dict[_Place, Vector], lanes: int
+    ) -> None:
+        self.lanes = lanes
+        # All have one type: of another, which no template makes, the conversions stay in place.
+        self.dtype = next((each.cast for each in shared if each.cast is not None), None)
+        self.sources: dict[_Place, tuple[_Shared, Any, int]] = {}
+        for each in shared:
+            if self.dtype is not None and each.cast == self.dtype and each.place in vectors:
+                start, _ = vectors[each.place]
+                place = _Place(each.load.buffer.data, start)
+                self.sources.setdefault(place, (each, start, len(self.sources)))
+        size = max(1, len(self.sources)) * lanes
+        self.buffer = tir.decl_buffer((size,), self.dtype or "float32", "lanes", scope="local")
+
+    def load(self, shared: _Shared, start: Any) -> Any | None:
+        """Return the vector that begins at `start`, where it was converted before."""
+        if shared.cast is None or shared.cast != self.dtype:
+            return None
+        _, _, number = self.sources[_Place(shared.load.buffer.data, start)]
+        return tir.BufferLoad(self.buffer, [self._register(number)])
+
+    def before(self, body: Any) -> Any:
+        """Return `body` behind the conversions."""
+        if not self.sources:
+            return body
+        stores = [
+            tir.BufferStore(self.buffer, each.vector(start, self.lanes), [self._register(number)])
+            for each, start, number in self.sources.values()
+        ]
+        whole = tir.SeqStmt([*stores, body])
+        true = tir.const(1, "bool")
+        return tir.Allocate(self.buffer.data, self.dtype, self.buffer.shape, true, whole)
+
+    def _register(self, number: int) -> Any:
+        return tir.Ramp(number * self.lanes, 1, self.lanes)
 
 
 def _is_straight(body: Any) -> bool:
@@ -190,18 +240,21 @@ def _like(loop: Any, var: Any, extent: Any, body: Any, first: Any | None = None)
 
 def _with_lanes(body: Any, lanes: int) -> Any | None:
     """Return a straight line with all that can be taken from lanes; None where nothing can."""
-    vectors = _vectors(_shared(body), lanes)
+    elements = _shared(body)
+    vectors = _vectors(elements, lanes)
     if not vectors:
         return None
+    converted = _Converted(elements, vectors, lanes)
 
     def replaced(node: Any) -> Any:
         shared = _Shared.of(node)
         vector = None if shared is None else vectors.get(shared.place)
         if shared is None or vector is None:
             return None
-        return tir.Broadcast(shared.from_lane(vector, lanes), node.lanes)
+        return tir.Broadcast(shared.from_lane(vector, lanes, converted), node.lanes)
 
-    return tir.stmt_functor.ir_transform(body, replaced, None, ["tir.Broadcast"])
+    changed = tir.stmt_functor.ir_transform(body, replaced, None, ["tir.Broadcast"])
+    return converted.before(changed)
 
 
 def _vectors(shared: Iterable[_Shared], lanes: int) -> dict[_Place, Vector]:

@@ -6,7 +6,11 @@ so b is the result; x86's ``maxps`` is the same. TVM writes bounds on the right 
 by the same instructions. Of two operands that are both computed, as in a pool, a NaN on the right
 stays, which is that of a window's last element; ONNX Runtime's pools on x86 are the same.
 
-Arm's ``fmax`` keeps a NaN of either side, so there all of them become that instruction.
+Arm's ``fmax`` keeps a NaN of either side, so there all of them become that instruction. LLVM's
+unroller takes it for half of the comparison and selection that it replaces, and unrolls rows of
+small depthwise convolutions whole (nine rows of 16 channels: a quarter more instructions executed).
+A bound on the left, which LLVM makes two instructions of, cost products and depthwise convolutions
+of models' own shapes 0.7 to 3.5 % more than that.
 
 An infinite bound bounds no number. It is how a kernel says that it wants NaN away
 (``ArgMax``), and stays as it is.

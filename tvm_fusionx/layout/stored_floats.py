@@ -7,6 +7,7 @@ and outputs stay float32, and so does what :data:`KEPT_RESULTS` and :data:`KEPT_
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +23,10 @@ from tvm_fusionx.ecg.block_calls import (
     with_operands,
 )
 from tvm_fusionx.ecg.relay_constants import cast_constant
+from tvm_fusionx.ecg.to_relay import BLOCK_NAME, BLOCK_NODES
 from tvm_fusionx.layout.constant_uses import uses_of
+
+logger = logging.getLogger(__name__)
 
 SINGLE, HALF, BRAIN = "float32", "float16", "bfloat16"
 
@@ -192,7 +196,7 @@ class _Narrowing:
         for param, given in zip(block.params, call.args, strict=True):
             operand, is_narrow = made[given], _place(given) in self.narrow
             if can_widen and isinstance(given, relay.Constant) and self._should_narrow(given, call):
-                operand = cast_constant(_clipped(given, self.dtype), self.dtype)
+                operand = cast_constant(self._clipped(given, call), self.dtype)
                 is_narrow = True
             operands.append(operand)
             of = given.checked_type
@@ -232,16 +236,31 @@ class _Narrowing:
         value = relay.minimum(relay.const(bound, SINGLE), value)
         return relay.cast(value, self.dtype)
 
+    def _clipped(self, constant: Any, call: Any) -> Any:
+        """Return a constant within the type, and log what was not: nobody could see it later."""
+        numbers, bound = constant.data.numpy(), LARGEST[self.dtype]
+        beyond = int(np.count_nonzero(np.abs(numbers) > bound))
+        if not beyond:
+            return constant
+        attrs = call.op.attrs or {}
+        logger.warning(
+            "constant of shape %s in block %s (nodes %s): %d of its numbers lie beyond %s and are "
+            "stored as its largest one, %g. A mask may stay so; for a weight, build without "
+            "precision.",
+            tuple(numbers.shape),
+            attrs.get(BLOCK_NAME, "without a name"),
+            attrs.get(BLOCK_NODES, "without names"),
+            beyond,
+            self.dtype,
+            bound,
+        )
+        return relay.Constant(tvm.nd.array(np.clip(numbers, -bound, bound)))
+
     def _should_narrow(self, constant: Any, call: Any) -> bool:
         of = constant.checked_type
         if of.dtype != SINGLE or np.prod([int(each) for each in of.shape]) < FEWEST_ELEMENTS:
             return False
         return uses_of(constant, call.op) <= self.most_uses
-
-
-def _clipped(constant: Any, dtype: str) -> Any:
-    numbers = constant.data.numpy()
-    return relay.Constant(tvm.nd.array(np.clip(numbers, -LARGEST[dtype], LARGEST[dtype])))
 
 
 def _is_view(call: Any) -> bool:

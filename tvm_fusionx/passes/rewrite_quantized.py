@@ -1,4 +1,4 @@
-"""Multiply the integers of a quantized model as integers."""
+"""Multiply the integers of a quantized model as integers, or read them as they lie."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import tvm
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.layout.integers import why_not_integers
+from tvm_fusionx.layout.packed_products import pack_products
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.rewrite.dequantized_constants import unpack_constants
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
     drop_requantizations,
@@ -28,6 +30,10 @@ from tvm_fusionx.schedules import resolve_target
 class RewriteQuantized:
     """Multiply dequantized integers as integers, where the target has an instruction for it.
 
+    Where weights alone are integers, and few rows are multiplied by them, they stay as they are in
+    memory and become floats in registers (:mod:`tvm_fusionx.layout.packed_products`). Others become
+    floats here.
+
     Comes before `RewriteGraph`, whose laws would move scales into weights.
 
     Before::
@@ -41,20 +47,21 @@ class RewriteQuantized:
     """
 
     target: Any
-    """What the products run on; on another target than a CPU they stay products of floats."""
+    """What the products run on; on another target than a CPU they are products of floats."""
 
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with products of integers."""
         target = resolve_target(self.target)
-        if not is_cpu(target):
-            return mod
-        cpu = describe_cpu(target)
+        cpu = describe_cpu(target) if is_cpu(target) else None
         register_rounding()
 
         def rewrite(_: str, graph: Graph) -> Any:
-            steps = (round_by_instruction, pool_integers, drop_requantizations)
-            changes = sum(step(graph) for step in steps) + _multiply(graph, cpu)
-            return to_relay(graph) if changes else None
+            changes = 0
+            if cpu is not None:
+                steps = (round_by_instruction, pool_integers, drop_requantizations)
+                changes = sum(step(graph) for step in steps) + _multiply(graph, cpu)
+                changes += pack_products(graph, cpu)
+            return to_relay(graph) if changes + unpack_constants(graph) else None
 
         return transform_graphs(mod, rewrite)
 

@@ -19,13 +19,15 @@ from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.open_shapes import extents, restored
 from tvm_fusionx.frontend.converters.registry import converter, open_converter
 from tvm_fusionx.frontend.converters.shapes import transpose
+from tvm_fusionx.frontend.converters.slicing import top_k
+from tvm_fusionx.frontend.converters.sortable import (
+    SORTABLE,
+    as_sortable,
+    can_sort,
+    from_sortable,
+)
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor, constant
-
-# Relay sorts these; narrower integers are sorted as the first, half precision as single.
-SORTED_AS = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32"}
-SORTED_AS |= {"uint16": "int32", "uint32": "int64", "float16": "float32"}
-SORTABLE = ("float32", "float64", "int32", "int64")
 
 
 def first_along(x: Any, rank: int, axis: int, count: Any) -> Any:
@@ -106,7 +108,7 @@ def convert_compress(node: Node) -> Any:
 def convert_top_k(node: Node) -> Any:
     """Sort the axis, and return its beginning."""
     axis, rank = node.axis(-1), node.rank()
-    in_order = relay.topk(node.expr(), 0, axis, "both", not node.attribute("largest", 1), "int64")
+    in_order = top_k(node, 0)
     known = node.tensor(1).array if node.version > 1 else np.asarray([node.attribute("k")])
     dims = list(node.tensor(0).dims)
     if known is None:
@@ -126,11 +128,9 @@ def convert_unique(node: Node) -> Any:
     x, dtype = node.expr(), node.dtype()
     if node.attribute("axis") is not None and node.rank() != 1:
         raise node.refuse("no axis, or a vector", f"an axis of {node.rank()} dimensions")
-    if dtype not in SORTABLE and dtype not in SORTED_AS:
+    if not can_sort(dtype):
         raise node.refuse(f"elements that can be sorted ({', '.join(SORTABLE)})", dtype)
-    x = relay.reshape(x, (-1,))
-    work = SORTED_AS.get(dtype, dtype)
-    x = x if work == dtype else relay.cast(x, work)
+    x = as_sortable(relay.reshape(x, (-1,)), dtype)
     (length,) = extents(_vector(node, x))
     order = relay.argsort(x, 0, True, "int64")
     in_order = relay.take(x, order, axis=0, mode="clip")
@@ -156,7 +156,7 @@ def convert_unique(node: Node) -> Any:
             relay.take(each, moved, axis=0, mode="clip") for each in (values, firsts, counts)
         )
         inverse = relay.take(relay.argsort(moved, 0, True, "int64"), inverse, axis=0, mode="clip")
-    values = values if work == dtype else relay.cast(values, dtype)
+    values = from_sortable(values, dtype)
     cut = [first_rows(each, count) for each in (values, firsts, counts)]
     return [cut[0], cut[1], inverse, cut[2]][: len(node.outputs)]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx.frontend.converters.block_weights import BYTES, in_blocks, why_not_blocks
 from tvm_fusionx.frontend.converters.casts import cast
 from tvm_fusionx.frontend.converters.convolution import convert_conv
 from tvm_fusionx.frontend.converters.elementwise import round_half_even
@@ -17,9 +18,6 @@ from tvm_fusionx.frontend.converters.slicing import take
 from tvm_fusionx.frontend.element_types import ELEMENTS, LIMITS, dtype_of
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor, constant
-
-# Element types of quantized products.
-BYTES = ("int8", "uint8")
 
 MATRIX_RANK = 2
 
@@ -106,6 +104,8 @@ def convert_dequantize_linear(node: Node) -> Any:
     """(x - zero point) * scale."""
     if why_not_one_operator(node) is None:
         return _dequantize(node)
+    if why_not_block_matrix(node) is None:
+        return _dequantize_blocks(node)
     target = _dequantized_dtype(node)
     known = _dequantize_known(node)
     if known is not None:
@@ -138,12 +138,10 @@ def _dequantized_dtype(node: Node) -> str:
 
 def is_quantized_matrix(node: Node) -> bool:
     """Tell whether a node dequantizes constant weights, which a product may read as integers."""
-    return (
-        node.op_type == "DequantizeLinear"
-        and node.tensor(0).array is not None
-        and node.rank() >= MATRIX_RANK
-        and why_not_one_operator(node) is None
-    )
+    if node.op_type != "DequantizeLinear" or node.tensor(0).array is None:
+        return False
+    is_one = node.rank() >= MATRIX_RANK and why_not_one_operator(node) is None
+    return is_one or why_not_block_matrix(node) is None
 
 
 def why_not_one_operator(node: Node) -> str | None:
@@ -159,6 +157,35 @@ def why_not_one_operator(node: Node) -> str | None:
     if node.rank() == 0 or node.rank(1) > 1:
         return "it has no axis, or its parameters have several"
     return None
+
+
+def why_not_block_matrix(node: Node) -> str | None:
+    """Return why a ``DequantizeLinear`` is no constant matrix whose products may read blocks."""
+    positions = (0, 1, 2) if node.has(2) else (0, 1)
+    if any(node.tensor(position).array is None for position in positions):
+        return "it is computed"
+    if node.rank() != MATRIX_RANK or not node.attribute("block_size", 0):
+        return "it is no matrix in blocks"
+    if _dequantized_dtype(node) != "float32":
+        return f"it makes {_dequantized_dtype(node)}"
+    block_numbers(node, 1, node.axis(1))
+    levels, _, zeros = _rows_in_blocks(node)
+    return why_not_blocks(levels, zeros, int(node.attribute("block_size")))
+
+
+def _rows_in_blocks(node: Node) -> tuple[Any, Any, Any]:
+    """Return levels, scales and zero points with the axis of the blocks last."""
+    levels, scales = node.array(0), node.array(1)
+    zeros = node.array(2) if node.has(2) else np.zeros(scales.shape, "int32")
+    turn = node.axis(1) == 0
+    parts = (part.T if turn else part for part in (levels, scales, zeros))
+    levels, scales, zeros = (np.ascontiguousarray(part) for part in parts)
+    return levels, scales, zeros
+
+
+def _dequantize_blocks(node: Node) -> Any:
+    result = in_blocks(*_rows_in_blocks(node))
+    return relay.transpose(result, (1, 0)) if node.axis(1) == 0 else result
 
 
 def _dequantize(node: Node) -> Any:

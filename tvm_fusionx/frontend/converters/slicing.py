@@ -9,6 +9,7 @@ from tvm import relay
 
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import transpose
+from tvm_fusionx.frontend.converters.sortable import as_sortable, from_sortable
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import constant
 
@@ -111,16 +112,22 @@ def convert_cumulation(node: Node) -> Any:
     return relay.reverse(x, axis) if is_reverse else x
 
 
+def top_k(node: Node, k: int) -> list[Any]:
+    """Return the first `k` (0: all) of a TopK's axis in its order, and their indices."""
+    x, dtype, is_ascending = node.expr(), node.dtype(), not node.attribute("largest", 1)
+    found = relay.topk(as_sortable(x, dtype), k, node.axis(-1), "both", is_ascending, "int64")
+    return [from_sortable(found[0], dtype), found[1]]
+
+
 @converter("TopK", through=24, because="TVM fails on largest=0")
 def convert_top_k(node: Node) -> Any:
     """Return the k largest or smallest elements along an axis, and their indices."""
     k = int(node.attribute("k")) if node.version == 1 else int(node.scalar(1))
-    is_ascending = not node.attribute("largest", 1)
     axis = node.axis(-1)
     if k == 0:
         shape = [0 if i == axis else dim for i, dim in enumerate(node.shape())]
         return [np.zeros(shape, node.dtype()), np.zeros(shape, "int64")]
-    return list(relay.topk(node.expr(), k, axis, "both", is_ascending, "int64"))
+    return top_k(node, k)
 
 
 @converter("Compress", through=28)

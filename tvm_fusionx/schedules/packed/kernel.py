@@ -14,12 +14,12 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.expressions.block_weights import (
-    BLOCK,
     NIBBLE_BITS,
     NIBBLE_MASK,
     NIBBLES,
     NIBBLES_ZERO,
-    half,
+    block_numbers,
+    single,
 )
 from tvm_fusionx.schedules.packed.tiling import PackedTiling
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
@@ -38,9 +38,9 @@ class Operands:
     data: Any
     """``[M, K]``."""
     levels: Any
-    """``[N / n, K / 32, bytes, n]``."""
+    """``[N / n, blocks, bytes, n]``."""
     scales: Any
-    """``[N / n, K / 32, n]``."""
+    """``[N / n, blocks, n]``: float32, or the bits of halves."""
     minima: Any | None
     """As scales."""
 
@@ -107,6 +107,7 @@ class PackedKernel:
         halves = vectors.allocate("halves", 2 * tiling.panels * lanes, "local")
         weights = vectors.allocate("weights", tiling.panels * lanes, "local")
         blocks, count = (int(each) for each in self.operands.levels.shape[1:3])
+        size = block_numbers(self.operands.levels)
         with self.ib.for_range(0, blocks, "block") as block:
             for number in range(tiling.panels):
                 for at, value in enumerate(self._scale_and_shift(panel + number, block)):
@@ -121,7 +122,7 @@ class PackedKernel:
                         weight = level * scale
                         weight = weight + added if self._has_shift else weight
                         vectors.store(weights, number * lanes, weight, lanes)
-                    self._add(sums, weights, row, block * BLOCK + within, turn % tiling.chains)
+                    self._add(sums, weights, row, block * size + within, turn % tiling.chains)
         self._finish(sums, panel, row)
 
     @property
@@ -131,10 +132,10 @@ class PackedKernel:
     def _scale_and_shift(self, panel: Any, block: Any) -> Iterator[Any]:
         """Give what levels of a block are multiplied by, and what is added then."""
         operands, place = self.operands, ramp(0, self.lanes)
-        scale = half(tir.BufferLoad(operands.scales, [panel, block, place]))
+        scale = single(tir.BufferLoad(operands.scales, [panel, block, place]))
         yield scale
         if operands.minima is not None:
-            yield half(tir.BufferLoad(operands.minima, [panel, block, place]))
+            yield single(tir.BufferLoad(operands.minima, [panel, block, place]))
         elif operands.has_nibbles:
             yield scale * broadcast(tir.const(-NIBBLES_ZERO, "float32"), self.lanes)
 

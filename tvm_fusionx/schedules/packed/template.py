@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.expressions.block_weights import HALF_BITS, PANEL_AXES
+from tvm_fusionx.expressions.block_weights import BYTES, NIBBLES, PANEL_AXES
 from tvm_fusionx.schedules.packed.kernel import Operands, PackedKernel
 from tvm_fusionx.schedules.packed.tiling import (
     PackedTiling,
@@ -77,22 +77,24 @@ class Packed(Match):
 
 
 def operands_of(block: Any) -> Operands:
-    """Return the buffers that a product's block reads, by what they are."""
-    halves: list[Any] = []
+    """Return the buffers that a product's block reads, weights in panels, by what they are."""
+    shared: list[Any] = []
     found: dict[str, Any] = {}
     written = {region.buffer.data for region in block.writes}
 
     def visit(node: Any) -> None:
         if not isinstance(node, tir.BufferLoad) or node.buffer.data in written:
             return
-        if str(node.buffer.dtype) == HALF_BITS:
+        if _is_levels(node.buffer):
+            found["levels"] = node.buffer
+        elif len(node.buffer.shape) == PANEL_AXES - 1:
             # The scale stands before the minimum; they may be one constant.
-            halves.append(node.buffer)
+            shared.append(node.buffer)
         else:
-            found["levels" if "int8" in str(node.buffer.dtype) else "data"] = node.buffer
+            found["data"] = node.buffer
 
     tir.stmt_functor.post_order_visit(block.body, visit)
-    scales, *minima = halves
+    scales, *minima = shared
     return Operands(found["data"], found["levels"], scales, minima[0] if minima else None)
 
 
@@ -104,12 +106,17 @@ def _match(info: BlockInfo) -> Packed | str:
         return "it reduces something besides"
     if len(info.outputs) != 1:
         return "it has several results"
-    operands = operands_of(products[0].block)
-    if len(operands.levels.shape) != PANEL_AXES:
+    reads = [region.buffer for region in products[0].block.reads]
+    if not any(_is_levels(each) and len(each.shape) == PANEL_AXES for each in reads):
         return "its weights lie in no panels"
+    operands = operands_of(products[0].block)
     if str(operands.data.dtype) != "float32":
         return f"its data is {operands.data.dtype}"
     return Packed(info, products[0].name, operands.rows, operands.panels)
+
+
+def _is_levels(buffer: Any) -> bool:
+    return str(buffer.dtype) in (NIBBLES, BYTES)
 
 
 def _is_product(stage: Stage) -> bool:

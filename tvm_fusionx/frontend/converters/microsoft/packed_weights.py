@@ -1,7 +1,7 @@
-"""Weights of a few bits, packed in bytes: unpacked while compiling.
+"""Weights of a few bits, packed in bytes.
 
-What multiplies them reads one float for each, so a weight of four bits takes eight times its room
-in the library and in memory, once. A table that only rows are taken of stays in bytes, and its rows
+Those in whole blocks stay integers until the target is known, others become floats here, which take
+eight times the room of four bits. A table that only rows are taken of stays in bytes, and its rows
 become floats as they are taken.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx.frontend.converters.block_weights import in_blocks, why_not_blocks
 from tvm_fusionx.frontend.converters.casts import cast
 from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.linear import matmul
@@ -99,16 +100,23 @@ def convert_matmul_nbits(node: SchemaNode) -> Any:
         expected = f"weights of {room} bytes for N={rows}, K={length} at {bits} bits"
         raise node.refuse(expected, f"shape {list(packed.shape)}")
     levels = unpack(packed.reshape(rows, blocks, -1), bits).reshape(rows, -1)[:, :length]
-    group = np.arange(length) // size
-    if node.gives("g_idx"):
-        group = known(node, "g_idx")[:length]
     scales = known(node, "scales").reshape(rows, blocks).astype("float32")
-    weights = levels.astype("float32")
-    weights -= _zero_points(node, rows, blocks, bits)[:, group]
-    weights *= scales[:, group]
+    zeros = _zero_points(node, rows, blocks, bits)
     a = node.named("A")
-    turned = constant(weights.astype(a.dtype, copy=False))
-    result = matmul(a.expr, a.shape, None, (length, rows), b_turned=turned)
+    if not node.gives("g_idx") and why_not_blocks(levels, zeros, size) is None:
+        x = cast(a.expr, a.dtype, "float32")
+        kept = in_blocks(levels, scales, zeros)
+        result = matmul(x, a.shape, None, (length, rows), b_turned=kept)
+        result = cast(result, "float32", a.dtype)
+    else:
+        group = np.arange(length) // size
+        if node.gives("g_idx"):
+            group = known(node, "g_idx")[:length]
+        weights = levels.astype("float32")
+        weights -= zeros[:, group]
+        weights *= scales[:, group]
+        turned = constant(weights.astype(a.dtype, copy=False))
+        result = matmul(a.expr, a.shape, None, (length, rows), b_turned=turned)
     bias = node.maybe("bias")
     return result if bias is None else result + bias.expr
 
