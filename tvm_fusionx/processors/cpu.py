@@ -91,6 +91,9 @@ class Cpu:
     multiplies_by_lane: bool = False
     """Whether a multiply-add takes one operand from a lane of a register."""
 
+    strip_rows: int = 0
+    """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
+
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
 
@@ -160,5 +163,6 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         scalable_bits=max(rates.scalable_bits, scalable.bits) if has_scalable else 0,
         extremes_keep_nan=vectors.extremes_keep_nan,
         multiplies_by_lane=vectors.multiplies_by_lane,
+        strip_rows=vectors.strip_rows,
         dot=instruction_of(features),
     )

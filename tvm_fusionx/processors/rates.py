@@ -71,6 +71,9 @@ class Vectors:
     multiplies_by_lane: bool = False
     """Whether a multiply-add takes one operand from a lane of a register."""
 
+    strip_rows: int = 0
+    """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
+
 
 @functools.cache
 def read_file() -> dict[str, Any]:
