@@ -16,6 +16,10 @@ from tvm import tir
 IMPORT_LLVM = "pragma_import_llvm"
 FUNCTION = "fusionx_hidden_number"
 
+# An instruction that loads a pair of vectors of float32 has an offset of seven bits, in vectors of
+# 16 bytes (Arm ARM, C6.2, LDP (SIMD&FP)): the last one begins so many elements from an address.
+PAIR_REACH = 63 * 4
+
 # `sideeffect` keeps LLVM from running it once in the place of twice; it touches no memory.
 _LLVM = f"""
 define i32 @{FUNCTION}(i32 %number) {{

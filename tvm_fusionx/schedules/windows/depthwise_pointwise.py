@@ -33,6 +33,7 @@ from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.tiling import ChunkTile, depthwise_columns
+from tvm_fusionx.schedules.windows.weight_panel import should_pack
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
@@ -91,6 +92,7 @@ class DepthwisePointwise(Match):
                 OutputVectors.of(pair.pointwise, info.cpu),
                 _written(blocks[second]),
             ),
+            should_pack(pair.pointwise, tile, pixels, info.cpu),
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         stages = [name for name in (pair.pad, first, between, second) if name is not None]
         func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)

@@ -50,6 +50,9 @@ class DepthwisePointwiseKernel:
     result: WindowResult
     """Stores the pointwise sums."""
 
+    packs: bool = False
+    """Whether pointwise weights of a tile are put side by side before pixels are multiplied."""
+
     @property
     def shares_rows(self) -> bool:
         """Whether tasks share rows pixel by pixel."""
@@ -72,6 +75,7 @@ class DepthwisePointwiseKernel:
             tiling.pixels,
             in_chunks(second),
             self.result,
+            self.packs,
         )
         groups = self.result.vectors.number // tiling.tile.chunks
         slabs = math.ceil(first.rows / tiling.rows)

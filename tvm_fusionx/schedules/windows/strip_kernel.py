@@ -23,7 +23,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.parts.hidden_numbers import hidden, with_hidden_numbers
+from tvm_fusionx.schedules.parts.hidden_numbers import PAIR_REACH, hidden, with_hidden_numbers
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import ramp
@@ -31,10 +31,6 @@ from tvm_fusionx.schedules.windows.border_tiles import WindowTiles
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import PaddedWindow
 from tvm_fusionx.tir.index_maps import variables_of
-
-# An instruction that loads a pair of vectors of float32 has an offset of seven bits, in vectors of
-# 16 bytes (Arm ARM, C6.2, LDP (SIMD&FP)): the last one begins so many elements from an address.
-PAIR_REACH = 63 * 4
 
 # First row, and number of rows.
 Span = tuple[int, int]
