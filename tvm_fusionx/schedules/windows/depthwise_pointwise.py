@@ -91,6 +91,7 @@ class DepthwisePointwise(Match):
                 pair.pointwise.columns,
                 OutputVectors.of(pair.pointwise, info.cpu),
                 _written(blocks[second]),
+                begins_with_bias=info.cpu.begins_with_bias,
             ),
             should_pack(pair.pointwise, tile, pixels, info.cpu),
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))

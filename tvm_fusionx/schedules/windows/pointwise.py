@@ -108,7 +108,13 @@ class Pointwise(Match):
             weights,
             tiling,
             None if gathering is None else gather,
-            WindowResult.of(write, window.columns, OutputVectors.of(window, info.cpu), sums),
+            WindowResult.of(
+                write,
+                window.columns,
+                OutputVectors.of(window, info.cpu),
+                sums,
+                begins_with_bias=info.cpu.begins_with_bias,
+            ),
             should_pack(window, tiling.tile, tiling.pixels(window), info.cpu),
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         replaced = [name for name in (stages.gather, stages.reduce) if name is not None]

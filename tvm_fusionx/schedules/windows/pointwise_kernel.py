@@ -202,8 +202,12 @@ class PixelProducts:
                 slots = [(tile * len(places) + each) * lanes for each in range(len(places))]
 
                 def begin(sums: VectorSums) -> None:
+                    if begins:
+                        first = group * self.tile.chunks
+                        self.result.begin(sums, [first + vector for _, vector in places])
+                        return
                     sums.fill()  # LLVM drops the zeros where sums were kept
-                    for place, slot in enumerate(() if begins else slots):
+                    for place, slot in enumerate(slots):
                         sums.put(place, load(kept, slot, lanes))
 
                 def end(sums: VectorSums) -> None:
