@@ -57,7 +57,16 @@ def page() -> str:
 
 def _vectors() -> list[str]:
     lanes = [f"lanes of {each}" for each in ELEMENTS]
-    head = ["feature", "bits", "registers", *lanes, "multiplies by a lane", "source"]
+    head = [
+        "feature",
+        "bits",
+        "registers",
+        *lanes,
+        "multiplies by a lane",
+        "begins with a bias",
+        "rows of a strip",
+        "source",
+    ]
     sets = [*vector_sets(), scalable_vectors()]
     return [
         "## Vectors",
@@ -65,7 +74,9 @@ def _vectors() -> list[str]:
         "The first of these features that a target has gives its vectors, and lanes by element",
         "type follow from their width. Scalable vectors, the last row, are at least so wide, and a",
         "core's row tells how wide; templates use the vectors of fixed width there. Where a",
-        "multiply-add takes an operand from a lane, tiles load shared elements as vectors.",
+        "multiply-add takes an operand from a lane, tiles load shared elements as vectors. So many",
+        "rows at most are summed together in windows that keep channels apart. Where sums begin",
+        "with a bias, no instruction adds it behind them.",
         "",
         *_table(head, [_vector_row(each) for each in sets]),
     ]
@@ -74,8 +85,19 @@ def _vectors() -> list[str]:
 def _vector_row(vectors: Vectors) -> list[str]:
     lanes = [str(vectors.bits // bits) for bits in ELEMENTS.values()]
     name = f"`{vectors.feature}`" if vectors.feature else "none of them"
+    begins = "yes" if vectors.begins_with_bias else ""
+    rows = str(vectors.strip_rows or "")
     by_lane = "yes" if vectors.multiplies_by_lane else ""
-    return [name, str(vectors.bits), str(vectors.registers), *lanes, by_lane, vectors.source]
+    return [
+        name,
+        str(vectors.bits),
+        str(vectors.registers),
+        *lanes,
+        by_lane,
+        begins,
+        rows,
+        vectors.source,
+    ]
 
 
 def _numbers() -> list[str]:

@@ -127,6 +127,7 @@ CASES: dict[str, dict[str, Case]] = {
             )
         ),
         "chunks of 8": Case(pair(16, (7, 9), 24)),
+        "rows shared, weights side by side": Case(pair(96, (7, 9), 24, block=4, out_block=4)),
     },
     "first_layer": {
         "stride 2": Case(
@@ -148,6 +149,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "pointwise": {
         "odd sizes": Case(dense(12, (7, 13), 20, (1, 1), blocks=(4, 4), post=hard_swish)),
+        "weights side by side": Case(dense(96, (7, 13), 40, (1, 1), blocks=FOURS, post=hard_swish)),
         "pixels of no whole tile": Case(dense(8, (7, 11), 24, (1, 1), blocks=FOURS)),
         "chunks of 8, blocks of channels": Case(
             dense(1024, (3, 5), 16, (1, 1), post=relay.sigmoid)
@@ -204,6 +206,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "depthwise": {
         "odd sizes": Case(depthwise(12, (7, 13), (3, 3), padding=ONE, block=4, post=hard_swish)),
+        "strips of rows": Case(depthwise(12, (14, 15), (5, 5), padding=(2, 2, 2, 2), block=4)),
         "stride 2, chunks of 8": Case(
             depthwise(16, (9, 11), (5, 5), strides=(2, 2), padding=(2, 2, 2, 2))
         ),

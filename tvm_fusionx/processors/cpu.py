@@ -91,6 +91,13 @@ class Cpu:
     multiplies_by_lane: bool = False
     """Whether a multiply-add takes one operand from a lane of a register."""
 
+    begins_with_bias: bool = False
+    """Whether sums begin with what is added to them: a copy is as cheap as a zero, and no
+    instruction adds from memory."""
+
+    strip_rows: int = 0
+    """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
+
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
 
@@ -160,5 +167,7 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         scalable_bits=max(rates.scalable_bits, scalable.bits) if has_scalable else 0,
         extremes_keep_nan=vectors.extremes_keep_nan,
         multiplies_by_lane=vectors.multiplies_by_lane,
+        begins_with_bias=vectors.begins_with_bias,
+        strip_rows=vectors.strip_rows,
         dot=instruction_of(features),
     )

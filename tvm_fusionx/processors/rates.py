@@ -71,6 +71,13 @@ class Vectors:
     multiplies_by_lane: bool = False
     """Whether a multiply-add takes one operand from a lane of a register."""
 
+    begins_with_bias: bool = False
+    """Whether sums begin with what is added to them: a copy is as cheap as a zero, and no
+    instruction adds from memory."""
+
+    strip_rows: int = 0
+    """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
+
 
 @functools.cache
 def read_file() -> dict[str, Any]:

@@ -29,6 +29,8 @@ from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import finish_others, open_nest
 from tvm_fusionx.schedules.windows.result import WindowResult
+from tvm_fusionx.schedules.windows.strip_kernel import StripKernel
+from tvm_fusionx.schedules.windows.strip_tiling import StripTile, strip_tiles
 from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window, find_window, padded_by
 from tvm_fusionx.schedules.windows.tiling import MAX_TILE_CHUNKS, best_tasks, depthwise_columns
 from tvm_fusionx.tir.block import BFLOAT16, BlockInfo
@@ -99,11 +101,24 @@ class Channelwise(Match):
         wanted = min(MAX_TILE_CHUNKS, max(1, cpu.sums_to_hide_latency // columns))
         choices = tuple(each for each in divisors(window.out_blocks) if each <= MAX_TILE_CHUNKS)
         chunks = max(each for each in choices if each <= wanted)
+        strips = strip_tiles(window, cpu) if is_in_place else []
+        if strips:
+            return self._strip_knobs(strips)
         gathers = bool(info.producers[window.stage.name]) and not is_in_place
         tasks = best_tasks(window, cpu, window.out_blocks // chunks, gathers=gathers)
         return {
             "tile_chunks": Knob(chunks, choices),
             "tile_columns": Knob(columns, tuple(range(1, min(most, window.columns) + 1))),
+            "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
+            "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
+        }
+
+    def _strip_knobs(self, tiles: list[StripTile]) -> Knobs:
+        window = self.window
+        tasks = best_tasks(window, self.info.cpu, window.out_blocks, gathers=False)
+        return {
+            "tile_rows": Knob(tiles[0].rows, tuple(sorted({tile.rows for tile in tiles}))),
+            "tile_columns": Knob(tiles[0].columns, tuple(sorted({tile.columns for tile in tiles}))),
             "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
             "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
         }
@@ -140,7 +155,8 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     Parameters
     ----------
     values
-        ``tile_chunks``, ``tile_columns``, ``task_rows`` and ``channel_tasks``.
+        ``tile_columns``, ``task_rows``, ``channel_tasks``, and ``tile_rows`` where rows are summed
+        together, ``tile_chunks`` where they are not.
     """
     assert found.pad is not None
     name = found.window.stage.name
@@ -149,12 +165,14 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     blocks = stage_nests(func)
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    kernel = InPlaceKernel(
-        found,
-        values["tile_chunks"],
-        values["tile_columns"],
-        WindowResult.by_chunk(storing(blocks[write], written), found.window),
-    ).build(rows=values["task_rows"], parts=values["channel_tasks"], parallel=parallel)
+    result = WindowResult.by_chunk(storing(blocks[write], written), found.window)
+    columns = values["tile_columns"]
+    loops: InPlaceKernel | StripKernel
+    if "tile_rows" in values:
+        loops = StripKernel(found, values["tile_rows"], columns, result)
+    else:
+        loops = InPlaceKernel(found, values["tile_chunks"], columns, result)
+    kernel = loops.build(rows=values["task_rows"], parts=values["channel_tasks"], parallel=parallel)
     func = replace_stages(func, [found.pad, name], write, [found.data], KERNEL, kernel)
     return schedule_around(func, KERNEL, info.cpu)
 

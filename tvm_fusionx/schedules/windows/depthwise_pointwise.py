@@ -27,11 +27,13 @@ from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import (
     best_pair_tiling,
     pair_pixel_tiles,
     pair_row_choices,
+    pair_strips,
     task_pixels,
 )
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.tiling import ChunkTile, depthwise_columns
+from tvm_fusionx.schedules.windows.weight_panel import should_pack
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
@@ -51,11 +53,13 @@ class DepthwisePointwise(Match):
         tiling = best_pair_tiling(pair, cpu)
         tiles = pair_pixel_tiles(pair, tiling.rows, cpu)
         pixels = tuple(sorted({each.columns for each in tiles}))
+        strips = pair_strips(pair, tiling.rows, cpu)
+        columns = {each.columns for each in strips} or depthwise_columns(pair.depthwise, cpu)
+        heights = Knob(tiling.strip, tuple(sorted({0, *(each.rows for each in strips)})))
         return {
             "task_rows": Knob(tiling.rows, tuple(pair_row_choices(pair, cpu))),
-            "depthwise_columns": Knob(
-                tiling.columns, tuple(sorted(depthwise_columns(pair.depthwise, cpu)))
-            ),
+            "depthwise_columns": Knob(tiling.columns, tuple(sorted(columns))),
+            **({"depthwise_rows": heights} if strips else {}),
             "tile_chunks": Knob(tiling.tile.chunks, tuple(sorted({each.chunks for each in tiles}))),
             "tile_pixels": Knob(tiling.tile.columns, pixels),
         }
@@ -67,7 +71,8 @@ class DepthwisePointwise(Match):
         rows = values["task_rows"]
         pixels, _ = task_pixels(pair, rows, info.cpu)
         tile = ChunkTile(values["tile_chunks"], min(values["tile_pixels"], pixels))
-        tiling = PairTiling(rows, pixels, values["depthwise_columns"], tile)
+        strip = values.get("depthwise_rows", 0)
+        tiling = PairTiling(rows, pixels, values["depthwise_columns"], tile, strip)
         first, second = pair.depthwise.stage.name, pair.pointwise.stage.name
         between = gather_what_follows(sch, info, first, pair.middle)
         write = gather_what_follows(sch, info, second, info.outputs[0])
@@ -86,7 +91,9 @@ class DepthwisePointwise(Match):
                 pair.pointwise.columns,
                 OutputVectors.of(pair.pointwise, info.cpu),
                 _written(blocks[second]),
+                begins_with_bias=info.cpu.begins_with_bias,
             ),
+            should_pack(pair.pointwise, tile, pixels, info.cpu),
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         stages = [name for name in (pair.pad, first, between, second) if name is not None]
         func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)

@@ -18,9 +18,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.hand_written_kernel import Gather
+from tvm_fusionx.schedules.parts.hidden_numbers import with_hidden_numbers
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair
@@ -29,6 +31,7 @@ from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.pointwise_kernel import PixelProducts
 from tvm_fusionx.schedules.windows.pointwise_tiling import in_chunks
 from tvm_fusionx.schedules.windows.result import WindowResult
+from tvm_fusionx.schedules.windows.strip_kernel import Span, StripKernel
 from tvm_fusionx.schedules.windows.structure import PaddedWindow
 
 
@@ -46,6 +49,9 @@ class DepthwisePointwiseKernel:
 
     result: WindowResult
     """Stores the pointwise sums."""
+
+    packs: bool = False
+    """Whether pointwise weights of a tile are put side by side before pixels are multiplied."""
 
     @property
     def shares_rows(self) -> bool:
@@ -69,6 +75,7 @@ class DepthwisePointwiseKernel:
             tiling.pixels,
             in_chunks(second),
             self.result,
+            self.packs,
         )
         groups = self.result.vectors.number // tiling.tile.chunks
         slabs = math.ceil(first.rows / tiling.rows)
@@ -76,12 +83,15 @@ class DepthwisePointwiseKernel:
             first_row, rows, offset = self._place_of_task(slab)
             pixels = tiling.pixels + 2 * self.lead
             wide = GatheredOperand(ib, self.pair.data.dtype, first.out_blocks, pixels * inner)
-            with (
-                ib.for_range(0, first.out_blocks, "chunk") as chunk,
-                ib.for_range(0, rows, "row") as row,
-            ):
-                begin = self.lead - offset + row * columns
-                self._depthwise(wide, begin).row(ib, image, chunk, first_row + row)
+            with ib.for_range(0, first.out_blocks, "chunk") as chunk:
+                if tiling.strip:
+                    self._strips(wide, first_row, self.lead - offset).rows(
+                        ib, image, chunk, first_row, rows, self._spans(slabs)
+                    )
+                else:
+                    with ib.for_range(0, rows, "row") as row:
+                        begin = self.lead - offset + row * columns
+                        self._depthwise(wide, begin).row(ib, image, chunk, first_row + row)
 
             def pixel_at(start: Any, pixel: Any) -> tuple[Any, Any]:
                 at = offset + start + pixel
@@ -98,7 +108,8 @@ class DepthwisePointwiseKernel:
                     image,
                     pixel_at,
                 )
-        return ib.get()
+        kernel = ib.get()
+        return with_hidden_numbers(kernel) if tiling.strip else kernel
 
     def _place_of_task(self, number: Any) -> tuple[Any, Any, Any]:
         """Return a task's first row, its rows, and its first pixel counted from there."""
@@ -110,6 +121,35 @@ class DepthwisePointwiseKernel:
         last_row = tir.floordiv(first + pixels - 1, window.columns)
         return first_row, last_row - first_row + 1, first - first_row * window.columns
 
+    def _spans(self, slabs: int) -> set[Span]:
+        """Return first row and number of rows of each task."""
+        analyzer = tvm.arith.Analyzer()
+        places = (self._place_of_task(tir.const(slab, "int32")) for slab in range(slabs))
+        return {
+            (int(analyzer.simplify(first)), int(analyzer.simplify(rows)))
+            for first, rows, _ in places
+        }
+
+    def _strips(self, wide: GatheredOperand, first_row: Any, begin: Any) -> StripKernel:
+        """Return what computes several rows at a time into the buffer, `first_row` at `begin`."""
+        window = self.pair.depthwise
+
+        def keep(_: Any, chunk: Any, row: Any, column: Any, lane: Any, value: Any) -> Any:
+            pixel = begin + (row - first_row) * window.columns + column
+            return wide.store(value, chunk, pixel * window.block_out, lane)
+
+        return StripKernel(
+            self._padded,
+            self.tiling.strip,
+            self.tiling.columns,
+            WindowResult.by_chunk(self.middle(keep), window),
+        )
+
+    @property
+    def _padded(self) -> PaddedWindow:
+        pair = self.pair
+        return PaddedWindow(pair.depthwise, pair.data, pair.padding, pair.pad)
+
     def _depthwise(self, wide: GatheredOperand, begin: Any) -> InPlaceKernel:
         """Return what computes rows into the buffer, from pixel `begin` on."""
         window = self.pair.depthwise
@@ -118,7 +158,7 @@ class DepthwisePointwiseKernel:
             return wide.store(value, chunk, (begin + column) * window.block_out, lane)
 
         return InPlaceKernel(
-            PaddedWindow(window, self.pair.data, self.pair.padding, self.pair.pad),
+            self._padded,
             1,
             self.tiling.columns,
             WindowResult.by_chunk(self.middle(keep), window),

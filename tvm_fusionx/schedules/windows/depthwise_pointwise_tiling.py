@@ -12,6 +12,7 @@ from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES
 from tvm_fusionx.schedules.parts.register_tile import COUNTED_LANES
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair
 from tvm_fusionx.schedules.windows.output_vectors import with_joined_chunks
+from tvm_fusionx.schedules.windows.strip_tiling import StripTile, strip_tiles
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import (
     ChunkTile,
@@ -37,6 +38,8 @@ class PairTiling:
     """Columns of the depthwise result whose sums are held in registers."""
     tile: ChunkTile
     """Output channel chunks and pixels of the pointwise result held in registers."""
+    strip: int = 0
+    """Rows of the depthwise result whose sums are held at once; 0 for a row at a time."""
 
 
 def buffer_bytes(cpu: Cpu) -> int:
@@ -98,6 +101,14 @@ def _pixel_tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     return tile_cost(tile, window, cpu) * streaming_cost(tile, window, cpu)
 
 
+def pair_strips(pair: Pair, rows: int, cpu: Cpu) -> list[StripTile]:
+    """Return the tiles of several rows of the depthwise result of a task, the best first."""
+    _, rows = task_pixels(pair, rows, cpu)
+    batch, chunks, _, columns, lanes = pair.depthwise.out_shape
+    of_task = dataclasses.replace(pair.depthwise, out_shape=(batch, chunks, rows, columns, lanes))
+    return strip_tiles(of_task, cpu)
+
+
 def pair_cycles(pair: Pair, rows: int, cpu: Cpu) -> float:
     """Return the estimated cycles of a pair in tasks of `rows` rows, on all cores of `cpu`."""
     first, second = pair.depthwise, pair.pointwise
@@ -127,9 +138,11 @@ def best_pair_tiling(pair: Pair, cpu: Cpu) -> PairTiling:
     """Return the division with the lowest estimated cost."""
     rows = best_pair_rows(pair, cpu)
     pixels, _ = task_pixels(pair, rows, cpu)
+    strips = pair_strips(pair, rows, cpu)
     return PairTiling(
         rows,
         pixels,
-        depthwise_columns(pair.depthwise, cpu)[0],
+        strips[0].columns if strips else depthwise_columns(pair.depthwise, cpu)[0],
         pair_pixel_tiles(pair, rows, cpu)[0],
+        strips[0].rows if strips else 0,
     )

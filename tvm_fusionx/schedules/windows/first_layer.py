@@ -192,7 +192,10 @@ class FirstLayer(Match):
         written = {region.buffer.data for region in blocks[name].writes}
         parallel = should_parallelise(info.stages.values(), info.cpu.cores)
         vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
-        result = WindowResult.of(blocks[write], found.window.columns, vectors, written)
+        begins = info.cpu.begins_with_bias
+        result = WindowResult.of(
+            blocks[write], found.window.columns, vectors, written, begins_with_bias=begins
+        )
         kernel = InPlaceKernel(found, values["tile_chunks"], values["tile_columns"], result).build(
             rows=values["task_rows"], parts=1, parallel=parallel
         )

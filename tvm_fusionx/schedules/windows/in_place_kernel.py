@@ -119,6 +119,12 @@ class InPlaceKernel:
                     sums, chosen, image, first_chunk + chunk, lambda step: (out_row, start + step)
                 )
 
+        def begin(sums: VectorSums) -> None:
+            if self.result.addend is None:
+                sums.fill(window.stage.block.init.value)
+            else:
+                self.result.begin(sums, [first_chunk + chunk for _, chunk in places])
+
         Microkernel(
             places,
             lanes,
@@ -127,7 +133,7 @@ class InPlaceKernel:
             weight,
             store,
             product=self._combine,
-            begin=lambda sums: sums.fill(window.stage.block.init.value),
+            begin=begin,
         ).emit(ib, self._taps(ib, tiles, out_row))
 
     def _combine(self, sums: VectorSums, place: int, element: Any, weight: Any | None) -> None:

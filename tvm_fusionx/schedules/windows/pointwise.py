@@ -33,6 +33,7 @@ from tvm_fusionx.schedules.windows.pointwise_tiling import (
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.tiling import ChunkTile
+from tvm_fusionx.schedules.windows.weight_panel import should_pack
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
@@ -107,7 +108,14 @@ class Pointwise(Match):
             weights,
             tiling,
             None if gathering is None else gather,
-            WindowResult.of(write, window.columns, OutputVectors.of(window, info.cpu), sums),
+            WindowResult.of(
+                write,
+                window.columns,
+                OutputVectors.of(window, info.cpu),
+                sums,
+                begins_with_bias=info.cpu.begins_with_bias,
+            ),
+            should_pack(window, tiling.tile, tiling.pixels(window), info.cpu),
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
         operands = [weights] if stages.gather is not None else [weights, window.data]

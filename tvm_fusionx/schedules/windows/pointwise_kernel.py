@@ -35,6 +35,7 @@ from tvm_fusionx.schedules.windows.pointwise_tiling import PointwiseTiling, in_c
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import ChunkTile
+from tvm_fusionx.schedules.windows.weight_panel import WeightPanel
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class PointwiseKernel:
     result: WindowResult
     """Stores the sums."""
 
+    packs: bool = False
+    """Whether the weights of a tile are put side by side before its pixels are multiplied."""
+
     def build(self, *, parallel: bool) -> Any:
         """Return the statement that computes the convolution, on several threads or on one."""
         ib, tiling, window = tir.ir_builder.create(), self.tiling, self.window
@@ -62,7 +66,14 @@ class PointwiseKernel:
         pixels, total = tiling.pixels(window), window.rows * window.columns
         extents = window.batch, tiling.pixel_tasks, tiling.channel_tasks
         product = PixelProducts(
-            ib, window, self.weights, tiling.tile, pixels, tiling.block_chunks, self.result
+            ib,
+            window,
+            self.weights,
+            tiling.tile,
+            pixels,
+            tiling.block_chunks,
+            self.result,
+            self.packs,
         )
         with tasks(ib, extents, parallel=parallel) as (image, number, part):
             first = start_of(number, pixels, total, tiling.pixel_tasks)
@@ -138,6 +149,9 @@ class PixelProducts:
     result: WindowResult
     """Stores the sums."""
 
+    packs: bool = False
+    """Whether the weights of a tile are put side by side before its pixels are multiplied."""
+
     @property
     def columns(self) -> int:
         """Pixels of a tile."""
@@ -172,14 +186,28 @@ class PixelProducts:
             size = self.tiles * len(places) * lanes
             kept = ib.allocate(self.window.dtype, (size,), "kept", scope="global")._buffer
 
+        panel = self._panel() if self.packs else None
+
         def block(number: Any, *, begins: bool = False, ends: bool = False) -> None:
+            if panel is not None:
+                panel.fill(group * self.tile.chunks, number * self.block_chunks)
+
+            def weight(at: tuple[Any, Any], _: int, vector: int) -> Any:
+                if panel is not None:
+                    return panel.load(vector, at[0] - number * self.block_chunks, at[1])
+                return self._weight(group * self.tile.chunks + vector, *at)
+
             with ib.for_range(0, self.tiles, "tile") as tile:
                 start = start_of(tile, self.columns, self.pixels)
                 slots = [(tile * len(places) + each) * lanes for each in range(len(places))]
 
                 def begin(sums: VectorSums) -> None:
+                    if begins:
+                        first = group * self.tile.chunks
+                        self.result.begin(sums, [first + vector for _, vector in places])
+                        return
                     sums.fill()  # LLVM drops the zeros where sums were kept
-                    for place, slot in enumerate(() if begins else slots):
+                    for place, slot in enumerate(slots):
                         sums.put(place, load(kept, slot, lanes))
 
                 def end(sums: VectorSums) -> None:
@@ -194,7 +222,7 @@ class PixelProducts:
                     lanes,
                     self.window.dtype,
                     lambda at, pixel, _: broadcast(element(at[0], start, pixel, at[1]), lanes),
-                    lambda at, _, vector: self._weight(group * self.tile.chunks + vector, *at),
+                    weight,
                     end,
                     begin=begin,
                 ).emit(ib, self._steps(group, number, tile))
@@ -205,6 +233,11 @@ class PixelProducts:
                 with ib.for_range(0, last - 1, "block") as step:
                     block(step + 1)
         block(last, begins=not last, ends=True)
+
+    def _panel(self) -> WeightPanel:
+        vectors, inner = self.result.vectors, self.window.block_in
+        number, chunks = self.tile.chunks, self.block_chunks
+        return WeightPanel(self.ib, self.weights, vectors, number, chunks, inner)
 
     def _weight(self, vector: Any, in_chunk: Any, channel: Any) -> Any:
         return self.result.vectors.load(self.weights, vector, (in_chunk, 0, 0, channel))
@@ -228,7 +261,9 @@ class PixelProducts:
         ib, chunks, inner = self.ib, self.block_chunks, self.window.block_in
         vectors = self.columns * self.tile.chunks
         panel_bytes = self.tile.chunks * chunks * inner * self.result.vectors.lanes * FLOAT_BYTES
-        pauses = pauses_in(chunks, inner * vectors, panel_bytes, self.tiles)
+        # What is put side by side was read in the order in which it lies.
+        is_read = self.packs
+        pauses = None if is_read else pauses_in(chunks, inner * vectors, panel_bytes, self.tiles)
         together = chunks if pauses is None else pauses.steps
         with ib.for_range(0, chunks // together, "piece") as piece:
             if pauses is not None:

@@ -17,6 +17,7 @@ from tvm import tir
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store, storing
 from tvm_fusionx.schedules.parts.transpose_in_registers import turned
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
+from tvm_fusionx.schedules.windows.first_addend import FirstAddend, take_first_addend
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.tir.flat_access import (
@@ -69,10 +70,18 @@ class WindowResult:
     """The output channels as vectors."""
     along_pixels: bool
     """Whether a stored vector is one channel of neighbouring pixels."""
+    addend: FirstAddend | None = None
+    """What sums begin with; zero when None."""
 
     @classmethod
     def of(
-        cls, block: Any, columns: int, vectors: OutputVectors, sums: Collection[Any]
+        cls,
+        block: Any,
+        columns: int,
+        vectors: OutputVectors,
+        sums: Collection[Any],
+        *,
+        begins_with_bias: bool = False,
     ) -> WindowResult:
         """Return the result that a block makes of a window's sums.
 
@@ -86,15 +95,36 @@ class WindowResult:
             Its channels as vectors.
         sums
             Variables of the buffers that hold the window's sums.
+        begins_with_bias
+            Whether sums may begin with what the block adds to them, one number a channel.
         """
+        addend = None
+        if begins_with_bias and vectors.joined == 1:
+            block, addend = take_first_addend(block, sums)
         is_power_of_two = vectors.lanes & (vectors.lanes - 1) == 0
         along_pixels = is_power_of_two and is_along_pixels(block, columns, sums)
-        return cls(storing(decided(block) if along_pixels else block, sums), vectors, along_pixels)
+        return cls(
+            storing(decided(block) if along_pixels else block, sums), vectors, along_pixels, addend
+        )
 
     @classmethod
     def by_chunk(cls, write: Store, window: Window) -> WindowResult:
         """Return the result that `write` makes, each vector one chunk of `window`."""
         return cls(write, OutputVectors(window.out_blocks, window.block_out, 1), False)
+
+    def begin(self, sums: VectorSums, vectors: Sequence[Any]) -> None:
+        """Give sums their first values.
+
+        Parameters
+        ----------
+        vectors
+            For each sum, the number of its vector of output channels.
+        """
+        if self.addend is None:
+            sums.fill()
+            return
+        for place, vector in enumerate(vectors):
+            sums.put(place, self.addend.vector(vector, self.vectors.lanes))
 
     def store(
         self,
