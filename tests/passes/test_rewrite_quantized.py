@@ -94,8 +94,25 @@ def test_pools_and_concatenations_between(tmp_path: Path) -> None:
     _check(layers, layers.conv(joined, 16, 32, 1), tmp_path, 3)
 
 
-def test_an_image_is_filled_up_and_depthwise_convolutions_stay_floats(tmp_path: Path) -> None:
+def test_an_image_is_filled_up(tmp_path: Path) -> None:
     layers = Layers(1, 3, 8, 8)
     first = layers.add("Relu", layers.conv("x", 16, 3, 3))
-    depthwise = layers.add("Relu", layers.conv(first, 16, 16, 3, group=16))
-    _check(layers, layers.conv(depthwise, 16, 16, 1), tmp_path, 2)
+    _check(layers, layers.conv(first, 16, 16, 1), tmp_path, 2)
+
+
+def _gated(layers: Layers, x: str) -> str:
+    return layers.add("Mul", x, layers.add("Sigmoid", x))
+
+
+@pytest.mark.parametrize("activations", ["QUInt8", "QInt8"])
+@pytest.mark.parametrize(
+    ("kernel", "how"),
+    [(3, {}), pytest.param(5, {"strides": [2, 2]}, marks=pytest.mark.slow)],
+)
+def test_depthwise_convolutions(
+    tmp_path: Path, activations: str, kernel: int, how: dict[str, Any]
+) -> None:
+    layers = Layers(1, 8, 9, 9)
+    wide = _gated(layers, layers.conv("x", 16, 8, 1))
+    apart = _gated(layers, layers.conv(wide, 16, 16, kernel, group=16, **how))
+    _check(layers, layers.conv(apart, 16, 16, 1), tmp_path, 3, activations=activations)

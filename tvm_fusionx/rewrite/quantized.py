@@ -38,6 +38,8 @@ WIDE = "int16"
 BYTES = ("int8", "uint8")
 BYTE_RANGE = 256
 
+IMAGE_CHANNELS = 1
+
 ROUND_EVEN = "fusionx.round_even"
 
 WhyNot = Callable[[Node], "str | None"]
@@ -57,6 +59,11 @@ class IntegerTypes:
     weights: str
 
 
+# A channel that only its own weights multiply leaves nothing to add up for an instruction on
+# neighbours: lanes are channels, and each multiplies 16-bit integers, zero points taken away.
+ONE_BY_ONE = IntegerTypes(WIDE, WIDE)
+
+
 def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int:
     """Replace products of dequantized integers by products of integers, in place.
 
@@ -65,7 +72,7 @@ def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int
     graph
         Dequantized tensors are results of ``qnn.dequantize``.
     types
-        What is multiplied.
+        What is multiplied; where channels are kept apart, 16-bit integers are.
     why_not
         Returns why a product of floats has no kernel as one of integers, or None.
 
@@ -91,6 +98,14 @@ def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int
     return count
 
 
+def keeps_channels_apart(node: Node) -> bool:
+    """Tell whether a call is a convolution of which each output channel reads one of its own."""
+    if node.op != CONV2D or int(node.attrs["groups"]) == 1:
+        return False
+    channels = (node.operands[0].shape[IMAGE_CHANNELS], node.outputs[0].shape[IMAGE_CHANNELS])
+    return channels == (int(node.attrs["groups"]),) * len(channels)
+
+
 class _NoIntegersError(Exception):
     """A product is not one of dequantized integers; says why."""
 
@@ -104,7 +119,8 @@ class _IntegerProduct:
     """A product whose operands were found to be integers."""
 
     def __init__(self, graph: Graph, node: Node, types: IntegerTypes) -> None:
-        self.graph, self.node, self.types = graph, node, types
+        self.graph, self.node = graph, node
+        self.types = types = ONE_BY_ONE if keeps_channels_apart(node) else types
         data, weights = node.operands
         source, self.moves = _integers_before(data, "data is")
         self.source = source.operands[0]

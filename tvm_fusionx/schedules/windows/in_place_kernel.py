@@ -90,6 +90,7 @@ class InPlaceKernel:
         """Compute the sums of some columns of some chunks, and store them."""
         window, weights = self.padded.window, self.padded.window.weights
         lanes = window.block_out
+        wide = _vector_type(window.dtype, lanes)
         places = places_by_rows(self.columns, self.chunks)
         if not window.sums_channels:  # the columns of a chunk share its weight
             places.sort(key=lambda place: place[1])
@@ -102,15 +103,15 @@ class InPlaceKernel:
             if window.sums_channels:
                 place = [image, at.channel, row, column, 0]
                 return broadcast(tir.BufferLoad(self.padded.data, place), lanes)
-            return tir.BufferLoad(
-                self.padded.data, [image, first_chunk + chunk, row, column, ramp(0, lanes)]
-            )
+            place = [image, first_chunk + chunk, row, column, ramp(0, lanes)]
+            return self._widened(tir.BufferLoad(self.padded.data, place), lanes)
 
         def weight(at: _Tap, _: int, chunk: int) -> Any | None:
             if weights is None:
                 return None
             place = [first_chunk + chunk, at.channel, at.row, at.column, 0, ramp(0, lanes)]
-            return tir.BufferLoad(weights, place)
+            loaded = tir.BufferLoad(weights, place)
+            return loaded if self.padded.widening is None else loaded.astype(wide)
 
         def store(sums: VectorSums) -> None:
             for chunk in range(self.chunks):
@@ -130,6 +131,11 @@ class InPlaceKernel:
             begin=lambda sums: sums.fill(window.stage.block.init.value),
         ).emit(ib, self._taps(ib, tiles, out_row))
 
+    def _widened(self, element: Any, lanes: int) -> Any:
+        """Return a vector of the data as it is multiplied: bytes in the type of the sums."""
+        widening, dtype = self.padded.widening, self.padded.window.dtype
+        return element if widening is None else widening.of(element, _vector_type(dtype, lanes))
+
     def _combine(self, sums: VectorSums, place: int, element: Any, weight: Any | None) -> None:
         if weight is None:
             combiner = type(self.padded.window.stage.block.body.value)
@@ -148,6 +154,10 @@ class InPlaceKernel:
             if window.sums_channels:
                 channel = loops.enter_context(ib.for_range(0, window.in_channels, "channel"))
             yield [_Tap(row, channel, column) for column in range(window.kernel[1])]
+
+
+def _vector_type(dtype: str, lanes: int) -> str:
+    return f"{dtype}x{lanes}" if lanes > 1 else dtype
 
 
 @dataclass(frozen=True)
