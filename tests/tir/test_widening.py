@@ -24,18 +24,28 @@ def _found(body: Any) -> Widening | str:
 
 
 @pytest.mark.parametrize(
-    ("body", "offset", "stages"),
+    ("body", "added", "subtracted", "stages"),
     [
-        (_bytes(), 0, 1),
-        (_bytes("int8"), 0, 1),
-        (_bytes() - relay.const(7, "int16"), -7, 2),
-        (_bytes() + relay.const(-3, "int16") + relay.const(1, "int16"), -2, 3),
+        (_bytes(), [], [], 1),
+        (_bytes("int8"), [], [], 1),
+        (_bytes() - relay.const(7, "int16"), [], [7], 2),
+        (_bytes() + relay.const(-3, "int16") + relay.const(1, "int16"), [1, -3], [], 3),
     ],
 )
-def test_what_is_added_to_which_bytes(body: Any, offset: int, stages: int) -> None:
+def test_what_is_added_to_which_bytes(
+    body: Any, added: list[int], subtracted: list[int], stages: int
+) -> None:
     found = _found(body)
     assert isinstance(found, Widening)
-    assert (found.source.name, found.offset, len(found.stages)) == ("x", offset, stages)
+    assert (found.source.name, len(found.stages)) == ("x", stages)
+    assert [int(each) for each in found.added] == added
+    assert [int(each) for each in found.subtracted] == subtracted
+
+
+def test_a_number_may_be_a_parameter() -> None:
+    found = _found(_bytes() + var("zero", dtype="int16"))
+    assert isinstance(found, Widening)
+    assert [each.buffer.name for each in found.added] == ["zero"]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +56,7 @@ def test_what_is_added_to_which_bytes(body: Any, offset: int, stages: int) -> No
         (relay.transpose(_bytes()), "does not widen"),
         (relay.cast(relay.cast(var("x", 4, 16, dtype="uint8"), "float32"), "int16"), "not widen"),
         (_bytes() - relay.const(-1, "int16") * _bytes(), "does not widen"),
+        (_bytes() + var("zeros", 16, dtype="int16"), "does not widen"),
     ],
 )
 def test_other_stages_do_not_widen(body: Any, because: str) -> None:
@@ -65,6 +76,7 @@ def test_stages_beside_are_not_left_out() -> None:
 def test_vectors_are_widened_in_the_type_of_the_sums(lanes: int) -> None:
     kind = "int32" if lanes == 1 else f"int32x{lanes}"
     loaded = tir.const(200, kind.replace("int32", "uint8"))
-    widened = Widening(None, -5, ()).of(loaded, kind)
-    assert widened.dtype == kind
-    assert Widening(None, 0, ()).of(loaded, kind).dtype == kind
+    five = tir.const(5, "int16")
+    assert Widening(None, (), (five,), ()).of(loaded, kind).dtype == kind
+    assert Widening(None, (five,), (), ()).of(loaded, kind).dtype == kind
+    assert Widening(None, (), (), ()).of(loaded, kind).dtype == kind

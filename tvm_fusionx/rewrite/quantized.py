@@ -165,6 +165,8 @@ class _IntegerProduct:
         source, wanted = self.source, self.types.data
         if source.dtype == wanted:
             return source, self.zero
+        if self.types is ONE_BY_ONE:
+            return self._without_zero_point(), 0
         wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
         if wanted == WIDE:
             shift = -self.zero
@@ -175,6 +177,18 @@ class _IntegerProduct:
         if wanted != WIDE:
             wide = graph.call("cast", [wide], {"dtype": wanted}, name=name)
         return wide, self.zero + shift
+
+    def _without_zero_point(self) -> Value:
+        """Return the data as 16-bit integers, less its zero point.
+
+        The difference is one of 32 bits: a scalar of those is a constant of a kernel, whose range
+        the compiler knows, where one of 16 would be a parameter.
+        """
+        graph, name, data = self.graph, self.node.name, self.source
+        if self.zero:
+            data = graph.call("cast", [data], {"dtype": SUM}, name=name)
+            data = graph.call("subtract", [data, graph.constant(self.zero, SUM)], name=name)
+        return graph.call("cast", [data], {"dtype": WIDE}, name=name)
 
 
 def _integers_before(value: Value, what: str) -> tuple[Node, list[Node]]:

@@ -20,13 +20,16 @@ BYTES = ("int8", "uint8")
 
 @dataclass(frozen=True)
 class Widening:
-    """Stages that write ``x + offset`` of a buffer of bytes, in wider integers."""
+    """Stages that write ``x + number - number`` of a buffer of bytes, in wider integers."""
 
     source: Any
     """The buffer of bytes."""
 
-    offset: int
-    """What is added to each element."""
+    added: tuple[Any, ...]
+    """Numbers that are added to each element: constants, or loads of a scalar."""
+
+    subtracted: tuple[Any, ...]
+    """Numbers that are taken away."""
 
     stages: tuple[str, ...]
     """Names of the stages, the one that reads `source` first."""
@@ -34,10 +37,21 @@ class Widening:
     def of(self, element: Any, dtype: str) -> Any:
         """Return what is made of `element`, a load from `source`, as `dtype`.
 
-        Exact in any type that holds the sums: a byte and an offset fit the 16 bits of the stages.
+        Exact in any type that holds the sums: a byte less a zero point fits the stages' 16 bits.
         """
+        lanes = tvm.DataType(dtype).lanes
         wide = element.astype(dtype)
-        return wide + tir.const(self.offset, dtype) if self.offset else wide
+        for number in self.added:
+            wide = wide + _each(number, dtype, lanes)
+        for number in self.subtracted:
+            wide = wide - _each(number, dtype, lanes)
+        return wide
+
+
+def _each(number: Any, dtype: str, lanes: int) -> Any:
+    """Return a vector of one number."""
+    scalar = number.astype(dtype.split("x")[0])
+    return tir.Broadcast(scalar, lanes) if lanes > 1 else scalar
 
 
 def find_widening(info: BlockInfo, buffer: Any, before: Collection[str]) -> Widening | str:
@@ -45,46 +59,51 @@ def find_widening(info: BlockInfo, buffer: Any, before: Collection[str]) -> Wide
     writer = {each.data: name for name, stage in info.stages.items() for each in stage.writes}
     constants = _constants(info)
     names: list[str] = []
-    offset = 0
+    added: list[Any] = []
+    subtracted: list[Any] = []
     while buffer.data in writer:
         name = writer[buffer.data]
-        found = _step(info.stages[name].block, constants)
-        if found is None:
+        source = _step(info.stages[name].block, constants, added, subtracted)
+        if source is None:
             return f"{name} does not widen integers element by element"
         names.append(name)
-        buffer, added = found
-        offset += added
+        buffer = source
     if str(buffer.dtype) not in BYTES:
         return f"it is made of {buffer.dtype}"
     if set(names) != {name for name in before if info.stages[name].reads}:
         return "something else is computed before it"
-    return Widening(buffer, offset, tuple(reversed(names)))
+    return Widening(buffer, tuple(added), tuple(subtracted), tuple(reversed(names)))
 
 
-def _constants(info: BlockInfo) -> dict[Any, int]:
+def _constants(info: BlockInfo) -> dict[Any, Any]:
     """Return the integers that are stages of their own, by the variables of their buffers."""
     written = {}
     for stage in info.stages.values():
         value = getattr(stage.block.body, "value", None)
         if not stage.reads and isinstance(value, tir.IntImm):
-            written[stage.writes[0].data] = int(value)
+            written[stage.writes[0].data] = value
     return written
 
 
-def _step(block: Any, constants: dict[Any, int]) -> tuple[Any, int] | None:
-    """Return the buffer of integers that a block reads in place, and what it adds; else None."""
+def _step(
+    block: Any, constants: dict[Any, Any], added: list[Any], subtracted: list[Any]
+) -> Any | None:
+    """Return the buffer of integers that a block reads in place; None where it does anything else.
+
+    What it adds and takes away is put into the lists.
+    """
     store = block.body
     if not isinstance(store, tir.BufferStore) or "int" not in str(store.value.dtype):
         return None
-    value, offset = store.value, 0
+    value = store.value
     while not isinstance(value, tir.BufferLoad):
         if isinstance(value, tir.Cast):
             value = value.value
         elif isinstance(value, tir.Add | tir.Sub):
-            added = _number(value.b, constants)
-            if added is None:
+            number = _number(value.b, constants)
+            if number is None:
                 return None
-            offset += added if isinstance(value, tir.Add) else -added
+            (added if isinstance(value, tir.Add) else subtracted).append(number)
             value = value.a
         else:
             return None
@@ -94,10 +113,17 @@ def _step(block: Any, constants: dict[Any, int]) -> tuple[Any, int] | None:
         tvm.ir.structural_equal(here, there)
         for here, there in zip(value.indices, store.indices, strict=True)
     )
-    return (value.buffer, offset) if is_in_place else None
+    return value.buffer if is_in_place else None
 
 
-def _number(expr: Any, constants: dict[Any, int]) -> int | None:
+def _number(expr: Any, constants: dict[Any, Any]) -> Any | None:
+    """Return an integer that is the same for every element; None where it is not."""
     if isinstance(expr, tir.IntImm):
-        return int(expr)
-    return constants.get(expr.buffer.data) if isinstance(expr, tir.BufferLoad) else None
+        return expr
+    if not isinstance(expr, tir.BufferLoad):
+        return None
+    if expr.buffer.data in constants:
+        return constants[expr.buffer.data]
+    is_integer = "int" in str(expr.dtype)
+    # A parameter: what a stage computes is not there yet where the window reads its data.
+    return expr if is_integer and not len(expr.indices) else None

@@ -114,14 +114,19 @@ def _found(body: relay.Expr) -> PaddedWindow | str:
 
 
 def _integers(
-    offset: int | None, padding: tuple[int, ...] = (1, 1, 1, 1), block: int = 8
+    offset: int | None,
+    padding: tuple[int, ...] = (1, 1, 1, 1),
+    block: int = 8,
+    *,
+    is_parameter: bool = False,
 ) -> relay.Expr:
     """Return a depthwise convolution of bytes less a number, or of 16 bits as they are."""
     x = var("x", 1, 16 // block, 7, 13, block, dtype="int16" if offset is None else "uint8")
     if offset is not None:
         x = relay.cast(x, "int16")
     if offset:
-        x = x - relay.const(offset, "int16")
+        zero = var("z", dtype="int16") if is_parameter else relay.const(offset, "int16")
+        x = x - zero
     weights = var("w", 16 // block, 1, 3, 3, 1, block, dtype="int16")
     layouts = f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c", "int32"
     sums = relay.nn.contrib_depthwise_conv2d_nchwc(
@@ -143,12 +148,17 @@ def test_windows_of_integers_are_exact(case: str) -> None:
     assert_scheduled(_integers(*INTEGERS[case]), "depthwise", 0.0)
 
 
+def test_a_zero_point_may_be_a_parameter() -> None:
+    assert_scheduled(_integers(9, is_parameter=True), "depthwise", 0.0)
+
+
 @pytest.mark.parametrize("case", ["bytes", "bytes less a zero point", "without a border"])
 def test_bytes_are_read_in_place(case: str) -> None:
     found = _found(_integers(*INTEGERS[case]))
     assert isinstance(found, PaddedWindow)
     assert found.widening is not None
-    assert (str(found.data.dtype), found.widening.offset) == ("uint8", -INTEGERS[case][0])
+    assert str(found.data.dtype) == "uint8"
+    assert [int(each) for each in found.widening.subtracted] == ([9] if INTEGERS[case][0] else [])
 
 
 def test_integers_of_another_origin_are_not_read_in_place() -> None:

@@ -172,11 +172,13 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     blocks = stage_nests(func)
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+    lanes = found.window.block_out
     kernel = InPlaceKernel(
         found,
         values["tile_chunks"],
         values["tile_columns"],
         WindowResult.by_chunk(storing(blocks[write], written), found.window),
+        None if info.cpu.dot is None else info.cpu.dot.pair_name_for(lanes),
     ).build(rows=values["task_rows"], parts=values["channel_tasks"], parallel=parallel)
     widening = () if found.widening is None else found.widening.stages
     before = [*widening, *([] if found.pad is None else [found.pad])]

@@ -43,6 +43,10 @@ class InPlaceKernel:
     result: WindowResult
     """Stores the sums."""
 
+    pair: str | None = None
+    """LLVM's name of what multiplies pairs of short integers, for the vectors of a window of them;
+    None where they are multiplied as they are."""
+
     def build(self, *, rows: int, parts: int, parallel: bool) -> Any:
         """Return the statement that computes the window.
 
@@ -90,7 +94,6 @@ class InPlaceKernel:
         """Compute the sums of some columns of some chunks, and store them."""
         window, weights = self.padded.window, self.padded.window.weights
         lanes = window.block_out
-        wide = _vector_type(window.dtype, lanes)
         places = places_by_rows(self.columns, self.chunks)
         if not window.sums_channels:  # the columns of a chunk share its weight
             places.sort(key=lambda place: place[1])
@@ -110,8 +113,7 @@ class InPlaceKernel:
             if weights is None:
                 return None
             place = [first_chunk + chunk, at.channel, at.row, at.column, 0, ramp(0, lanes)]
-            loaded = tir.BufferLoad(weights, place)
-            return loaded if self.padded.widening is None else loaded.astype(wide)
+            return self._widened_weight(tir.BufferLoad(weights, place), lanes)
 
         def store(sums: VectorSums) -> None:
             for chunk in range(self.chunks):
@@ -136,10 +138,25 @@ class InPlaceKernel:
         widening, dtype = self.padded.widening, self.padded.window.dtype
         return element if widening is None else widening.of(element, _vector_type(dtype, lanes))
 
+    def _widened_weight(self, weight: Any, lanes: int) -> Any:
+        """Return a vector of weights as it is multiplied; of a pair the second one is zero."""
+        if self.padded.widening is None:
+            return weight
+        wide = _vector_type(self.padded.window.dtype, lanes)
+        if self.pair is None:
+            return weight.astype(wide)
+        return tir.call_intrin(f"uint16x{lanes}", "tir.reinterpret", weight).astype(wide)
+
     def _combine(self, sums: VectorSums, place: int, element: Any, weight: Any | None) -> None:
         if weight is None:
             combiner = type(self.padded.window.stage.block.body.value)
             sums.combine(place, combiner, element)
+        elif self.pair is not None and self.padded.widening is not None:
+            pairs = f"int16x{2 * sums.lanes}"
+            sides = (tir.call_intrin(pairs, "tir.reinterpret", each) for each in (element, weight))
+            number = tir.const(2, "uint32")
+            product = tir.call_llvm_pure_intrin(element.dtype, self.pair, number, *sides)
+            sums.combine(place, tir.Add, product)
         else:
             sums.add_product(place, element, weight)
 
