@@ -47,14 +47,18 @@ class ByteTables:
     """How a processor looks bytes up in a table of 256, where that is cheap."""
 
     instruction: str | None
-    """LLVM's name of what looks 64 bytes up in two registers of 64; None where bytes are loaded one
-    by one, which costs less than arithmetic where vectors are short."""
+    """LLVM's name of what looks elements up in two registers of 64 bytes; None where bytes are
+    loaded one by one, which costs less than arithmetic where vectors are short."""
+
+    element_bytes: int = 1
+    """Bytes of the elements that it looks up: a byte is one of so many."""
 
 
 # By the features that they need, the first counts. Vectors of Arm have four floats: four loads by
-# an index take less than a sigmoid with its quantizations. Eight or sixteen do not, on x86.
+# an index take less than a sigmoid with its quantizations. Eight do not, on x86 with AVX2.
 BYTE_TABLES: tuple[tuple[frozenset[str], ByteTables], ...] = (
     (frozenset({"avx512vbmi"}), ByteTables("llvm.x86.avx512.vpermi2var.qi.512")),
+    (frozenset({"avx512f"}), ByteTables("llvm.x86.avx512.vpermi2var.d.512", 4)),
     (frozenset({"neon"}), ByteTables(None)),
 )
 
