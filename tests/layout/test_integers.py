@@ -33,7 +33,9 @@ def _conv(inputs: int, outputs: int, **how: Any) -> Any:
     return relay.nn.conv2d(var("x", 1, inputs, 5, 5), weights, padding=(1, 1), **how)
 
 
-@pytest.mark.parametrize("expr", [_dense(16), _conv(8, 16), _conv(12, 24), _conv(3, 16)])
+@pytest.mark.parametrize(
+    "expr", [_dense(16), _conv(8, 16), _conv(12, 24), _conv(3, 16), _conv(16, 16, groups=16)]
+)
 def test_products_with_a_layout(expr: Any) -> None:
     assert _reason(expr) is None
 
@@ -43,7 +45,7 @@ def test_products_with_a_layout(expr: Any) -> None:
     [
         (_dense(10), "no multiple of 4"),
         (_conv(6, 16), "no multiple of 4"),
-        (_conv(16, 16, groups=16), "in groups"),
+        (_conv(16, 16, groups=4), "in groups"),
         (_conv(8, 12), "12 output channels"),
         (relay.nn.batch_matmul(var("x", 2, 3, 8), var("y", 2, 5, 8)), "has no layout"),
     ],
@@ -87,6 +89,17 @@ def test_a_chunk_holds_what_an_instruction_multiplies(dtype: str, layout: str) -
     assert pack_convolutions(packed, describe_cpu(resolve_target(MATRICES))) == 1
     (node,) = (each for each in packed.calls() if "NCHWc" in each.op)
     assert node.attrs["out_layout"] == layout
+
+
+@pytest.mark.parametrize(("dtype", "packed"), [("int16", 1), ("uint8", 0)])
+def test_depthwise_convolutions_multiply_short_integers(dtype: str, packed: int) -> None:
+    weights = const(16, 1, 3, 3, dtype="int16" if packed else "int8")
+    image = var("x", 1, 16, 5, 5, dtype=dtype)
+    body = relay.nn.conv2d(image, weights, padding=(1, 1), groups=16, out_dtype="int32")
+    found = graph(body)
+    assert pack_convolutions(found, describe_cpu(resolve_target(VNNI))) == packed
+    ops = [each.op for each in found.calls()]
+    assert ("nn.contrib_depthwise_conv2d_NCHWc" in ops) == bool(packed)
 
 
 def test_matrices_need_depths_of_eight() -> None:

@@ -12,6 +12,7 @@ from tvm.contrib import graph_executor
 import tvm_fusionx as fx
 from tests.quantized_models import Layers, meaning, step_of_last
 from tests.sampled import few_fast_rows
+from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 KINDS = few_fast_rows(product(["QUInt8", "QInt8"], [True, False]), 1)
 
@@ -24,9 +25,13 @@ def _integer_products(model: Any, target: str = VNNI) -> int:
     return changed["main"].astext(show_meta_data=False).count('out_dtype="int32"')
 
 
-def _run(model: Any, x: np.ndarray) -> np.ndarray:
+# What this machine runs if it runs 512-bit vectors: without VNNI, without bytes in tables.
+NARROW = "llvm -mcpu=haswell"
+
+
+def _run(model: Any, x: np.ndarray, target: str = "llvm -mcpu=native") -> np.ndarray:
     mod, _ = fx.from_onnx(model)
-    library = fx.build(mod, "llvm -mcpu=native")
+    library = fx.build(mod, target)
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
     executor.set_input("x", x)
     executor.run()
@@ -34,11 +39,18 @@ def _run(model: Any, x: np.ndarray) -> np.ndarray:
     return result
 
 
-def _check(layers: Layers, output: str, folder: Path, products: int, **how: Any) -> None:
+def _check(
+    layers: Layers,
+    output: str,
+    folder: Path,
+    products: int,
+    target: str = "llvm -mcpu=native",
+    **how: Any,
+) -> None:
     model = layers.quantized(output, folder, **how)
     assert _integer_products(model) == products
     x = layers.input()
-    expected, found = meaning(model, x), _run(model, x)
+    expected, found = meaning(model, x), _run(model, x, target)
     difference = np.abs(found - expected) / step_of_last(model)
     # Sums are exact; the reference rounds its sums of floats, which may move a value over a border.
     assert difference.max() <= 1.01
@@ -94,8 +106,44 @@ def test_pools_and_concatenations_between(tmp_path: Path) -> None:
     _check(layers, layers.conv(joined, 16, 32, 1), tmp_path, 3)
 
 
-def test_an_image_is_filled_up_and_depthwise_convolutions_stay_floats(tmp_path: Path) -> None:
+def test_an_image_is_filled_up(tmp_path: Path) -> None:
     layers = Layers(1, 3, 8, 8)
     first = layers.add("Relu", layers.conv("x", 16, 3, 3))
-    depthwise = layers.add("Relu", layers.conv(first, 16, 16, 3, group=16))
-    _check(layers, layers.conv(depthwise, 16, 16, 1), tmp_path, 2)
+    _check(layers, layers.conv(first, 16, 16, 1), tmp_path, 2)
+
+
+def _gated(layers: Layers, x: str) -> str:
+    return layers.add("Mul", x, layers.add("Sigmoid", x))
+
+
+def _apart(kernel: int, **how: Any) -> tuple[Layers, str]:
+    layers = Layers(1, 8, 9, 9)
+    wide = _gated(layers, layers.conv("x", 16, 8, 1))
+    apart = _gated(layers, layers.conv(wide, 16, 16, kernel, group=16, **how))
+    return layers, layers.conv(apart, 16, 16, 1)
+
+
+@pytest.mark.parametrize("activations", ["QUInt8", "QInt8"])
+def test_depthwise_convolutions(tmp_path: Path, activations: str) -> None:
+    _check(*_apart(3), tmp_path, 3, activations=activations)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    describe_cpu(resolve_target("llvm -mcpu=native")).lanes < 16, reason="no 512-bit vectors"
+)
+def test_depthwise_convolutions_without_vnni(tmp_path: Path) -> None:
+    _check(*_apart(5, strides=[2, 2]), tmp_path, 3, target=NARROW)
+
+
+def test_gates_between_integers_are_tables(tmp_path: Path) -> None:
+    layers, output = _apart(3)
+    mod, _ = fx.from_onnx(layers.quantized(output, tmp_path))
+
+    def counts(target: str) -> tuple[int, int]:
+        text = fx.passes.RewriteQuantized(target)(mod)["main"].astext(show_meta_data=False)
+        return text.count("fusionx.look_up("), text.count("sigmoid(")
+
+    assert counts(VNNI) == (2, 0)
+    # Eight bytes one by one cost as much as what they stand for.
+    assert counts(NARROW) == (0, 2)

@@ -62,6 +62,11 @@ def _conv(dtype: str, zero: int) -> Any:
     return relay.nn.conv2d(image, _weights(4, 8, 3, 3), padding=(1, 0, 1, 2))
 
 
+def _depthwise(dtype: str, zero: int) -> Any:
+    image = _dequantized(var("x", 1, 8, 5, 5, dtype=dtype), SCALE, zero)
+    return relay.nn.conv2d(image, _weights(8, 1, 3, 3), padding=(1, 0, 1, 2), groups=8)
+
+
 def _moved(dtype: str, zero: int) -> Any:
     x = relay.reshape(_dequantized(var("x", 1, 8, 3, dtype=dtype), SCALE, zero), (8, 3))
     scales = np.exp2(-np.arange(4, dtype="float32"))
@@ -102,6 +107,20 @@ def test_products_are_the_same_to_the_last_bit(
     x = _integers(given[0], *(int(extent) for extent in variable.type_annotation.shape))
     assert np.array_equal(_run(to_relay(changed), x), _run(relay.Function([variable], expr), x))
     assert multiply_integers(changed, types, lambda node: None) == 0
+
+
+@pytest.mark.parametrize("given", [("uint8", 7), ("int8", -3), ("uint8", 0)])
+def test_channels_kept_apart_multiply_short_integers(given: tuple[str, int]) -> None:
+    expr = _depthwise(*given)
+    count, changed = _replaced(expr)
+    assert count == 1
+    (found,) = (node for node in changed.calls() if node.op == "nn.conv2d")
+    assert [value.dtype for value in found.operands] == ["int16", "int16"]
+    # Zero is zero again once the zero point is taken away: nothing is padded by another number.
+    assert tuple(found.attrs["padding"]) == (1, 0, 1, 2)
+    (variable,) = relay.analysis.free_vars(expr)
+    x = _integers(given[0], *(int(extent) for extent in variable.type_annotation.shape))
+    assert np.array_equal(_run(to_relay(changed), x), _run(relay.Function([variable], expr), x))
 
 
 def _bytes(*shape: int) -> Any:

@@ -19,14 +19,12 @@ from tvm_fusionx.fusion.mapping import Verdict, combine
 from tvm_fusionx.fusion.pairs import PairLimits, why_not_worth_pairing
 from tvm_fusionx.fusion.pools import reads_tiles
 from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.fusion.widened import are_widened, why_not_widened
 from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS, MappingType
 
 # A chain of at most this many cheap operators may be computed again for every reader: it costs less
 # than a kernel launch or a pass over memory.
 CHEAP_OPERATORS = 4
-
-# Element types of quantized values.
-BYTES = ("int8", "uint8")
 
 # Movements that a matrix product's operand load can do by index arithmetic.
 _PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}
@@ -46,7 +44,7 @@ def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) ->
         _why_not_into_windows,
         _why_not_reread,
         _why_not_gathered,
-        _why_not_widened,
+        why_not_widened,
         _why_not_expanded,
     )
     for check in checks:
@@ -86,7 +84,7 @@ def _why_not_into_windows(candidate: Candidate) -> Refusal | None:
         if reduces_each_element_once(heavy) or reads_tiles(candidate, heavy):
             continue
         before = candidate.above([heavy])
-        if are_gathered(before, heavy):
+        if are_gathered(before, heavy) or are_widened(before, heavy):
             continue
         for node in before:
             if not _is_free_before(node, heavy):
@@ -119,19 +117,6 @@ def _why_not_gathered(candidate: Candidate) -> Refusal | None:
         window = window_that_gathers(candidate.partition, producer, consumer)
         if window is not None and window not in candidate.nodes:
             return Refusal(Reason.DOMAIN_CHANGES, f"{window.op} gathers what {consumer.op} moves")
-    return None
-
-
-def _why_not_widened(candidate: Candidate) -> Refusal | None:
-    """Refuse to store a value of bytes a second time, in wider elements, beside those of bytes."""
-    for producer, consumer in candidate.edges():
-        value = producer.outputs[0]
-        if value.dtype not in BYTES or consumer.bytes_out <= value.bytes:
-            continue
-        others = set(candidate.partition.users(producer)) - set(candidate.nodes)
-        if others and is_elementwise(consumer):
-            detail = f"{consumer.op} widens {value.dtype}, which others read as it is"
-            return Refusal(Reason.TOO_MANY_OUTPUTS, detail)
     return None
 
 

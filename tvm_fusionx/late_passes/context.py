@@ -20,6 +20,7 @@ from tvm_fusionx.late_passes.index_lanes import index_lanes
 from tvm_fusionx.late_passes.let_nans_through import let_nans_through
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.pair_rows import pair_rows
+from tvm_fusionx.late_passes.shuffle_bytes import shuffle_bytes
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
 from tvm_fusionx.late_passes.steal_work import steal_work
 from tvm_fusionx.late_passes.vectorise_mathematics import (
@@ -68,6 +69,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (AFTER_LOWERING, let_nans_through(cpu.extremes_keep_nan)),
             (AFTER_LOWERING, pair_rows(cpu.dot)),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
+            (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics()),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),
             (AFTER_LOWERING, steal_work(cpu.cores)),

@@ -35,6 +35,9 @@ DEPTHWISE_BLOCKED = "nn.contrib_depthwise_conv2d_NCHWc"
 WEIGHTS = "OIHW"
 TRANSPOSE_WEIGHTS = frozenset({"IOHW", "OIHW"})
 
+# What a depthwise convolution of integers multiplies: bytes less a zero point.
+SHORT = "int16"
+
 # A sub-pixel convolution with fewer output channels fills vectors with the pixels of a window.
 FEWEST_CHANNELS_A_CHUNK = 4
 
@@ -53,6 +56,8 @@ def why_not_blocked(node: Node, instruction: DotInstruction | None = None) -> st
         return "its weights are not constant"
     if instruction is not None and sums_integers(node):
         types = tuple(value.dtype for value in node.operands)
+        if is_depthwise(node):
+            return None if types == (SHORT, SHORT) else f"it multiplies {types[0]} by {types[1]}"
         if types != (instruction.data, instruction.weights):
             return f"no instruction multiplies {types[0]} by {types[1]}"
         return why_not_integer_convolution(node, instruction)
@@ -64,6 +69,12 @@ def why_not_blocked(node: Node, instruction: DotInstruction | None = None) -> st
     return None
 
 
+def is_depthwise(node: Node) -> bool:
+    """Tell whether each output channel of a convolution reads one input channel of its own."""
+    channels = {value.shape[CHANNEL_AXIS] for value in (node.operands[0], node.outputs[0])}
+    return channels == {int(node.attrs["groups"])} != {1}
+
+
 def sums_integers(node: Node) -> bool:
     """Tell whether a convolution's sums are 32-bit integers."""
     return node.outputs[0].dtype == SUM
@@ -71,6 +82,8 @@ def sums_integers(node: Node) -> bool:
 
 def why_not_integer_convolution(node: Node, instruction: DotInstruction) -> str | None:
     """Return why a convolution has no layout for `instruction`, or None; its types are not read."""
+    if is_depthwise(node):
+        return None
     if int(node.attrs["groups"]) != 1:
         return "its channels are in groups"
     inputs = node.operands[0].shape[CHANNEL_AXIS]
@@ -100,10 +113,9 @@ def block_convolution(
     """
     if why_not_blocked(node, instruction) is not None:
         return None
-    if instruction is not None and sums_integers(node):
+    if instruction is not None and sums_integers(node) and not is_depthwise(node):
         return _block_integers(graph, node, blocked, vector, instruction.depth)
-    channels = {value.shape[CHANNEL_AXIS] for value in (node.operands[0], node.outputs[0])}
-    if channels == {int(node.attrs["groups"])} != {1}:
+    if is_depthwise(node):
         return _block_depthwise(graph, node, blocked, vector)
     outputs = node.outputs[0].shape[CHANNEL_AXIS]
     missing = channels_to_add(outputs, vector) if is_last and _is_direct(node) else 0

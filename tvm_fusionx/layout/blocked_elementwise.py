@@ -34,6 +34,7 @@ ELEMENTWISE = frozenset(
     """.split()
 )
 
+LOOK_UP = "fusionx.look_up"
 BIAS = "nn.bias_add"
 RESHAPE = "reshape"
 PRELU = "nn.prelu"
@@ -113,6 +114,15 @@ def block_bias(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
         return None
     added = graph.call("add", [form.value, graph.constant(bias)], name=node.name)
     return Blocked(added, form.shape)
+
+
+def block_look_up(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
+    """Return a look-up of each byte in a table, which has no channels, in NCHWc."""
+    form = blocked(node.operands[0])
+    if form is None or form.shape != node.outputs[0].shape:
+        return None
+    found = graph.call(LOOK_UP, [form.value, node.operands[1]], node.attrs, name=node.name)
+    return Blocked(found, form.shape)
 
 
 def block_prelu(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:

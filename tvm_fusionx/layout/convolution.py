@@ -23,10 +23,12 @@ from tvm_fusionx.layout.blocked_convolution import (
 from tvm_fusionx.layout.blocked_elementwise import (
     BIAS,
     ELEMENTWISE,
+    LOOK_UP,
     PRELU,
     RESHAPE,
     block_bias,
     block_elementwise,
+    block_look_up,
     block_prelu,
     block_reshape,
     is_same_image,
@@ -67,6 +69,7 @@ CARRIERS: dict[str, Carrier] = {
     **dict.fromkeys(LAYOUT_OPERATORS, block_layout_operator),
     **dict.fromkeys(REDUCTIONS, block_reduction),
     BIAS: block_bias,
+    LOOK_UP: block_look_up,
     PRELU: block_prelu,
     PAD: block_pad,
     REPEAT: block_repeat,
@@ -75,7 +78,7 @@ CARRIERS: dict[str, Carrier] = {
     SAMPLE: block_sampling,
 }
 
-_POINTWISE = ELEMENTWISE | {BIAS, PRELU}
+_POINTWISE = ELEMENTWISE | {BIAS, LOOK_UP, PRELU}
 _IN_BLOCKS = (CARRIERS.keys() - _POINTWISE - {RESHAPE}) | {CONV2D, CONV2D_TRANSPOSE}
 
 

@@ -58,6 +58,7 @@ ONE_TO_ONE = frozenset(
         "floor_divide",
         "floor_mod",
         "full_like",
+        "fusionx.look_up",
         "fusionx.round_even",
         "greater",
         "greater_equal",

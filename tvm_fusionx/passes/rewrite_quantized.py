@@ -8,12 +8,14 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.layout.integers import why_not_integers
 from tvm_fusionx.layout.packed_products import pack_products
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.rewrite.byte_functions import look_up_bytes
 from tvm_fusionx.rewrite.dequantized_constants import unpack_constants
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
@@ -54,13 +56,15 @@ class RewriteQuantized:
         target = resolve_target(self.target)
         cpu = describe_cpu(target) if is_cpu(target) else None
         register_rounding()
+        register_look_up()
 
         def rewrite(_: str, graph: Graph) -> Any:
             changes = 0
             if cpu is not None:
                 steps = (round_by_instruction, pool_integers, drop_requantizations)
-                changes = sum(step(graph) for step in steps) + _multiply(graph, cpu)
-                changes += pack_products(graph, cpu)
+                changes = sum(step(graph) for step in steps)
+                changes += look_up_bytes(graph) if cpu.byte_tables is not None else 0
+                changes += _multiply(graph, cpu) + pack_products(graph, cpu)
             return to_relay(graph) if changes + unpack_constants(graph) else None
 
         return transform_graphs(mod, rewrite)

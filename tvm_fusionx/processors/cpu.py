@@ -14,7 +14,12 @@ from dataclasses import dataclass
 import tvm
 from tvm.target import codegen
 
-from tvm_fusionx.processors.integers import DotInstruction, instruction_of
+from tvm_fusionx.processors.integers import (
+    ByteTables,
+    DotInstruction,
+    byte_tables_of,
+    instruction_of,
+)
 from tvm_fusionx.processors.rates import DEFAULT_RATES, rates_of, scalable_vectors, vector_sets
 from tvm_fusionx.processors.targets import is_cpu
 
@@ -101,6 +106,9 @@ class Cpu:
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
 
+    byte_tables: ByteTables | None = None
+    """Looks bytes up in a table of 256; None where arithmetic costs no more."""
+
     @property
     def l2_for_kernel_bytes(self) -> int:
         """What a kernel may fill of the second-level cache."""
@@ -170,4 +178,5 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         begins_with_bias=vectors.begins_with_bias,
         strip_rows=vectors.strip_rows,
         dot=instruction_of(features),
+        byte_tables=byte_tables_of(features),
     )

@@ -29,9 +29,43 @@ class DotInstruction:
     rows: int = 1
     """Rows of data that are multiplied at once, each by `lanes / rows` columns of weights."""
 
+    pairs: tuple[tuple[int, str], ...] = ()
+    """LLVM's name, for each number of sums, of the instruction that multiplies pairs of 16-bit
+    integers and adds the two products; none where a plain product of short integers is as fast."""
+
     def name_for(self, lanes: int) -> str | None:
         """Return LLVM's name of the instruction for vectors of `lanes` sums, or None."""
         return dict(self.by_lanes).get(lanes)
+
+    def pair_name_for(self, lanes: int) -> str | None:
+        """Return LLVM's name of the instruction for `lanes` sums of pairs, or None."""
+        return dict(self.pairs).get(lanes)
+
+
+@dataclass(frozen=True)
+class ByteTables:
+    """How a processor looks bytes up in a table of 256, where that is cheap."""
+
+    instruction: str | None
+    """LLVM's name of what looks elements up in two registers of 64 bytes; None where bytes are
+    loaded one by one, which costs less than arithmetic where vectors are short."""
+
+    element_bytes: int = 1
+    """Bytes of the elements that it looks up: a byte is one of so many."""
+
+
+# By the features that they need, the first counts. Vectors of Arm have four floats: four loads by
+# an index take less than a sigmoid with its quantizations. Eight do not, on x86 with AVX2.
+BYTE_TABLES: tuple[tuple[frozenset[str], ByteTables], ...] = (
+    (frozenset({"avx512vbmi"}), ByteTables("llvm.x86.avx512.vpermi2var.qi.512")),
+    (frozenset({"avx512f"}), ByteTables("llvm.x86.avx512.vpermi2var.d.512", 4)),
+    (frozenset({"neon"}), ByteTables(None)),
+)
+
+
+def byte_tables_of(features: set[str]) -> ByteTables | None:
+    """Return how a processor of these features looks bytes up, or None where that does not pay."""
+    return next((tables for needed, tables in BYTE_TABLES if needed <= features), None)
 
 
 _VPDPBUSD = "llvm.x86.avx512.vpdpbusd."
@@ -41,6 +75,7 @@ _VPDPBUSD_SHORT = ((8, f"{_VPDPBUSD}256"), (4, f"{_VPDPBUSD}128"))
 
 
 _PMADDWD_SHORT = ((8, "llvm.x86.avx2.pmadd.wd"), (4, "llvm.x86.sse2.pmadd.wd"))
+_PMADDWD = ((16, "llvm.x86.avx512.pmaddw.d.512"), *_PMADDWD_SHORT)
 
 
 # Bytes times bytes where an instruction multiplies unsigned by signed ones (VNNI) or signed ones
@@ -50,9 +85,15 @@ _PMADDWD_SHORT = ((8, "llvm.x86.avx2.pmadd.wd"), (4, "llvm.x86.sse2.pmadd.wd"))
 INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
     (
         frozenset({"avx512vnni", "avx512vl"}),
-        DotInstruction("uint8", "int8", 4, ((16, f"{_VPDPBUSD}512"), *_VPDPBUSD_SHORT), True),
+        DotInstruction(
+            *("uint8", "int8", 4, ((16, f"{_VPDPBUSD}512"), *_VPDPBUSD_SHORT), True),
+            pairs=_PMADDWD,
+        ),
     ),
-    (frozenset({"avxvnni"}), DotInstruction("uint8", "int8", 4, _VPDPBUSD_SHORT, True)),
+    (
+        frozenset({"avxvnni"}),
+        DotInstruction("uint8", "int8", 4, _VPDPBUSD_SHORT, True, pairs=_PMADDWD_SHORT),
+    ),
     (
         frozenset({"i8mm"}),
         DotInstruction("int8", "int8", 8, ((4, "llvm.aarch64.neon.smmla.v4i32.v16i8"),), True, 2),
@@ -63,11 +104,12 @@ INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
     ),
     (
         frozenset({"avx512bw"}),
-        DotInstruction(
-            "int16", "int16", 2, ((16, "llvm.x86.avx512.pmaddw.d.512"), *_PMADDWD_SHORT), False
-        ),
+        DotInstruction("int16", "int16", 2, _PMADDWD, False, pairs=_PMADDWD),
     ),
-    (frozenset({"avx2"}), DotInstruction("int16", "int16", 2, _PMADDWD_SHORT, False)),
+    (
+        frozenset({"avx2"}),
+        DotInstruction("int16", "int16", 2, _PMADDWD_SHORT, False, pairs=_PMADDWD_SHORT),
+    ),
 )
 
 

@@ -38,6 +38,8 @@ WIDE = "int16"
 BYTES = ("int8", "uint8")
 BYTE_RANGE = 256
 
+IMAGE_CHANNELS = 1
+
 ROUND_EVEN = "fusionx.round_even"
 
 WhyNot = Callable[[Node], "str | None"]
@@ -57,6 +59,11 @@ class IntegerTypes:
     weights: str
 
 
+# A channel that only its own weights multiply leaves nothing to add up for an instruction on
+# neighbours: lanes are channels, and each multiplies 16-bit integers, zero points taken away.
+ONE_BY_ONE = IntegerTypes(WIDE, WIDE)
+
+
 def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int:
     """Replace products of dequantized integers by products of integers, in place.
 
@@ -65,7 +72,7 @@ def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int
     graph
         Dequantized tensors are results of ``qnn.dequantize``.
     types
-        What is multiplied.
+        What is multiplied; where channels are kept apart, 16-bit integers are.
     why_not
         Returns why a product of floats has no kernel as one of integers, or None.
 
@@ -91,6 +98,14 @@ def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int
     return count
 
 
+def keeps_channels_apart(node: Node) -> bool:
+    """Tell whether a call is a convolution of which each output channel reads one of its own."""
+    if node.op != CONV2D or int(node.attrs["groups"]) == 1:
+        return False
+    channels = (node.operands[0].shape[IMAGE_CHANNELS], node.outputs[0].shape[IMAGE_CHANNELS])
+    return channels == (int(node.attrs["groups"]),) * len(channels)
+
+
 class _NoIntegersError(Exception):
     """A product is not one of dequantized integers; says why."""
 
@@ -104,7 +119,8 @@ class _IntegerProduct:
     """A product whose operands were found to be integers."""
 
     def __init__(self, graph: Graph, node: Node, types: IntegerTypes) -> None:
-        self.graph, self.node, self.types = graph, node, types
+        self.graph, self.node = graph, node
+        self.types = types = ONE_BY_ONE if keeps_channels_apart(node) else types
         data, weights = node.operands
         source, self.moves = _integers_before(data, "data is")
         self.source = source.operands[0]
@@ -149,6 +165,8 @@ class _IntegerProduct:
         source, wanted = self.source, self.types.data
         if source.dtype == wanted:
             return source, self.zero
+        if self.types is ONE_BY_ONE:
+            return self._without_zero_point(), 0
         wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
         if wanted == WIDE:
             shift = -self.zero
@@ -159,6 +177,18 @@ class _IntegerProduct:
         if wanted != WIDE:
             wide = graph.call("cast", [wide], {"dtype": wanted}, name=name)
         return wide, self.zero + shift
+
+    def _without_zero_point(self) -> Value:
+        """Return the data as 16-bit integers, less its zero point.
+
+        The difference is one of 32 bits: a scalar of those is a constant of a kernel, whose range
+        the compiler knows, where one of 16 would be a parameter.
+        """
+        graph, name, data = self.graph, self.node.name, self.source
+        if self.zero:
+            data = graph.call("cast", [data], {"dtype": SUM}, name=name)
+            data = graph.call("subtract", [data, graph.constant(self.zero, SUM)], name=name)
+        return graph.call("cast", [data], {"dtype": WIDE}, name=name)
 
 
 def _integers_before(value: Value, what: str) -> tuple[Node, list[Node]]:

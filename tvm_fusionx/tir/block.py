@@ -109,6 +109,18 @@ class Stage:
         return all(_is_load_as(side, str(own.dtype)) for side in (product.a, product.b))
 
     @cached_property
+    def multiplies_integers(self) -> bool:
+        """Tell whether the stage adds products of two 16-bit integers to 32-bit ones."""
+        if not self.is_dot or self.sums_integers or str(self.writes[0].dtype) != "int32":
+            return False
+        value = self.block.body.value
+        product = value.b if _is_load_of(value.a, self.writes[0]) else value.a
+        return isinstance(product, tir.Mul) and all(
+            isinstance(side, tir.Cast) and _is_load_as(side.value, "int16")
+            for side in (product.a, product.b)
+        )
+
+    @cached_property
     def is_dot(self) -> bool:
         """Tell whether the stage sums products of elements of two different tensors."""
         if not self.is_reduction or not isinstance(self.block.body, tir.BufferStore):

@@ -7,6 +7,8 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.tir.look_up import byte_looked_up
+
 
 def inline_into_producer(sch: Any, name: str) -> bool:
     """Inline stage `name` into the one that it reads, where its index map has an inverse.
@@ -30,11 +32,11 @@ def inline_into_producer(sch: Any, name: str) -> bool:
 
 
 def _picks_by_value(body: Any) -> bool:
-    """Tell whether an index of a load is itself loaded."""
+    """Tell whether an index of a load is itself loaded; what a byte becomes is no such load."""
     found: list[Any] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tir.BufferLoad):
+        if isinstance(node, tir.BufferLoad) and byte_looked_up(node) is None:
             found.extend(index for index in node.indices if _loads(index))
 
     tir.stmt_functor.post_order_visit(body, visit)

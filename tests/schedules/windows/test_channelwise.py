@@ -113,6 +113,58 @@ def _found(body: relay.Expr) -> PaddedWindow | str:
     return find_padded(info, window)
 
 
+def _integers(
+    offset: int | None,
+    padding: tuple[int, ...] = (1, 1, 1, 1),
+    block: int = 8,
+    *,
+    is_parameter: bool = False,
+) -> relay.Expr:
+    """Return a depthwise convolution of bytes less a number, or of 16 bits as they are."""
+    x = var("x", 1, 16 // block, 7, 13, block, dtype="int16" if offset is None else "uint8")
+    if offset is not None:
+        x = relay.cast(x, "int16")
+    if offset:
+        zero = var("z", dtype="int16") if is_parameter else relay.const(offset, "int16")
+        x = x - zero
+    weights = var("w", 16 // block, 1, 3, 3, 1, block, dtype="int16")
+    layouts = f"NCHW{block}c", f"OIHW1i{block}o", f"NCHW{block}c", "int32"
+    sums = relay.nn.contrib_depthwise_conv2d_nchwc(
+        x, weights, (1, 1), padding, (1, 1), 16, 16, (3, 3), *layouts
+    )
+    return relay.cast(sums, "float32") * relay.const(0.5)
+
+
+INTEGERS = {
+    "bytes": (0,),
+    "bytes less a zero point": (9,),
+    "without a border": (9, (0, 0, 0, 0)),
+    "as they are": (None,),
+}
+
+
+@pytest.mark.parametrize("case", few_fast(INTEGERS, 1))
+def test_windows_of_integers_are_exact(case: str) -> None:
+    assert_scheduled(_integers(*INTEGERS[case]), "depthwise", 0.0)
+
+
+def test_a_zero_point_may_be_a_parameter() -> None:
+    assert_scheduled(_integers(9, is_parameter=True), "depthwise", 0.0)
+
+
+@pytest.mark.parametrize("case", ["bytes", "bytes less a zero point", "without a border"])
+def test_bytes_are_read_in_place(case: str) -> None:
+    found = _found(_integers(*INTEGERS[case]))
+    assert isinstance(found, PaddedWindow)
+    assert found.widening is not None
+    assert str(found.data.dtype) == "uint8"
+    assert [int(each) for each in found.widening.subtracted] == ([9] if INTEGERS[case][0] else [])
+
+
+def test_integers_of_another_origin_are_not_read_in_place() -> None:
+    assert _found(_integers(None)) == "it is made of int16"
+
+
 def test_the_data_and_its_padding_are_found() -> None:
     found = _found(depthwise(8, (5, 6), (3, 3), padding=(1, 2, 1, 0)))
     assert isinstance(found, PaddedWindow)

@@ -11,7 +11,7 @@ on the registers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tir
@@ -37,6 +37,7 @@ from tvm_fusionx.tir.block import BFLOAT16, BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
+from tvm_fusionx.tir.widening import find_widening
 
 # A tile's sums share the registers with the columns of input under them.
 REGISTERS_A_SUM = 3
@@ -55,12 +56,18 @@ def find_padded(info: BlockInfo, window: Window) -> PaddedWindow | str:
     """Return `window` over the data before its padding, or why that changes its result."""
     if window.dtype == BFLOAT16:
         return "bfloat16 is computed by casts"
+    if window.stage.multiplies_integers:
+        return _find_widened(info, window)
     before = info.upstream(window.stage.name)
     if len(before) != 1:
         return f"{len(before)} stages are before it, not a padding alone"
     (pad,) = before
     if not info.stages[pad].writes[0].data.same_as(window.data.data):
         return "what is before it is not its data"
+    return _padded_at(info, window, pad)
+
+
+def _padded_at(info: BlockInfo, window: Window, pad: str) -> PaddedWindow | str:
     padded = padded_by(info.stages[pad].block)
     if padded is None:
         return "what is before it is no padding"
@@ -72,9 +79,26 @@ def find_padded(info: BlockInfo, window: Window) -> PaddedWindow | str:
     data, padding, value = padded
     # What the border adds has to be what the window starts with.
     initial = block.init.value
-    if not isinstance(initial, tir.FloatImm) or float(initial.value) != value:
+    if not isinstance(initial, tir.FloatImm | tir.IntImm) or float(initial.value) != value:
         return "its padding changes the result"
     return PaddedWindow(window, data, padding, pad)
+
+
+def _find_widened(info: BlockInfo, window: Window) -> PaddedWindow | str:
+    """Return a window of integers over the bytes that they are made of, padded or not."""
+    before = info.upstream(window.stage.name)
+    writer = {each.data: name for name in before for each in info.stages[name].writes}
+    padded = PaddedWindow(window, window.data, (0, 0), None)
+    last = writer.get(window.data.data)
+    if last is not None and padded_by(info.stages[last].block) is not None:
+        found = _padded_at(info, window, last)
+        if isinstance(found, str):
+            return found
+        padded, before = found, before - {last}
+    widening = find_widening(info, padded.data, before)
+    if isinstance(widening, str):
+        return widening
+    return replace(padded, data=widening.source, widening=widening)
 
 
 @dataclass(frozen=True)
@@ -101,7 +125,9 @@ class Channelwise(Match):
         wanted = min(MAX_TILE_CHUNKS, max(1, cpu.sums_to_hide_latency // columns))
         choices = tuple(each for each in divisors(window.out_blocks) if each <= MAX_TILE_CHUNKS)
         chunks = max(each for each in choices if each <= wanted)
-        strips = strip_tiles(window, cpu) if is_in_place else []
+        strips: list[StripTile] = []
+        if isinstance(self.in_place, PaddedWindow) and self.in_place.widening is None:
+            strips = strip_tiles(window, cpu)
         if strips:
             return self._strip_knobs(strips)
         gathers = bool(info.producers[window.stage.name]) and not is_in_place
@@ -158,7 +184,6 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
         ``tile_columns``, ``task_rows``, ``channel_tasks``, and ``tile_rows`` where rows are summed
         together, ``tile_chunks`` where they are not.
     """
-    assert found.pad is not None
     name = found.window.stage.name
     write = gather_what_follows(sch, info, name, info.outputs[0])
     func = simplify_indices(sch.mod["main"])
@@ -171,9 +196,13 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     if "tile_rows" in values:
         loops = StripKernel(found, values["tile_rows"], columns, result)
     else:
-        loops = InPlaceKernel(found, values["tile_chunks"], columns, result)
+        dot = info.cpu.dot
+        pair = None if dot is None else dot.pair_name_for(found.window.block_out)
+        loops = InPlaceKernel(found, values["tile_chunks"], columns, result, pair)
     kernel = loops.build(rows=values["task_rows"], parts=values["channel_tasks"], parallel=parallel)
-    func = replace_stages(func, [found.pad, name], write, [found.data], KERNEL, kernel)
+    widening = () if found.widening is None else found.widening.stages
+    before = [*widening, *([] if found.pad is None else [found.pad])]
+    func = replace_stages(func, [*before, name], write, [found.data], KERNEL, kernel)
     return schedule_around(func, KERNEL, info.cpu)
 
 
@@ -181,7 +210,7 @@ def _depthwise(info: BlockInfo) -> Channelwise | str:
     window = find_window(info)
     if isinstance(window, str):
         return window
-    if not window.stage.is_plain_dot:
+    if not window.stage.is_plain_dot and not window.stage.multiplies_integers:
         return "its reduction is not a sum of products of elements as they are"
     if window.sums_channels:
         return "its channels are summed"

@@ -43,6 +43,10 @@ class InPlaceKernel:
     result: WindowResult
     """Stores the sums."""
 
+    pair: str | None = None
+    """LLVM's name of what multiplies pairs of short integers, for the vectors of a window of them;
+    None where they are multiplied as they are."""
+
     def build(self, *, rows: int, parts: int, parallel: bool) -> Any:
         """Return the statement that computes the window.
 
@@ -102,15 +106,14 @@ class InPlaceKernel:
             if window.sums_channels:
                 place = [image, at.channel, row, column, 0]
                 return broadcast(tir.BufferLoad(self.padded.data, place), lanes)
-            return tir.BufferLoad(
-                self.padded.data, [image, first_chunk + chunk, row, column, ramp(0, lanes)]
-            )
+            place = [image, first_chunk + chunk, row, column, ramp(0, lanes)]
+            return self._widened(tir.BufferLoad(self.padded.data, place), lanes)
 
         def weight(at: _Tap, _: int, chunk: int) -> Any | None:
             if weights is None:
                 return None
             place = [first_chunk + chunk, at.channel, at.row, at.column, 0, ramp(0, lanes)]
-            return tir.BufferLoad(weights, place)
+            return self._widened_weight(tir.BufferLoad(weights, place), lanes)
 
         def store(sums: VectorSums) -> None:
             for chunk in range(self.chunks):
@@ -136,10 +139,30 @@ class InPlaceKernel:
             begin=begin,
         ).emit(ib, self._taps(ib, tiles, out_row))
 
+    def _widened(self, element: Any, lanes: int) -> Any:
+        """Return a vector of the data as it is multiplied: bytes in the type of the sums."""
+        widening, dtype = self.padded.widening, self.padded.window.dtype
+        return element if widening is None else widening.of(element, _vector_type(dtype, lanes))
+
+    def _widened_weight(self, weight: Any, lanes: int) -> Any:
+        """Return a vector of weights as it is multiplied; of a pair the second one is zero."""
+        if self.padded.widening is None:
+            return weight
+        wide = _vector_type(self.padded.window.dtype, lanes)
+        if self.pair is None:
+            return weight.astype(wide)
+        return tir.call_intrin(f"uint16x{lanes}", "tir.reinterpret", weight).astype(wide)
+
     def _combine(self, sums: VectorSums, place: int, element: Any, weight: Any | None) -> None:
         if weight is None:
             combiner = type(self.padded.window.stage.block.body.value)
             sums.combine(place, combiner, element)
+        elif self.pair is not None and self.padded.widening is not None:
+            pairs = f"int16x{2 * sums.lanes}"
+            sides = (tir.call_intrin(pairs, "tir.reinterpret", each) for each in (element, weight))
+            number = tir.const(2, "uint32")
+            product = tir.call_llvm_pure_intrin(element.dtype, self.pair, number, *sides)
+            sums.combine(place, tir.Add, product)
         else:
             sums.add_product(place, element, weight)
 
@@ -154,6 +177,10 @@ class InPlaceKernel:
             if window.sums_channels:
                 channel = loops.enter_context(ib.for_range(0, window.in_channels, "channel"))
             yield [_Tap(row, channel, column) for column in range(window.kernel[1])]
+
+
+def _vector_type(dtype: str, lanes: int) -> str:
+    return f"{dtype}x{lanes}" if lanes > 1 else dtype
 
 
 @dataclass(frozen=True)

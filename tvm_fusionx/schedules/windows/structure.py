@@ -15,6 +15,7 @@ from tvm import tir
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.tir.block import BlockInfo, Stage, loads_of
 from tvm_fusionx.tir.index_maps import coefficients
+from tvm_fusionx.tir.widening import Widening
 
 # Axes of every NCHWc tensor: batch, channel chunk, row, column, channel within the chunk.
 BLOCKED_AXES = 5
@@ -113,6 +114,9 @@ class PaddedWindow:
     pad: str | None
     """Name of the stage that pads, if there is one."""
 
+    widening: Widening | None = None
+    """What is made of each element of the data before it is padded, if anything is."""
+
 
 def chunks_held(channels: int, cpu: Cpu) -> int:
     """Return how many chunks of so many channels the registers hold."""
@@ -195,7 +199,7 @@ def padded_by(block: Any) -> tuple[Any, tuple[int, int], float] | None:
     _, load, otherwise = value.args
     if not isinstance(load, tir.BufferLoad) or len(load.indices) != BLOCKED_AXES:
         return None
-    if not isinstance(otherwise, tir.FloatImm):
+    if not isinstance(otherwise, tir.FloatImm | tir.IntImm):
         return None
     widths = []
     for axis, (index, it) in enumerate(zip(load.indices, block.iter_vars, strict=True)):

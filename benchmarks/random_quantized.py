@@ -1,0 +1,81 @@
+"""Compile seeded random quantized networks, and hold them to what they mean, to a step.
+
+    python benchmarks/random_quantized.py --count 200 --seed 0 [--target "llvm -mcpu=native"]
+
+Each is quantized by ONNX Runtime's tool, compiled, run, and compared with ONNX's own reference
+evaluator, node by node: no output further than one step of its scale, and fewer than 1 % of them a
+step away. Sums of integers are exact; the evaluator rounds its sums of floats, so that a value
+within a few units in the last place of a half may fall on either side. Those that go wrong are
+named with their seed. Exit code 0 if none did, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tqdm import tqdm
+from tvm.contrib import graph_executor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import tvm_fusionx as fx
+from tests.quantized_models import meaning, step_of_last
+from tests.random_quantized import MOST_SHARE, MOST_STEPS, Network, difference
+
+OK, WRONG, FAILED = "ok", "wrong", "failed"
+
+
+def run(model: Any, x: np.ndarray, target: str) -> np.ndarray:
+    """Return what the compiled model makes of `x`."""
+    mod, params = fx.from_onnx(model)
+    library = fx.build(mod, target, params)
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    executor.set_input("x", x)
+    executor.run()
+    result: np.ndarray = executor.get_output(0).numpy()
+    return result
+
+
+def judge(seed: int, target: str) -> tuple[str, str]:
+    """Return how the network of a seed went, and what is to be said of it."""
+    network = Network(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        model = network.quantized(Path(folder))
+    x = network.layers.input()
+    try:
+        found = run(model, x, target)
+    except Exception:  # whatever a build raises is what is looked for
+        return FAILED, traceback.format_exc(limit=-2)
+    worst, share = difference(found, meaning(model, x), step_of_last(model))
+    is_right = worst <= MOST_STEPS and share < MOST_SHARE
+    operators = " ".join(node.op_type for node in model.graph.node if "uantize" not in node.op_type)
+    return OK if is_right else WRONG, f"{worst:.2f} steps, {share:.2%}: {operators}"
+
+
+def main() -> int:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0, help="of the first network")
+    parser.add_argument("--target", default="llvm -mcpu=native")
+    arguments = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for seed in tqdm(range(arguments.seed, arguments.seed + arguments.count), unit="network"):
+        status, what = judge(seed, arguments.target)
+        counts[status] += 1
+        if status != OK:
+            tqdm.write(f"seed {seed}: {status}: {what}")
+    print(", ".join(f"{number} {status}" for status, number in sorted(counts.items())))
+    return int(counts[OK] != arguments.count)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Who widens bytes: the window that multiplies integers, and not what stores them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tvm import relay
+
+from tests.relay_modules import const, graph, var
+from tvm_fusionx.fusion import Reason
+from tvm_fusionx.fusion.candidate import Candidate
+from tvm_fusionx.fusion.growth import Growth, Rules
+from tvm_fusionx.fusion.legality import Limits
+from tvm_fusionx.fusion.partition import Partition
+from tvm_fusionx.fusion.widened import are_widened, multiplies_integers, why_not_widened
+
+SHAPE = (1, 4, 32, 32, 16)
+
+
+def _window(x: Any, sums: str = "int32", weights: Any = None) -> Any:
+    weights = const(4, 1, 3, 3, 1, 16, dtype="int16") if weights is None else weights
+    return relay.nn.contrib_depthwise_conv2d_nchwc(
+        x, weights, (1, 1), (1, 1), (1, 1), 64, 64, (3, 3), "NCHW16c", "OIHW1i16o", "NCHW16c", sums
+    )
+
+
+def _stored() -> Any:
+    return relay.cast(relay.nn.relu(var("x", *SHAPE)), "uint8")
+
+
+def _wide(x: Any) -> Any:
+    return relay.cast(x, "int16") - relay.const(7, "int16")
+
+
+def _widened(expr: Any) -> bool:
+    *before, window = graph(expr).calls()
+    return are_widened(before, window)
+
+
+def test_a_window_widens_bytes_as_it_reads_them() -> None:
+    x = var("x", *SHAPE, dtype="uint8")
+    assert _widened(_window(_wide(x)))
+    assert not _widened(_window(var("x", *SHAPE, dtype="int16")))
+    assert not _widened(_window(relay.nn.relu(_wide(x))))
+    assert not _widened(_window(relay.cast(var("x", *SHAPE), "int16")))
+    (node,) = graph(_window(var("x", *SHAPE, dtype="int16"), "int16")).calls()
+    assert not multiplies_integers(node)
+
+
+def _blocks(expr: Any) -> list[list[str]]:
+    growth = Growth(graph(expr), Rules(Limits()))
+    growth.grow()
+    return [[node.op for node in unit.nodes] for unit in growth.partition.units]
+
+
+def test_bytes_are_stored_and_widened_in_the_kernel_of_the_window() -> None:
+    assert _blocks(_window(_wide(_stored()))) == [
+        ["nn.relu", "cast"],
+        ["cast", "subtract", "nn.contrib_depthwise_conv2d_NCHWc"],
+    ]
+
+
+def test_what_else_is_read_is_widened_with_what_made_it() -> None:
+    assert len(_blocks(relay.cast(_stored(), "float32") * relay.const(2.0))) == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [
+        (lambda x: _window(_wide(x)), Reason.RECOMPUTED),
+        (lambda x: relay.nn.relu(_wide(x)), None),
+        (
+            lambda x: _wide(x) + relay.cast(relay.transpose(x, (0, 1, 3, 2, 4)), "int16"),
+            Reason.TOO_MANY_OUTPUTS,
+        ),
+    ],
+)
+def test_reasons(read: Any, reason: Reason | None) -> None:
+    partition = Partition(graph(read(_stored())))
+    _, stored, reader, *_ = partition.units
+    assert stored.nodes[0][0].dtype == "uint8"
+    refusal = why_not_widened(Candidate(partition, stored, reader))
+    assert (refusal.reason if refusal else None) is reason

@@ -1,0 +1,87 @@
+"""Values of bytes and who widens them: what is stored as bytes stays so.
+
+A quantized tensor is stored once, in bytes. Each reader makes wider numbers of them where it reads
+them, which costs an instruction beside its own; stored, they would be two or four times the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.fusion.candidate import Candidate
+from tvm_fusionx.fusion.classify import is_elementwise
+from tvm_fusionx.fusion.partition import Partition
+from tvm_fusionx.fusion.reasons import Reason, Refusal
+
+# Element types of quantized values.
+BYTES = ("int8", "uint8")
+
+# Windows that keep channels apart, and the type of their sums where they multiply integers.
+DEPTHWISE = "nn.contrib_depthwise_conv2d_NCHWc"
+SUM = "int32"
+
+# A cast, and a zero point that is taken away.
+_STEPS = frozenset(["add", "cast", "subtract"])
+
+
+def multiplies_integers(node: Node) -> bool:
+    """Tell whether a call is a window that keeps channels apart and multiplies integers."""
+    return node.op == DEPTHWISE and node.outputs[0].dtype == SUM
+
+
+def are_widened(before: Sequence[Node], window: Node) -> bool:
+    """Tell whether `before`, all that a block computes before `window`, widens bytes for it.
+
+    Parameters
+    ----------
+    before
+        Calls of one block whose results the window needs, operands before users.
+    window
+        A Many-to-Many call.
+    """
+    if not before or not multiplies_integers(window):
+        return False
+    if any(value.node in before for value in window.operands[1:]):
+        return False
+    first = before[0].operands[0]
+    return first.dtype in BYTES and all(map(_is_step, before))
+
+
+def why_not_widened(candidate: Candidate) -> Refusal | None:
+    """Refuse to store a value of bytes in wider elements, which its readers make themselves."""
+    for producer, consumer in candidate.edges():
+        value = producer.outputs[0]
+        if value.dtype not in BYTES or consumer.bytes_out <= value.bytes:
+            continue
+        if not is_elementwise(consumer):
+            continue
+        others = set(candidate.partition.users(producer)) - set(candidate.nodes)
+        if others:
+            detail = f"{consumer.op} widens {value.dtype}, which others read as it is"
+            return Refusal(Reason.TOO_MANY_OUTPUTS, detail)
+        if _is_for_windows(candidate.partition, consumer):
+            detail = f"a window that multiplies integers does {consumer.op} as it reads"
+            return Refusal(Reason.RECOMPUTED, detail)
+    return None
+
+
+def _is_step(node: Node) -> bool:
+    others = node.operands[1:]
+    return (
+        node.op in _STEPS
+        and node.outputs[0].dtype.startswith("int")
+        and all(value.is_constant and value.type.elements == 1 for value in others)
+    )
+
+
+def _is_for_windows(partition: Partition, node: Node) -> bool:
+    """Tell whether windows that multiply integers, and nothing else, read what a call widens."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        users = partition.users(node)
+        if not _is_step(node) or not users or partition.graph.is_output(node):
+            return False
+        pending += [user for user in users if not multiplies_integers(user)]
+    return True
