@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.schedules.sparse_blocks import pruned
-from tvm_fusionx.sparse import best_lists, find_lists
+from tvm_fusionx.sparse import find_lists
 
 
 @pytest.mark.parametrize(("rows", "width"), [(32, 8), (21, 8), (8, 8)])
@@ -37,13 +37,6 @@ def test_tasks_get_equal_shares_of_unequal_lists() -> None:
     assert abs(lengths[:4].sum() - lengths[4:].sum()) <= 2
     in_order = find_lists(matrix, 1).lengths
     assert abs(in_order[:4].sum() - in_order[4:].sum()) > 2
-
-
-def test_the_cheapest_width_is_taken() -> None:
-    matrix = pruned(32, 40, 8, 0.25)
-    best = best_lists(matrix, [8, 16], lambda lists: lists.entries * lists.width)
-    assert best.width == 8
-    assert best_lists(matrix, [8, 16], lambda lists: -lists.width).width == 16
 
 
 @pytest.mark.parametrize("width", [0, 5])

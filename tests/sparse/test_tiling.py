@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON
+from tests.schedules.sparse_blocks import Window
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.sparse.product_of import dense_product
-from tvm_fusionx.sparse.tiling import best_tiling, chains_of, cycles, entry_cycles, most_places
+from tvm_fusionx.sparse.product_of import dense_product, window_product
+from tvm_fusionx.sparse.tiling import (
+    Tiling,
+    best_tiling,
+    chains_of,
+    cycles,
+    entry_cycles,
+    gathering_cycles,
+    most_places,
+    turning_cycles,
+)
 
 
 @pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON], ids=["AVX2", "AVX512", "NEON"])
@@ -36,6 +46,25 @@ def test_cycles_follow_entries() -> None:
 
     assert cost(2000) < cost(4000) < 2.2 * cost(2000)
     assert cost(2000, rows=128) > cost(2000, rows=32)
+
+
+def test_far_places_are_turned_where_lists_are_many() -> None:
+    def tiling(columns: int) -> Tiling:
+        return best_tiling(dense_product(128, 3072, columns // 16, 24 * columns, 1, 16), AVX512)
+
+    assert tiling(768).is_turned
+    assert not tiling(16).is_turned
+    assert turning_cycles(dense_product(8, 64, 1, 1, 1, 16), 8) < turning_cycles(
+        dense_product(8, 64, 1, 1, 1, 16), 24
+    )
+
+
+def test_large_images_are_gathered_in_pieces() -> None:
+    window = Window(1, 256, 256, 56, 56, lanes=16)
+    product = window_product(1, window.geometry, 16, 16 * 288, 1, 16)
+    best = best_tiling(product, AVX512)
+    assert product.gathered(best.task_rows) * 4 <= AVX512.l2_for_kernel_bytes
+    assert gathering_cycles(product, 56, AVX512) > 3 * gathering_cycles(product, 14, AVX512)
 
 
 def test_most_places() -> None:

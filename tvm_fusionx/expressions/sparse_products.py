@@ -4,8 +4,8 @@ A weight is stored as :class:`tvm_fusionx.sparse.Storage` tells: for each group 
 list of offsets into the data, and the weights of the group's channels for each. An offset counts
 elements from where the window of an output pixel begins,
 
-- in the data as it lies ``[N, C / c, H, W, c]`` where a window is one pixel and no pixel is left
-  out or added, and in rows of a matrix ``[M, K]``;
+- in channels where a window is one pixel and no pixel is left out or added, and in rows of a matrix
+  ``[M, K]``;
 - otherwise in the padded image with rows outermost, ``[rows, C / c, columns, c]``, so that it is
   the same for every part of the image that a kernel gathers.
 """
@@ -88,41 +88,38 @@ class Geometry:
         return (results - 1) * self.moves[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
     @property
-    def pixel_step(self) -> int:
-        """Elements from a gathered pixel to the next of its row."""
-        return self.lanes
+    def channels(self) -> int:
+        """Of the data."""
+        return self.chunks * self.lanes
 
     @property
-    def chunk_step(self) -> int:
-        """Elements from a chunk to the next of the same row; of the image, where it is in place."""
-        pixels = self.height * self.width if self.is_in_place else self.gathered(self.result[1], 1)
-        return pixels * self.lanes
+    def columns(self) -> int:
+        """Gathered columns."""
+        return self.gathered(self.result[1], 1)
 
     @property
     def row_step(self) -> int:
         """Elements from a gathered row to the next."""
-        return self.chunks * self.chunk_step
+        return self.channels * self.columns
 
     def offsets(self) -> np.ndarray:
         """Return the offset of each column of the weight ``[O, C / c, h, w, c]``, int32."""
-        chunk, row, column, lane = np.ix_(
-            np.arange(self.chunks),
-            *(np.arange(size) for size in self.kernel),
-            np.arange(self.lanes),
-        )
+        if self.is_in_place:
+            return np.arange(self.channels, dtype="int32")
+        chunk, row, column, lane = np.ix_(*map(np.arange, (self.chunks, *self.kernel, self.lanes)))
         found = (
             row * self.dilation[0] * self.row_step
-            + chunk * self.chunk_step
-            + column * self.dilation[1] * self.pixel_step
+            + chunk * self.columns * self.lanes
+            + column * self.dilation[1] * self.lanes
             + lane
         )
         return found.reshape(-1).astype("int32")
 
     def place(self, offset: Any) -> tuple[Any, Any, Any, Any]:
-        """Return row, chunk, column and lane of an offset, in the gathered image."""
+        """Return row, chunk, column and lane of an offset in the gathered image."""
         row, rest = offset // self.row_step, offset % self.row_step
-        chunk, rest = rest // self.chunk_step, rest % self.chunk_step
-        return row, chunk, rest // self.pixel_step, rest % self.pixel_step
+        chunk, rest = rest // (self.columns * self.lanes), rest % (self.columns * self.lanes)
+        return row, chunk, rest // self.lanes, rest % self.lanes
 
     @property
     def numbers(self) -> list[int]:
@@ -237,16 +234,14 @@ def _dense(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
 
 def _conv2d(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
     data, values, index = inputs
-    padding = tuple(int(each) for each in attrs.padding)
-    told = [*attrs.kernel_size, *attrs.strides, *attrs.dilation, *padding]
-    geometry = Geometry.of(data.shape, told)
+    geometry = _geometry(data.shape, attrs)
     top, left = geometry.padding[:2]
     block = int(out_type.shape[-1])
 
     def element(offset: Any, n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
-        row, chunk, column, inner = geometry.place(offset)
         if geometry.is_in_place:
-            return data[n, chunk, y, x, inner]
+            return data[n, offset // geometry.lanes, y, x, offset % geometry.lanes]
+        row, chunk, column, inner = geometry.place(offset)
         h = (y * geometry.moves[0] + row) * geometry.steps[0] - top
         w = (x * geometry.moves[1] + column) * geometry.steps[1] - left
         inside = tir.all(h >= 0, h < geometry.height, w >= 0, w < geometry.width)
@@ -274,9 +269,13 @@ def _conv2d_type(operands: Sequence[Any], attrs: Any) -> Any:
     if not all(isinstance(each, relay.TensorType) for each in operands):
         return None
     shape = operands[0].shape
-    told = [*attrs.kernel_size, *attrs.strides, *attrs.dilation, *attrs.padding]
-    rows, columns = Geometry.of(shape, told).result
+    rows, columns = _geometry(shape, attrs).result
     block = int("".join(filter(str.isdigit, str(attrs.out_layout))))
     return relay.TensorType(
         (shape[0], int(attrs.channels) // block, rows, columns, block), "float32"
     )
+
+
+def _geometry(shape: Sequence[Any], attrs: Any) -> Geometry:
+    told = [*attrs.kernel_size, *attrs.strides, *attrs.dilation, *attrs.padding]
+    return Geometry.of(shape, told)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from tvm_fusionx.layout.winograd import filtered_cycles
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
-from tvm_fusionx.sparse import Lists, best_lists, find_lists, store_lists
+from tvm_fusionx.sparse import Lists, find_lists, store_lists
 from tvm_fusionx.sparse.product_of import dense_product, window_product
 from tvm_fusionx.sparse.tiling import Product, best_tiling, cycles
 
@@ -172,12 +172,10 @@ def judge(layer: Layer, cpu: Cpu) -> Choice:
         product = layer.product(lists)
         return cycles(product, best_tiling(product, cpu), cpu)
 
-    widths = [
-        vectors * layer.lanes
-        for vectors in range(1, MOST_VECTORS + 1)
-        if vectors * layer.lanes <= layer.matrix.shape[0]
-    ]
-    lists = best_lists(layer.matrix, widths, cost)
+    channels = layer.matrix.shape[0]
+    widths = [each * layer.lanes for each in range(1, MOST_VECTORS + 1)]
+    found = [find_lists(layer.matrix, width) for width in widths if width <= channels]
+    lists = min(found, key=cost)
     parts = best_tiling(layer.product(lists), cpu).group_parts
     if parts > 1:
         lists = find_lists(layer.matrix, lists.width, tasks=parts)
@@ -189,7 +187,7 @@ def judge(layer: Layer, cpu: Cpu) -> Choice:
         f"it would gain {choice.gain:.2f} times, less than {LEAST_GAIN}:"
         f" groups of {lists.width} channels need {lists.density:.0%} of the columns"
     )
-    return Choice(layer, lists, sparse, dense, why)
+    return replace(choice, reason=why)
 
 
 def dense_cycles(layer: Layer, cpu: Cpu) -> float:
@@ -247,14 +245,15 @@ def pack_sparse(graph: Graph, cpu: Cpu) -> int:
 def packed(graph: Graph, choice: Choice) -> Value:
     """Return the sparse product of a choice, in the place of its node's result."""
     register_sparse_products()
-    layer, node = choice.layer, choice.layer.node
-    offsets = None if layer.geometry is None else layer.geometry.offsets()
+    layer, node, geometry = choice.layer, choice.layer.node, choice.layer.geometry
+    offsets = None if geometry is None else geometry.offsets()
     stored = store_lists(layer.matrix, choice.lists, layer.lanes, offsets)
     weight = [graph.constant(stored.values), graph.constant(stored.index)]
     data = node.operands[0]
-    if layer.geometry is not None:
+    if geometry is not None:
         attrs = node.attrs.replace(
-            channels=layer.matrix.shape[0], kernel_size=layer.geometry.kernel
+            channels=layer.matrix.shape[0],
+            kernel_size=geometry.kernel,
         )
         return graph.call(CONV2D, [data, *weight], attrs, name=node.name)
     attrs = default_attributes(DENSE, units=layer.matrix.shape[0], out_dtype=FLOAT)

@@ -1,12 +1,11 @@
 """Structured zeros of a constant: what is found, how it is stored, what it costs."""
 
-from tvm_fusionx.sparse.lists import Lists, best_lists, find_lists
+from tvm_fusionx.sparse.lists import Lists, find_lists
 from tvm_fusionx.sparse.storage import Storage, csr_bytes, store_lists
 
 __all__ = [
     "Lists",
     "Storage",
-    "best_lists",
     "csr_bytes",
     "find_lists",
     "store_lists",

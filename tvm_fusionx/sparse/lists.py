@@ -9,7 +9,7 @@ kernel needs to know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,25 +110,6 @@ def find_lists(matrix: np.ndarray, width: int, *, tasks: int = 1) -> Lists:
         joined.astype("int32"),
         (rows, columns),
     )
-
-
-def best_lists(
-    matrix: np.ndarray, widths: Sequence[int], cost: Callable[[Lists], float], *, tasks: int = 1
-) -> Lists:
-    """Return the lists with the least cost of those whose groups have `widths` rows.
-
-    Wider groups share more loads; what their rows do not share they multiply by zeros.
-
-    Parameters
-    ----------
-    matrix, tasks
-        As for :func:`find_lists`.
-    widths
-        Rows of a group, each at most those of the matrix.
-    cost
-        What a product with such lists costs.
-    """
-    return min((find_lists(matrix, width, tasks=tasks) for width in widths), key=cost)
 
 
 def _dealt_out(lengths: Sequence[int], tasks: int) -> list[int]:

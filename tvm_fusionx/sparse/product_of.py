@@ -22,6 +22,8 @@ def dense_product(
         rows_shared=0,
         move=1,
         depth=depth,
+        pixel_step=depth,
+        turned_lanes=lanes if depth >= lanes else 1,
     )
 
 
@@ -43,4 +45,6 @@ def window_product(
         rows_shared=0 if in_place else geometry.gathered(1, 0) - geometry.moves[0],
         move=geometry.moves[0],
         depth=geometry.chunks * geometry.lanes,
+        pixel_step=geometry.moves[1] * geometry.lanes,
+        turned_lanes=geometry.lanes,
     )

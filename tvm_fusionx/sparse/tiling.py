@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product as product_of
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.rates import FLOAT_BYTES
-from tvm_fusionx.sparse.lists import Lists
+from tvm_fusionx.processors.rates import FLOAT_BYTES, LINE_BYTES
+from tvm_fusionx.tir.numbers import prime_factors
 
 # Sums of one place that take turns.
 MOST_CHAINS = 4
@@ -26,11 +27,21 @@ MOST_TASKS_A_CORE = 4
 CYCLES_A_LIST = 12
 CYCLES_A_SUM = 2
 
-# Elements that gathering moves in a cycle, of the vector's lanes: it loads, tests and stores.
-GATHERED_SHARE = 0.5
+# Over what is gathered, where the second-level cache does not hold it: read, written, read again.
+PASSES_UNCACHED = 3
 
 # Part of the first-level cache that what stays may fill.
 L1_SHARE = 2
+
+# Places of a tile that lie a multiple of half a way apart share two sets of the first-level cache.
+WAY_BYTES, WAYS = 4096, 8
+
+# Turning: rows that a step puts together, and loading and storing each vector.
+MOST_ROWS_AT_ONCE = 3
+CYCLES_TO_MOVE_A_VECTOR = 2
+
+# Starting a task: pointers, loop set-up, the first misses.
+TASK_CYCLES = 500
 
 
 @dataclass(frozen=True)
@@ -55,11 +66,20 @@ class Product:
     """Gathered rows from one row of windows to the next."""
     depth: int
     """Elements of the data of one column, where it is read as it lies."""
+    pixel_step: int = 1
+    """Elements from a column to the next, as they are read."""
+    turned_lanes: int = 1
+    """Of a column's elements, how many are turned at once: they lie side by side."""
 
     @property
     def is_in_place(self) -> bool:
         """Whether the data is read as it lies."""
         return self.row_elements == 0
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether places of a tile can be put side by side."""
+        return self.is_in_place and self.turned_lanes > 1
 
     @property
     def value_bytes(self) -> int:
@@ -69,18 +89,6 @@ class Product:
     def gathered(self, rows: int) -> int:
         """Return the elements that a task of so many rows gathers."""
         return (rows * self.move + self.rows_shared) * self.row_elements
-
-    def with_lists(self, lists: Lists) -> Product:
-        """Return the same product with other lists, in vectors of as many lanes."""
-        vectors = lists.width // self.lanes
-        return Product(
-            **{
-                **self.__dict__,
-                "groups": lists.groups,
-                "entries": lists.entries,
-                "vectors": vectors,
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,8 @@ class Tiling:
     group_outermost: bool
     """Whether a list stays in the cache for all tiles of a task, or the data of a tile for all
     lists."""
+    is_turned: bool = False
+    """Whether places of a tile are put side by side first, where the data is read as it lies."""
 
     @property
     def places(self) -> int:
@@ -175,8 +185,9 @@ def group_part_choices(product: Product, cpu: Cpu) -> list[int]:
 
 
 def _pieces(extent: int, cpu: Cpu) -> list[int]:
-    most = cpu.cores * MOST_TASKS_A_CORE
-    return sorted({math.ceil(extent / parts) for parts in range(1, most + 1)})
+    few = range(1, cpu.cores * MOST_TASKS_A_CORE + 1)
+    many = (few[-1] << step for step in range(1, extent.bit_length()))
+    return sorted({math.ceil(extent / parts) for parts in (*few, *many)})
 
 
 def best_tiling(product: Product, cpu: Cpu) -> Tiling:
@@ -185,21 +196,41 @@ def best_tiling(product: Product, cpu: Cpu) -> Tiling:
 
 
 def _tilings(product: Product, cpu: Cpu) -> Iterator[Tiling]:
-    rows, columns = best_tile(product, cpu)
-    chains = chains_of(rows * columns, product.vectors, cpu)
-    for task_rows in task_row_choices(product, cpu):
-        for task_columns in task_column_choices(product, cpu):
-            for parts in group_part_choices(product, cpu):
-                for outermost in (False, True):
-                    yield Tiling(
-                        min(rows, task_rows),
-                        min(columns, task_columns),
-                        chains,
-                        task_rows,
-                        task_columns,
-                        parts,
-                        outermost,
-                    )
+    tiles = {(best_tile(product, cpu), False)}
+    for columns in _turned_columns(product, cpu):
+        tiles.add(((1, columns), True))
+    outer = (task_row_choices(product, cpu), task_column_choices(product, cpu))
+    for ((rows, columns), is_turned), task_rows, task_columns, parts, outermost in product_of(
+        sorted(tiles), *outer, group_part_choices(product, cpu), (False, True)
+    ):
+        if is_turned and columns > task_columns:
+            continue
+        rows, columns = min(rows, task_rows), min(columns, task_columns)
+        chains = chains_of(rows * columns, product.vectors, cpu)
+        yield Tiling(rows, columns, chains, task_rows, task_columns, parts, outermost, is_turned)
+
+
+def _turned_columns(product: Product, cpu: Cpu) -> list[int]:
+    """Return how many places a tile may have whose data is turned: those with few steps."""
+    if not product.can_turn:
+        return []
+    choices = column_choices(product, cpu)
+    return [each for each in choices if each > 1 and max(prime_factors(each)) <= MOST_ROWS_AT_ONCE]
+
+
+def turning_cycles(product: Product, places: int) -> float:
+    """Return the cycles that turning one tile takes: a shuffle for each row put to another."""
+    steps = sum(prime - 1 for prime in prime_factors(places))
+    vectors = product.depth / product.turned_lanes * places
+    return vectors * (steps + CYCLES_TO_MOVE_A_VECTOR)
+
+
+def gathering_cycles(product: Product, rows: int, cpu: Cpu) -> float:
+    """Return the cycles in which a task gathers so many rows of windows, from the last cache."""
+    gathered = product.gathered(rows) * FLOAT_BYTES
+    # What the second-level cache cannot hold is written behind it, and read from there.
+    passes = 1 if gathered <= cpu.l2_for_kernel_bytes else PASSES_UNCACHED
+    return passes * gathered / cpu.llc_bytes_a_cycle
 
 
 def cycles(product: Product, tiling: Tiling, cpu: Cpu) -> float:
@@ -213,32 +244,60 @@ def cycles(product: Product, tiling: Tiling, cpu: Cpu) -> float:
     )
     entries, groups = product.entries / tiling.group_parts, product.groups / tiling.group_parts
     sums = tiling.places * product.vectors
-    gathered = product.gathered(tiling.task_rows)
     computed = tiles * (
         entries * entry_cycles(tiling.places, product.vectors, cpu)
         + groups * (CYCLES_A_LIST + CYCLES_A_SUM * sums / cpu.loads_a_cycle)
     )
-    one = max(computed, _streamed(product, tiling, tiles, cpu) / cpu.l2_bytes_a_cycle)
-    one += gathered / (GATHERED_SHARE * cpu.lanes)
-    fetched = product.value_bytes / tiling.group_parts / cpu.llc_bytes_a_cycle
-    return math.ceil(tasks / cpu.cores) * max(one, fetched) + TASK_CYCLES * tasks / cpu.cores
+    one = max(computed, _streaming_cycles(product, tiling, tiles, cpu))
+    one += gathering_cycles(product, tiling.task_rows, cpu)
+    if tiling.is_turned:
+        one += tiles * turning_cycles(product, tiling.columns)
+    return math.ceil(tasks / cpu.cores) * (one + TASK_CYCLES)
 
 
-# Starting a task: pointers, loop set-up, the first misses.
-TASK_CYCLES = 500
-
-
-def _streamed(product: Product, tiling: Tiling, tiles: int, cpu: Cpu) -> float:
-    """Return the bytes that a task reads from the second-level cache, over and over."""
+def _streaming_cycles(product: Product, tiling: Tiling, tiles: int, cpu: Cpu) -> float:
+    """Return the cycles that a task waits for caches behind the first: values, and data."""
     values = product.value_bytes / tiling.group_parts
-    groups = product.groups / tiling.group_parts
-    if product.is_in_place:
-        data = tiling.task_columns * product.depth * FLOAT_BYTES
-    else:
-        data = product.gathered(tiling.task_rows) * FLOAT_BYTES
+    groups = max(1.0, product.groups / tiling.group_parts)
+    held = _tile_bytes(product, tiling)
+    # Of the data, what one list touches: a line for each place, or the lines of a turned column.
+    a_list = product.entries / product.groups
+    touched = min(held, a_list * _lines(product, tiling) * LINE_BYTES)
     room = cpu.l1_bytes / L1_SHARE
     if tiling.group_outermost:
-        again = 0.0 if values / groups <= room else values * tiles
-        return again + (data if data <= room else data * groups)
-    again = 0.0 if data / tiles <= room else data * groups
-    return again + (values if values <= room else values * tiles)
+        data, kept = (0.0 if held * tiles <= room else touched * groups * tiles), held * tiles
+        again = values if values / groups <= room else values * tiles
+    else:
+        data, kept = (0.0 if held <= room else touched * groups * tiles), held
+        again = values if values <= room else values * tiles
+    if product.is_in_place and not tiling.is_turned and _share_sets(product, tiling):
+        data = max(data, touched * groups * tiles)
+    return data / _bytes_a_cycle(kept, cpu) + again / _bytes_a_cycle(values, cpu)
+
+
+def _lines(product: Product, tiling: Tiling) -> int:
+    """Return the lines of the data that one entry touches."""
+    if tiling.is_turned:
+        return math.ceil(tiling.columns * FLOAT_BYTES / LINE_BYTES)
+    a_row = (tiling.columns - 1) * product.pixel_step * FLOAT_BYTES / LINE_BYTES
+    return tiling.rows * min(tiling.columns, math.ceil(a_row) + 1)
+
+
+def _tile_bytes(product: Product, tiling: Tiling) -> float:
+    """Return the bytes of the data that a tile's lists choose from."""
+    if product.is_in_place:
+        return float(product.depth * tiling.columns * FLOAT_BYTES)
+    row = product.row_elements / product.columns
+    rows = tiling.rows * product.move + product.rows_shared
+    return row * tiling.columns * rows * FLOAT_BYTES
+
+
+def _share_sets(product: Product, tiling: Tiling) -> bool:
+    """Tell whether places lie so far apart that few of them fit the first-level cache."""
+    apart = product.pixel_step * FLOAT_BYTES
+    return tiling.columns > WAYS and apart % (WAY_BYTES // 2) == 0
+
+
+def _bytes_a_cycle(size: float, cpu: Cpu) -> float:
+    """Return what a core streams from the cache that holds so much."""
+    return cpu.l2_bytes_a_cycle if size <= cpu.l2_for_kernel_bytes else cpu.llc_bytes_a_cycle

@@ -16,8 +16,6 @@ from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.sparse.template import SPARSE
 
-TARGETS = (TARGET, "llvm -mcpu=znver4")
-
 
 def _gated(y: Any) -> Any:
     return y * relay.sigmoid(y) + relay.const(np.float32(0.5))
@@ -27,9 +25,9 @@ def _gated_by_numpy(y: Any) -> Any:
     return y / (1 + np.exp(-y)) + np.float32(0.5)
 
 
-def _assert(body: Any, arrays: Any, expected: Any, target: str = TARGET) -> Any:
-    resolved = resolve_target(target)
-    scheduled = schedule(unscheduled(body, target), resolved)
+def _assert(body: Any, arrays: Any, expected: Any, knobs: Any = None) -> Any:
+    resolved = resolve_target(TARGET)
+    scheduled = schedule(unscheduled(body), resolved, knobs)
     assert (scheduled.template, scheduled.fallback_reason) == ("sparse", None)
     assert_kernel(scheduled.func, resolved, arrays, [expected], REASSOCIATING)
     return scheduled
@@ -48,6 +46,19 @@ def test_dense(rows: int, outputs: int, width: int, density: float) -> None:
     _assert(body, [x, stored.values, stored.index], expected)
 
 
+@pytest.mark.parametrize("outermost", [0, 1])
+@pytest.mark.parametrize("is_window", [False, True])
+def test_turned_tiles(outermost: int, is_window: bool) -> None:
+    case = Window(2, 24, 16, 5, 3, kernel=1, padding=(0, 0, 0, 0))
+    weight = pruned(16, 24, 8, 0.4)
+    body, stored = window(case, weight, 16, 8) if is_window else dense(15, weight, 16, 8)
+    x = case.image() if is_window else case.image().reshape(-1)[: 15 * 24].reshape(15, 24)
+    expected = case.expected(x, weight) if is_window else x @ weight.T
+    knobs = {"turned": 1, "tile_columns": 6, "group_outermost": outermost, "task_columns": 15}
+    scheduled = _assert(body, [x, stored.values, stored.index], expected, knobs=knobs)
+    assert scheduled.knobs | knobs == scheduled.knobs
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -57,6 +68,7 @@ def test_dense(rows: int, outputs: int, width: int, density: float) -> None:
         Window(2, 16, 24, 5, 6, kernel=1, padding=(0, 0, 0, 0)),
         Window(1, 16, 16, 6, 7, kernel=1, stride=2, padding=(0, 0, 0, 0)),
         Window(1, 8, 16, 4, 4, kernel=5, padding=(2, 2, 2, 2)),
+        Window(2, 16, 16, 9, 21, padding=(1, 0, 1, 2)),
     ],
     ids=str,
 )

@@ -14,7 +14,10 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.expressions.sparse_products import Geometry
-from tvm_fusionx.schedules.parts.vectors import each_lane
+from tvm_fusionx.schedules.parts.tasks import start_of
+from tvm_fusionx.schedules.parts.transpose_in_registers import turned
+from tvm_fusionx.schedules.parts.vectors import Vectors, each_lane, load
+from tvm_fusionx.schedules.sparse.gather_line import fill_with_zeros, gather_line
 from tvm_fusionx.schedules.sparse.kernel import Data
 from tvm_fusionx.sparse.tiling import Product, Tiling
 from tvm_fusionx.tir.block import BlockInfo
@@ -92,105 +95,108 @@ class Gathering:
         geometry = self.geometry
         if not geometry.is_in_place:
             return self._gathered(ib, image, top)
-        lanes = geometry.lanes
-        if self.source.is_stored:
-            return in_place(self.source.buffer, image, left, lanes)
-        return self._computed(ib, image, left)
+        if self.tiling.is_turned:
+            return turned_tiles(ib, self.product, self.tiling, self._pixels(image, left))
+        step = (geometry.height * geometry.width - 1) * geometry.lanes
+        return in_place(
+            self.source.buffer,
+            image,
+            left,
+            geometry.lanes,
+            lambda offset: offset + offset // geometry.lanes * step,
+        )
 
-    def _computed(self, ib: Any, image: Any, left: Any) -> Data:
-        """Compute the columns of a task where the data would lie."""
-        geometry, lanes = self.geometry, self.geometry.lanes
-        size = geometry.chunks * geometry.chunk_step
-        held = ib.allocate("float32", (size,), "computed")._buffer
-        with (
-            ib.for_range(0, geometry.chunks, "chunk") as chunk,
-            ib.for_range(0, self.tiling.task_columns, "pixel") as number,
-        ):
+    def _pixels(self, image: Any, left: Any) -> Element:
+        """Return what gives a channel of a pixel, counted from the first of a task."""
+        geometry = self.geometry
+
+        def element(number: Any, channel: Any, lane: Any) -> Any:
             pixel = left + number
-            place = (image, chunk, pixel // geometry.width, pixel % geometry.width)
-            at = chunk * geometry.chunk_step + pixel * lanes
-            ib.emit(
-                each_lane(
-                    lanes,
-                    lambda lane: tir.BufferStore(
-                        held, self.source.element(*place, lane), [at + lane]
-                    ),
-                )
-            )
+            place = (channel // geometry.lanes, pixel // geometry.width, pixel % geometry.width)
+            return self.source.element(image, *place, channel % geometry.lanes + lane)
 
-        def element(offset: Any) -> Any:
-            return tir.BufferLoad(held, [left * lanes + offset])
-
-        return Data(element, lanes, 0)
+        return element
 
     def _gathered(self, ib: Any, image: Any, top: Any) -> Data:
         """Gather the rows that a task reads, with zeros around them."""
-        geometry, lanes = self.geometry, self.geometry.lanes
+        geometry = self.geometry
         rows = geometry.gathered(self.tiling.task_rows, 0)
-        columns = geometry.gathered(geometry.result[1], 1)
-        held = ib.allocate("float32", (rows * geometry.row_step,), "gathered")._buffer
-        above, before = geometry.padding[:2]
+        held = Vectors(ib, "float32").allocate("gathered", rows * geometry.row_step)
+        a_chunk = geometry.lanes * geometry.columns
         with (
             ib.for_range(0, rows, "row") as row,
             ib.for_range(0, geometry.chunks, "chunk") as chunk,
         ):
-            line = row * geometry.row_step + chunk * geometry.chunk_step
-            h = (top * geometry.moves[0] + row) * geometry.steps[0] - above
+            line = row * geometry.row_step + chunk * a_chunk
+            h = (top * geometry.moves[0] + row) * geometry.steps[0] - geometry.padding[0]
 
-            def copied(column: Any, w: Any) -> None:
-                ib.emit(
-                    each_lane(
-                        lanes,
-                        lambda lane: tir.BufferStore(
-                            held,
-                            self.source.element(image, chunk, h, w, lane),
-                            [line + column * lanes + lane],
-                        ),
-                    )
-                )
+            def element(w: Any, lane: Any) -> Any:
+                return self.source.element(image, chunk, h, w, lane)
 
-            def zeros(column: Any) -> None:
-                ib.emit(
-                    each_lane(
-                        lanes,
-                        lambda lane: tir.BufferStore(
-                            held, tir.const(0, "float32"), [line + column * lanes + lane]
-                        ),
-                    )
-                )
-
-            first, last = _inside(geometry, columns)
             with ib.if_scope(tir.all(h >= 0, h < geometry.height)):
-                for start, end in ((0, first), (last, columns)):
-                    if end > start:
-                        with ib.for_range(0, end - start, "column") as column:
-                            zeros(start + column)
-                if last > first:
-                    with ib.for_range(0, last - first, "column") as number:
-                        column = first + number
-                        copied(column, column * geometry.steps[1] - before)
-            with ib.else_scope(), ib.for_range(0, columns, "column") as column:
-                zeros(column)
-
-        def element(offset: Any) -> Any:
-            return tir.BufferLoad(held, [offset])
-
-        return Data(element, geometry.moves[1] * lanes, geometry.moves[0] * geometry.row_step)
+                gather_line(ib, geometry, held, line, element)
+            with ib.else_scope():
+                fill_with_zeros(ib, held, line, a_chunk)
+        moves = geometry.moves
+        step = moves[1] * geometry.lanes
+        return Data(lambda at: tir.BufferLoad(held, [at]), step, moves[0] * geometry.row_step)
 
 
-def in_place(buffer: Any, image: Any, column: Any, step: int) -> Data:
+def in_place(
+    buffer: Any,
+    image: Any,
+    column: Any,
+    step: int,
+    address: Callable[[Any], Any] = lambda offset: offset,
+) -> Data:
     """Return data that is read where it lies, from a column on that is so many elements wide."""
-    outer = [tir.const(0, "int32")] * (len(buffer.shape) - 1)
-
-    def element(offset: Any) -> Any:
-        return tir.BufferLoad(buffer, [*([image] if outer else []), *outer[1:], start + offset])
-
+    zero = tir.const(0, "int32")
+    outer = [image if axis == 0 else zero for axis in range(len(buffer.shape) - 1)]
     start = column * step
-    return Data(element, step, 0)
+
+    def element(at: Any) -> Any:
+        return tir.BufferLoad(buffer, [*outer, start + at])
+
+    return Data(element, step, address=address)
 
 
-def _inside(geometry: Geometry, columns: int) -> tuple[int, int]:
-    """Return the first gathered column that lies in the image, and the first behind it."""
-    before, step = geometry.padding[1], geometry.steps[1]
-    inside = [column for column in range(columns) if 0 <= column * step - before < geometry.width]
-    return (inside[0], inside[-1] + 1) if inside else (columns, columns)
+def turned_tiles(ib: Any, product: Product, tiling: Tiling, element: Element) -> Data:
+    """Return tiles of the data with the places of a column side by side.
+
+    Places of a tile lie far apart in the data, each in a line of its own, of which a list takes a
+    few elements; turned, those that an entry multiplies are one line or two.
+
+    Parameters
+    ----------
+    element
+        Returns an element of the task's data by place, first column of a vector, and lane.
+    """
+    places, depth = tiling.columns, product.depth
+    lanes = product.turned_lanes
+    tiles = -(-tiling.task_columns // places) if tiling.group_outermost else 1
+    vectors = Vectors(ib, "float32")
+    held = vectors.allocate("turned_tiles", tiles * depth * places)
+
+    def fill(tile: Any, first: Any) -> None:
+        base = tile * (depth * places) if tiles > 1 else tir.const(0, "int32")
+        with ib.for_range(0, -(-depth // lanes), "columns") as number:
+            column = start_of(number, lanes, depth)
+            rows = vectors.allocate("rows", places * lanes, "local")
+            for place in range(places):
+
+                def moved(lane: Any, place: int = place) -> Any:
+                    value = element(first + place, column, lane)
+                    return tir.BufferStore(rows, value, [place * lanes + lane])
+
+                ib.emit(each_lane(lanes, moved))
+            read = [load(rows, place * lanes, lanes) for place in range(places)]
+            out = turned(ib, read, lanes, "float32") if places > 1 else rows
+            for place in range(places):
+                value = load(out, place * lanes, lanes)
+                vectors.store(held, base + column * places + place * lanes, value, lanes)
+
+    def read(at: Any) -> Any:
+        return tir.BufferLoad(held, [at])
+
+    step = depth * places if tiles > 1 else 0
+    return Data(read, 1, tile_step=step, address=lambda offset: offset * places, fill=fill)

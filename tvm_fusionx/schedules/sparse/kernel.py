@@ -30,11 +30,17 @@ class Data:
     """What is multiplied, as the kernel reads it: elements counted from one that it knows."""
 
     element: Callable[[Any], Any]
-    """Returns the element at an offset."""
+    """Returns the element at an address."""
     column_step: int
     """Elements from a column of the tile to the next."""
-    row_step: int
+    row_step: int = 0
     """And from a row to the next."""
+    tile_step: int | None = None
+    """Elements from a tile to the next, where each lies by itself."""
+    address: Callable[[Any], Any] = lambda offset: offset
+    """Returns the address of an offset, counted from that of a place."""
+    fill: Callable[[Any, Any], None] | None = None
+    """Emits what makes a tile ready, of which number and first column are given."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +120,33 @@ class SparseKernel:
         def over_tiles() -> AbstractContextManager[Any]:
             return self._loop(rows * columns, "tile")
 
-        outer, inner = (
-            (over_groups, over_tiles) if tiling.group_outermost else (over_tiles, over_groups)
-        )
-        with outer() as first, inner() as second:
-            group, tile = (first, second) if tiling.group_outermost else (second, first)
+        def place(tile: Any) -> tuple[Any, Any]:
             row = start_of(tile // columns, tiling.rows, tiling.task_rows)
-            column = start_of(tile % columns, tiling.columns, tiling.task_columns)
-            self._tile(data, image, part * groups + group, (top, left), (row, column))
+            return row, start_of(tile % columns, tiling.columns, tiling.task_columns)
+
+        def filled(tile: Any) -> None:
+            if data.fill is not None:
+                data.fill(tile, place(tile)[1])
+
+        def summed(group: Any, tile: Any) -> None:
+            row, column = place(tile)
+            if data.tile_step is None:
+                base = row * data.row_step + column * data.column_step
+            else:
+                base = tile * data.tile_step
+            self._tile(data, base, image, part * groups + group, (top + row, left + column))
+
+        if tiling.group_outermost:
+            if data.fill is not None:
+                with over_tiles() as tile:
+                    filled(tile)
+            with over_groups() as group, over_tiles() as tile:
+                summed(group, tile)
+        else:
+            with over_tiles() as tile:
+                filled(tile)
+                with over_groups() as group:
+                    summed(group, tile)
 
     def _loop(self, extent: int, name: str) -> AbstractContextManager[Any]:
         if extent == 1:
@@ -129,12 +154,8 @@ class SparseKernel:
         loop: AbstractContextManager[Any] = self.ib.for_range(0, extent, name)
         return loop
 
-    def _tile(
-        self, data: Data, image: Any, group: Any, corner: tuple[Any, Any], place: tuple[Any, Any]
-    ) -> None:
+    def _tile(self, data: Data, base: Any, image: Any, group: Any, place: tuple[Any, Any]) -> None:
         tiling, product, weights = self.tiling, self.product, self.weights
-        row, column = place
-        base = row * data.row_step + column * data.column_step
         sums = VectorSums(
             self.ib, tiling.places * product.vectors * tiling.chains, product.lanes, "float32"
         )
@@ -150,7 +171,7 @@ class SparseKernel:
             start, length = start + whole * chains, tir.floormod(length, chains)
         with self.ib.for_range(0, length, "entry") as entry:
             self._entry(data, sums, base, start + entry, 0)
-        self._finish(sums, image, weights.first(group), corner[0] + row, corner[1] + column)
+        self._finish(sums, image, weights.first(group), *place)
 
     def _entry(self, data: Data, sums: VectorSums, base: Any, entry: Any, chain: int) -> None:
         """Multiply the data of one entry, and add it."""
@@ -161,7 +182,7 @@ class SparseKernel:
             value = tir.BufferLoad(self.weights.values, [entry, number, ramp(0, lanes)])
             vectors.store(held, number * lanes, value, lanes)
         at = self.ib.allocate("int32", (1,), "at", scope="local")._buffer
-        self.ib.emit(tir.BufferStore(at, base + self.weights.offset(entry), [0]))
+        self.ib.emit(tir.BufferStore(at, base + data.address(self.weights.offset(entry)), [0]))
         for place in range(tiling.places):
             row, column = divmod(place, tiling.columns)
             step = row * data.row_step + column * data.column_step

@@ -14,7 +14,13 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     stage_nests,
     storing,
 )
-from tvm_fusionx.schedules.sparse.gather import Gathering, Source, find_source, in_place
+from tvm_fusionx.schedules.sparse.gather import (
+    Gathering,
+    Source,
+    find_source,
+    in_place,
+    turned_tiles,
+)
 from tvm_fusionx.schedules.sparse.kernel import Data, SparseKernel, StoreTile, Weights
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
@@ -58,21 +64,23 @@ class Sparse(Match):
     product: Product
 
     @property
-    def _computes_in_place(self) -> bool:
+    def _must_turn(self) -> bool:
+        """Whether the data does not lie in memory, where it would be read."""
         return self.product.is_in_place and not self.source.is_stored
 
     def knobs(self) -> Knobs:
         """Return the places of a tile, the pieces of tasks, and what stays in the cache."""
         product, cpu = self.product, self.info.cpu
         best = best_tiling(product, cpu)
-        parts = [1] if self._computes_in_place else group_part_choices(product, cpu)
+        turned = [1] if self._must_turn else [0, 1] if product.can_turn else [0]
         return {
             "tile_rows": Knob(best.rows, tuple(row_choices(product, cpu))),
             "tile_columns": Knob(best.columns, tuple(column_choices(product, cpu))),
             "task_rows": Knob(best.task_rows, tuple(task_row_choices(product, cpu))),
             "task_columns": Knob(best.task_columns, tuple(task_column_choices(product, cpu))),
-            "group_parts": Knob(1 if self._computes_in_place else best.group_parts, tuple(parts)),
+            "group_parts": Knob(best.group_parts, tuple(group_part_choices(product, cpu))),
             "group_outermost": Knob(int(best.group_outermost), (0, 1)),
+            "turned": Knob(int(best.is_turned or self._must_turn), tuple(turned)),
         }
 
     def emit(self, values: KnobValues) -> Any:
@@ -118,15 +126,22 @@ class Sparse(Match):
             task_columns,
             values["group_parts"],
             bool(values["group_outermost"]),
+            bool(values["turned"]),
         )
 
     def _data_of(self, tiling: Tiling) -> Any:
         if self.geometry is not None:
             return Gathering(self.source, self.geometry, self.product, tiling).data_of
-        buffer, depth = self.source.buffer, self.product.depth
+        source, product = self.source, self.product
 
         def data_of(ib: Any, image: Any, top: Any, left: Any) -> Data:
-            return in_place(buffer, image, left, depth)
+            if not tiling.is_turned:
+                return in_place(source.buffer, image, left, product.depth)
+
+            def element(number: Any, column: Any, lane: Any) -> Any:
+                return source.element(left + number, column + lane)
+
+            return turned_tiles(ib, product, tiling, element)
 
         return data_of
 
@@ -205,16 +220,18 @@ def _match(info: BlockInfo) -> Sparse | str:
     shape = [int(each) for each in result.shape]
     entries, vectors, lanes = (int(each) for each in values.shape)
     if len(shape) == MATRIX_AXES:
-        if not source.is_stored:
-            return "its rows are computed in the same kernel"
         weights = Weights(values, index, Index.of(values.shape, index.shape, shape[1]))
         product = dense_product(
             shape[0], int(data.shape[1]), weights.parts.groups, entries, vectors, lanes
         )
+        if not source.is_stored and not product.can_turn:
+            return "its rows are computed in the same kernel, and too short to turn"
         return Sparse(info, STAGE, source, weights, None, product)
     geometry = Geometry.of(data.shape, stage.block.annotations[GEOMETRY])
     weights = Weights(values, index, Index.of(values.shape, index.shape, shape[1] * shape[4]))
     product = window_product(shape[0], geometry, weights.parts.groups, entries, vectors, lanes)
+    if product.is_in_place and not (source.is_stored or product.can_turn):
+        return "its pixels are computed in the same kernel, and lie by channels"
     return Sparse(info, STAGE, source, weights, geometry, product)
 
 
