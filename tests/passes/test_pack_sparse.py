@@ -13,7 +13,8 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tests.relay_modules import module, operator_names, var
+from tests.random_sparse import compare
+from tests.relay_modules import REASSOCIATING, module, operator_names, var
 from tests.schedules.sparse_blocks import pruned
 from tvm_fusionx.build.pipeline import bind_parameters
 from tvm_fusionx.passes import PackSparse
@@ -83,3 +84,17 @@ def test_a_pruned_model_end_to_end() -> None:
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
     names = operator_names(PackSparse(AVX512)(bind_parameters(mod, params))["main"])
     assert names.count("fusionx.sparse_conv2d_NCHWc") == 2
+
+
+# Windows over frames, windows over images, and a row of products.
+@pytest.mark.parametrize("seed", [0, 1, 11])
+def test_random_graphs(seed: int) -> None:
+    error, count = compare(seed)
+    assert count
+    assert error <= REASSOCIATING
+
+
+def test_the_least_gain_is_a_choice() -> None:
+    dense = _dense(0.6)
+    assert operator_names(PackSparse(AVX512)(dense)["main"]) == ["fusionx.sparse_dense"]
+    assert operator_names(PackSparse(AVX512, least_gain=9)(dense)["main"]) == ["nn.dense"]

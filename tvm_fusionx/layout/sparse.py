@@ -153,7 +153,7 @@ def layer_of(node: Node, cpu: Cpu) -> Layer:
     return Layer(node, matrix, geometry, block * joined_chunks(chunks, block, cpu), block)
 
 
-def choose(node: Node, cpu: Cpu) -> Choice | str:
+def choose(node: Node, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice | str:
     """Return what was found of a product, or why nothing was looked for."""
     reason = why_not_sparse(node, cpu)
     if reason is not None:
@@ -162,10 +162,10 @@ def choose(node: Node, cpu: Cpu) -> Choice | str:
     zeros = 1 - np.count_nonzero(weights) / max(1, weights.size)
     if zeros < LEAST_ZEROS:
         return f"{zeros:.0%} of its weights are zero, fewer than {LEAST_ZEROS:.0%}"
-    return judge(layer_of(node, cpu), cpu)
+    return judge(layer_of(node, cpu), cpu, least_gain)
 
 
-def judge(layer: Layer, cpu: Cpu) -> Choice:
+def judge(layer: Layer, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice:
     """Return the cheapest lists of a layer, and whether they beat the dense product."""
 
     def cost(lists: Lists) -> float:
@@ -181,10 +181,10 @@ def judge(layer: Layer, cpu: Cpu) -> Choice:
         lists = find_lists(layer.matrix, lists.width, tasks=parts)
     sparse, dense = cost(lists), dense_cycles(layer, cpu)
     choice = Choice(layer, lists, sparse, dense, None)
-    if choice.gain >= LEAST_GAIN:
+    if choice.gain >= least_gain:
         return choice
     why = (
-        f"it would gain {choice.gain:.2f} times, less than {LEAST_GAIN}:"
+        f"it would gain {choice.gain:.2f} times, less than {least_gain}:"
         f" groups of {lists.width} channels need {lists.density:.0%} of the columns"
     )
     return replace(choice, reason=why)
@@ -214,7 +214,7 @@ def has_zeros(graph: Graph) -> bool:
     return any(np.count_nonzero(array) <= (1 - LEAST_ZEROS) * array.size for array in found)
 
 
-def pack_sparse(graph: Graph, cpu: Cpu) -> int:
+def pack_sparse(graph: Graph, cpu: Cpu, least_gain: float = LEAST_GAIN) -> int:
     """Leave out the zeros of constant weights where that pays, in place.
 
     Parameters
@@ -223,6 +223,8 @@ def pack_sparse(graph: Graph, cpu: Cpu) -> int:
         The graph, after :func:`tvm_fusionx.layout.pack_convolutions`.
     cpu
         What the costs are counted for.
+    least_gain
+        How many times faster than the dense product one should be.
 
     Returns
     -------
@@ -231,7 +233,7 @@ def pack_sparse(graph: Graph, cpu: Cpu) -> int:
     """
     changed = 0
     for node in list(graph.calls()):
-        choice = choose(node, cpu)
+        choice = choose(node, cpu, least_gain)
         reason = choice if isinstance(choice, str) else choice.reason
         if reason is None and isinstance(choice, Choice):
             graph.replace(node[0], packed(graph, choice))

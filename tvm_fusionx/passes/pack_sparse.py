@@ -9,6 +9,7 @@ import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.layout import has_zeros, pack_convolutions, pack_sparse
+from tvm_fusionx.layout.sparse import LEAST_GAIN
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
@@ -37,6 +38,10 @@ class PackSparse:
     target: Any
     """What the kernels are for; another target than a CPU keeps what it has."""
 
+    least_gain: float = LEAST_GAIN
+    """How many times faster than the dense product a sparse one should be, by the estimate; at 0
+    all products are sparse that can be and have zeros."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with sparse products."""
         target = resolve_target(self.target)
@@ -48,6 +53,6 @@ class PackSparse:
             if not has_zeros(graph):
                 return None
             pack_convolutions(graph, cpu)
-            return to_relay(graph) if pack_sparse(graph, cpu) else None
+            return to_relay(graph) if pack_sparse(graph, cpu, self.least_gain) else None
 
         return transform_graphs(mod, pack)

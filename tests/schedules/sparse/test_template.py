@@ -94,6 +94,20 @@ def test_what_stands_before_is_computed_on_the_way(kernel: int) -> None:
     _assert(body, [image, scale, stored.values, stored.index], expected)
 
 
+def test_frames_are_gathered_from_one_tensor() -> None:
+    case = Window(3, 24, 16, 5, 6)
+    weight = pruned(16, case.columns, 8, 0.4)
+    clip = np.random.default_rng(3).standard_normal((3, 1, 5, 6, 8)).astype("float32")
+    around = relay.nn.pad(var("x", *clip.shape), [(1, 1), *([(0, 0)] * 4)])
+    frames = [
+        relay.strided_slice(around, [first], [first + 3], axes=[0]) for first in range(case.images)
+    ]
+    body, stored = window(case, weight, 16, 8, data=relay.concatenate(frames, axis=1))
+    padded = np.pad(clip, [(1, 1), *([(0, 0)] * 4)])
+    image = np.concatenate([padded[first : first + 3] for first in range(3)], axis=1)
+    _assert(body, [clip, stored.values, stored.index], case.expected(image, weight))
+
+
 def test_a_result_in_planes_is_stored_by_pixels() -> None:
     case = Window(1, 16, 16, 8, 8)
     weight = pruned(16, case.columns, 8, 0.5)
