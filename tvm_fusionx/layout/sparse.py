@@ -43,14 +43,18 @@ LEAST_ZEROS = 0.25
 # It must win clearly: the estimate knows no cache misses of data that is read here and there.
 LEAST_GAIN = 1.15
 
-# Share of the multiply-adds that dense templates reach, measured over the zoo's layers.
-DENSE_EFFICIENCY = 0.85
+# Share of the multiply-adds that dense templates reach at best (85 to 95 % of the peak): a layer
+# that one of them serves well shall not lose.
+DENSE_EFFICIENCY = 0.95
 
 # Vectors of a group of channels.
 MOST_VECTORS = 4
 
 # Fewer channels than this fill no vector of any processor.
 FEWEST_CHANNELS = 4
+
+# To which a break-even density is told.
+BREAK_EVEN_STEP = 0.01
 
 FLOAT = "float32"
 
@@ -188,6 +192,31 @@ def judge(layer: Layer, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice:
         f" groups of {lists.width} channels need {lists.density:.0%} of the columns"
     )
     return replace(choice, reason=why)
+
+
+def break_even_density(choice: Choice, cpu: Cpu) -> float:
+    """Return the share of columns in each list at which the sparse product takes as long.
+
+    1 where even whole lists are faster, 0 where empty ones are not.
+    """
+    layer, columns = choice.layer, choice.layer.matrix.shape[1]
+    product = layer.product(choice.lists)
+
+    def is_faster(share: float) -> bool:
+        entries = round(share * product.groups * columns)
+        product_then = replace(product, entries=entries)
+        best = best_tiling(product_then, cpu)
+        return cycles(product_then, best, cpu) < choice.dense_cycles
+
+    low, high = 0.0, 1.0
+    if not is_faster(low):
+        return low
+    if is_faster(high):
+        return high
+    while high - low > BREAK_EVEN_STEP:
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_faster(middle) else (low, middle)
+    return low
 
 
 def dense_cycles(layer: Layer, cpu: Cpu) -> float:
