@@ -29,7 +29,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check verified schedules-check docs bench tutorials lock clean venv wheel debian-packages
+.PHONY: help demo test test-fast check verified schedules-check docs bench bench-sparse tutorials lock clean venv wheel debian-packages
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ bench: $(VENV)/all.stamp ## measure the zoo (or MODELS="minilm gpt2") against TV
 	$(BIN)/python benchmarks/ablation.py
 	$(BIN)/python benchmarks/cost_growth.py
 	$(BIN)/python benchmarks/results_page.py
+
+bench-sparse: $(VENV)/all.stamp ## time pruned layers and models: ours sparse and dense, TVM's sparse dense
+	$(BIN)/python benchmarks/sparse.py layers
+	$(BIN)/python benchmarks/sparse.py models
 
 tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
 	$(PYTEST) tests/tutorials
