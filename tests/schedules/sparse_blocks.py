@@ -135,3 +135,15 @@ def _operands(stored: Storage) -> list[Any]:
         var("values", *stored.values.shape),
         var("index", *stored.index.shape, dtype="int32"),
     ]
+
+
+def case(rows: int, outputs: int, length: int, width: int, lanes: int) -> tuple[Any, Any]:
+    """Return a product whose weight is constant, and the same by an operator of TVM's own."""
+    register_sparse_products()
+    weight = pruned(outputs, length, width, 0.4)
+    stored = store_lists(weight, find_lists(weight, width), lanes)
+    attrs = tvm.ir.make_node(DENSE_ATTRIBUTES, units=outputs, out_dtype="float32")
+    x = var("x", rows, length)
+    constants = [relay.const(stored.values), relay.const(stored.index)]
+    sparse = relay.Call(relay.op.get(DENSE), [x, *constants], attrs)
+    return relay.nn.relu(sparse), relay.nn.relu(relay.nn.dense(x, relay.const(weight)))
