@@ -30,6 +30,9 @@ CONV2D = "fusionx.sparse_conv2d_NCHWc"
 STAGE = "sparse_product"
 GEOMETRY = "fusionx.sparse"
 
+# Of the values: entries, vectors, lanes.
+VALUE_AXES = 3
+
 DENSE_ATTRIBUTES = "relay.attrs.DenseAttrs"
 CONV2D_ATTRIBUTES = "relay.attrs.Conv2DAttrs"
 
