@@ -29,7 +29,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check verified schedules-check docs bench bench-int8 tutorials lock clean venv wheel debian-packages
+.PHONY: help demo test test-fast check verified schedules-check docs bench bench-int8 bench-sparse tutorials lock clean venv wheel debian-packages
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ bench: $(VENV)/all.stamp ## measure the zoo (or MODELS="minilm gpt2") against TV
 
 bench-int8: $(VENV)/all.stamp ## time quantized models (or MODELS="minilm resnet18"): ours in int8 and float, and five runtimes
 	$(BIN)/python benchmarks/int8.py $(MODELS) --json out/int8/results.json
+
+bench-sparse: $(VENV)/all.stamp ## time pruned layers and models: ours sparse and dense, TVM's sparse dense
+	$(BIN)/python benchmarks/sparse.py layers
+	$(BIN)/python benchmarks/sparse.py models
 
 tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
 	$(PYTEST) tests/tutorials

@@ -27,6 +27,7 @@ ROOMS = (
     "processors",
     "tir",
     "expressions",
+    "sparse",
     "gguf",
     "late_passes",
     "schedules",

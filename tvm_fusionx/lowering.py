@@ -37,6 +37,7 @@ from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
+from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.expressions.winograd import register_winograd
 from tvm_fusionx.late_passes.context import pass_context
 from tvm_fusionx.late_passes.deferred_kernels import DeferredKernels
@@ -198,6 +199,7 @@ def register() -> None:
     register_winograd()
     register_integer_products()
     register_block_weights()
+    register_sparse_products()
     register_rounding()
     register_look_up()
     register_sampling()

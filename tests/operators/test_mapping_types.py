@@ -9,6 +9,7 @@ from tvm_fusionx import operators
 from tvm_fusionx._tvm.selection import register_selection
 from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.round_even import register_rounding
+from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.operators import MAPPING_TYPES, MappingType, mapping_type_of
 
@@ -35,8 +36,9 @@ def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None
     register_rounding()
     register_sampling()
     register_selection()
+    register_sparse_products()
     known = _relay_operators()
-    assert len(known) == 308
+    assert len(known) == 310
     assert MAPPING_TYPES.keys() == known
 
 

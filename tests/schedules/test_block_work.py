@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tvm import te, tir
 
+from tests.schedules.blocked_blocks import unscheduled
+from tests.schedules.sparse_blocks import Window, dense, pruned, window
 from tvm_fusionx.lowering import register
 from tvm_fusionx.schedules.block_work import Work, work_of
 from tvm_fusionx.tir.dot_call import dot
@@ -127,3 +129,15 @@ def test_of_minimal_filtering_products_and_what_its_matrices_take_count(tile: in
     inputs = of_chunks * (of_rows * (size + 2) + tiles * span)
     outputs = of_chunks * (tiles * span + size * size // tile)
     assert found.instructions == found.products // 2 + of_input * inputs + of_output * outputs
+
+
+@pytest.mark.parametrize("is_window", [False, True])
+def test_a_sparse_product_counts_what_its_lists_hold(is_window: bool) -> None:
+    case = Window(1, 16, 16, 5, 6)
+    weight = pruned(16, case.columns, 8, 0.3)
+    body, stored = window(case, weight, 8, 8) if is_window else dense(7, weight, 8, 8)
+    places = 30 if is_window else 7
+    stored_entries, groups = len(stored.values), 2
+    work = work_of(unscheduled(body))
+    assert work.products == 2 * -(-stored_entries // groups) * 16 * places
+    assert work.products >= 2 * stored.values.size * places

@@ -17,6 +17,8 @@ from tests.schedules.gpu.gpu_blocks import describe as describe_for_gpu
 from tests.schedules.matching import matched
 from tests.schedules.matrix_blocks import attention, packed_dense
 from tests.schedules.packed_blocks import case as packed_product
+from tests.schedules.sparse_blocks import Window, pruned, window
+from tests.schedules.sparse_blocks import dense as sparse_product
 from tests.schedules.winograd_convolution import filtered
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import ALL_TEMPLATES, CPU_TEMPLATES, Template
@@ -47,6 +49,10 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     "channel_pool": (relay.nn.max_pool2d(var("x", 1, 8, 11, 13), **POOL),),
     "streamed_attention": (attention(2, 13, 700, 4, 8),),
     "packed": (packed_product(1, 8, 16, 2, "Q4_1")[0], packed_product(16, 8, 4, 2, "Q8_0")[0]),
+    "sparse": (
+        sparse_product(16, pruned(32, 64, 16, 0.3), 16, 4)[0],
+        window(Window(1, 16, 16, 7, 7), pruned(16, 144, 8, 0.3), 8, 4)[0],
+    ),
     "dot": (packed_dense(16, 64, 24), packed_dense(1, 64, 48)),
     "moves": (relay.transpose(var("x", 3, 500, 40), (0, 2, 1)),),
     "rows": (SOFTMAX, EXP),

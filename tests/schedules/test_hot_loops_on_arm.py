@@ -20,6 +20,8 @@ from tests.schedules.blocked_blocks import NEON, dense, depthwise, unscheduled
 from tests.schedules.frame_blocks import along
 from tests.schedules.matrix_blocks import attention, gelu, layer_norm, packed_dense
 from tests.schedules.packed_blocks import case as packed_product
+from tests.schedules.sparse_blocks import Window, pruned, window
+from tests.schedules.sparse_blocks import dense as sparse_product
 from tests.schedules.winograd_convolution import filtered
 from tvm_fusionx.counting.disassembly import disassemble_file
 from tvm_fusionx.counting.loops import Loop, has_frame, innermost_loops
@@ -93,6 +95,12 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
     },
     "streamed_attention": {"12 heads": attention(12, 128, 128, 32, 32)},
     "packed": {"4 bits, 16 rows": packed_product(16, 8, 4, 2, "Q4_0")[0]},
+    "sparse": {
+        "128 rows": sparse_product(128, pruned(768, 768, 16, 0.25), 16, 4)[0],
+        "3 x 3": window(
+            Window(1, 64, 64, 28, 28, lanes=4), pruned(64, 576, 16, 0.125), 16, 4, _relu
+        )[0],
+    },
     "dot": {
         "384 to 384": packed_dense(128, 384, 384, width=8),
         "384 to 1536, gelu": gelu(packed_dense(128, 1536, 384, width=8)),
@@ -125,6 +133,8 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("depthwise", "3 x 3"): Loops(1.79, 0),
     ("depthwise_pointwise", "stride 1"): Loops(1.91, 0),
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
+    ("sparse", "128 rows"): Loops(1.69, 0),
+    ("sparse", "3 x 3"): Loops(1.69, 0),
     ("rows", "norm"): Loops(4.62, 0),
     ("first_layer", "7 x 7"): Loops(1.31, 0),
     ("depthwise", "5 x 5, stride 2"): Loops(1.63, 0),

@@ -50,6 +50,7 @@ from tests.schedules.matrix_blocks import (
     packed_dense,
 )
 from tests.schedules.packed_blocks import case as packed_product
+from tests.schedules.sparse_blocks import case as sparse_product
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.devices.emulation import PRESET
@@ -234,6 +235,10 @@ CASES: dict[str, dict[str, Case]] = {
         "nibbles with minima": Case(*packed_product(1, 6, 4, 3, "Q4_1")),
         "nibbles": Case(*packed_product(5, 3, 4, 2, "Q4_0")),
         "bytes": Case(*packed_product(7, 4, 4, 2, "Q8_0")),
+    },
+    "sparse": {
+        "tails": Case(*sparse_product(13, 44, 24, 16, 4)),
+        "one row": Case(*sparse_product(1, 32, 24, 8, 4)),
     },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),

@@ -25,6 +25,7 @@ from tvm_fusionx.passes import (
     OutlineStatic,
     PackFloats,
     PackLayouts,
+    PackSparse,
     PackTextures,
     RewriteGraph,
     RewriteQuantized,
@@ -154,7 +155,7 @@ def phases(
             RewriteGraph(rules=rules, denormals=denormals, chunk=channels_at_once(resolved))
         ],
         # Layouts and packed constants, while every operator still stands alone.
-        "layout": [PackLayouts(resolved)],
+        "layout": [PackSparse(resolved), PackLayouts(resolved)],
         # Then blocks.
         "fuse": [FuseByMapping(resolved, options=options)],
         # Last what lies between them.

@@ -27,6 +27,7 @@ COMMANDS = (
     "explain",
     "memory",
     "count",
+    "sparsity",
     "calibrate",
     "profile-db",
     "quantize",

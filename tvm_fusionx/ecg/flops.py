@@ -10,6 +10,7 @@ from tvm_fusionx.operators import (
     CONTRACTIONS,
     MOVEMENTS,
     PACKED_PRODUCTS,
+    SPARSE_PRODUCTS,
     MappingType,
     mapping_type_of,
 )
@@ -35,6 +36,8 @@ def flops(node: Node) -> int:
     if not node.is_call or node.op in MOVEMENTS or not node.outputs:
         return 0
     elements = sum(output.elements for output in node.outputs)
+    if node.op in SPARSE_PRODUCTS:
+        return _sparse(node)
     if node.op in CONTRACTIONS:
         return 2 * elements * _products_per_element(node)
     if node.op in AXIS_NORMALIZATIONS:
@@ -42,6 +45,13 @@ def flops(node: Node) -> int:
     if mapping_type_of(node.op) is MappingType.MANY_TO_MANY and node.operands:
         return max(elements, node.operands[0].type.elements)
     return elements
+
+
+def _sparse(node: Node) -> int:
+    """Return two operations for each stored number and place of the result."""
+    result = node.outputs[0].shape
+    channels = result[1] * (result[4] if len(result) > 2 else 1)
+    return 2 * node.operands[1].type.elements * (node.outputs[0].elements // channels)
 
 
 def _products_per_element(node: Node) -> int:

@@ -19,6 +19,7 @@ from tvm_fusionx.operators import (
     CONTRACTIONS,
     PACKED_PRODUCTS,
     REORGANIZE,
+    SPARSE_PRODUCTS,
     WINDOW_REDUCTIONS,
     MappingType,
 )
@@ -79,7 +80,7 @@ class Candidate:
         return (
             len(self.nodes) <= SMALL_OPERATORS
             and all(
-                (node.op in CONTRACTIONS and node.op not in PACKED_PRODUCTS)
+                (node.op in CONTRACTIONS and node.op not in PACKED_PRODUCTS | SPARSE_PRODUCTS)
                 or node.op in WINDOW_REDUCTIONS
                 for node in self.many_to_many
             )

@@ -10,7 +10,8 @@ A pool over unblocked channels computes one channel at a time, and puts pieces t
 whose windows lie side by side reads every element once: what is computed of slices goes into it.
 
 Minimal filtering transforms its input on the way into the cache. Where images of one tensor are
-padded, sliced and put beside one another before it, it reads the one tensor, by index.
+padded, sliced and put beside one another before it, it reads the one tensor, by index; so does a
+sparse convolution.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tvm_fusionx.fusion.pools import POOLS, WINOGRAD
 from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS
 
 # Convolutions whose template gathers its input.
-GATHERING = frozenset(["nn.contrib_conv2d_NCHWc"])
+SPARSE = "fusionx.sparse_conv2d_NCHWc"
+GATHERING = frozenset(["nn.contrib_conv2d_NCHWc", SPARSE])
 
 # Pools, which read their own channel only, and the layouts in which channels are an outer axis.
 _CHANNEL_POOLS = {"nn.max_pool1d": "NCW", "nn.max_pool2d": "NCHW", "nn.max_pool3d": "NCDHW"}
@@ -54,8 +56,11 @@ def are_gathered(before: Sequence[Node], window: Node) -> bool:
     """
     if is_channel_pool(window) and before:
         return all(node.op in REORGANIZE or _joins_channels(node) for node in before)
-    if window.op == WINOGRAD and before:
-        return all(map(_moves_images, before)) and len(_read_outside(before)) == 1
+    if window.op in (WINOGRAD, SPARSE) and before:
+        if all(map(_moves_images, before)) and len(_read_outside(before)) == 1:
+            return True
+        if window.op == WINOGRAD:
+            return False
     if window.op not in GATHERING and not _reads_once(window):
         return False
     if not before or len(before) > MOST_OPERATORS:

@@ -5,6 +5,7 @@ from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
 from tvm_fusionx.layout.single_blocks import compute_in_single
+from tvm_fusionx.layout.sparse import has_zeros, pack_sparse
 from tvm_fusionx.layout.stored_floats import BRAIN, HALF, store_narrow
 from tvm_fusionx.layout.textures import prepare_textures
 from tvm_fusionx.layout.winograd import pack_winograd
@@ -13,10 +14,12 @@ __all__ = [
     "BRAIN",
     "HALF",
     "compute_in_single",
+    "has_zeros",
     "most_narrow_uses",
     "pack_block_weights",
     "pack_convolutions",
     "pack_dense",
+    "pack_sparse",
     "pack_winograd",
     "prepare_textures",
     "store_narrow",

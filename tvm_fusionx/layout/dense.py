@@ -97,7 +97,7 @@ def transpose_weights(graph: Graph) -> int:
 def _by_row(graph: Graph, node: Node) -> Value:
     data = node.operands[0]
     shape = node.outputs[0].shape
-    weights = graph.constant(np.ascontiguousarray(_by_column(node).T))
+    weights = graph.constant(np.ascontiguousarray(by_column(node).T))
     columns, rows = shape[-1], _rows(node)
     attrs = default_attributes(
         MATMUL,
@@ -130,10 +130,10 @@ def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
     result_dtype = node.outputs[0].dtype
     if cpu.dot is not None and result_dtype == SUM:
         layout = f"NC{width}n{cpu.dot.depth}c"
-        panels = graph.constant(pack_integers(_by_column(node), width, cpu.dot.depth))
+        panels = graph.constant(pack_integers(by_column(node), width, cpu.dot.depth))
     else:
         layout = f"NC{width}n"
-        panels = graph.constant(pack_weights(_by_column(node), width))
+        panels = graph.constant(pack_weights(by_column(node), width))
     units = panels.shape[0] * width
     attrs = default_attributes(PACKED, units=units, out_dtype=result_dtype, weight_layout=layout)
     matrix = reshape(graph, data, (rows, data.shape[-1]))
@@ -154,7 +154,7 @@ def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
     return reshape(graph, result, shape)
 
 
-def _by_column(node: Node) -> np.ndarray:
+def by_column(node: Node) -> np.ndarray:
     """Return the weights as ``[N, K]``."""
     array = node.operands[1].array
     if node.op == BATCH_MATMUL:

@@ -115,6 +115,14 @@ def estimated_gain(problem: Problem, cpu: Cpu) -> float:
     return direct_cycles(problem, cpu) / cut_cycles(problem, best_cut(problem, cpu), cpu)
 
 
+def filtered_cycles(node: Node, cpu: Cpu) -> float | None:
+    """Return the estimated cycles of minimal filtering where it would be chosen, or None."""
+    if (why_not_filtered(node) or why_not_faster(node, cpu)) is not None:
+        return None
+    problem = best_problem(node, cpu)
+    return cut_cycles(problem, best_cut(problem, cpu), cpu)
+
+
 def _problem(node: Node, tile: int, transforms_weights: bool, cpu: Cpu) -> Problem:
     shape = node.outputs[0].shape
     _, chunks, _, _, block = shape
@@ -166,4 +174,11 @@ def unpack_weights(array: np.ndarray) -> np.ndarray:
     )
 
 
-__all__ = ["WINOGRAD", "pack_winograd", "unpack_weights", "why_not_faster", "why_not_filtered"]
+__all__ = [
+    "WINOGRAD",
+    "filtered_cycles",
+    "pack_winograd",
+    "unpack_weights",
+    "why_not_faster",
+    "why_not_filtered",
+]

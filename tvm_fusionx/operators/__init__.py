@@ -21,6 +21,7 @@ from tvm_fusionx.operators.properties import (
     EXTERN_KERNELS,
     MOVEMENTS,
     PACKED_PRODUCTS,
+    SPARSE_PRODUCTS,
     TRANSCENDENTALS,
     WINDOW_REDUCTIONS,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "PACKED_PRODUCTS",
     "REORGANIZE",
     "SHUFFLE",
+    "SPARSE_PRODUCTS",
     "TRANSCENDENTALS",
     "WINDOW_REDUCTIONS",
     "MappingType",

@@ -224,6 +224,8 @@ MANY_TO_MANY = frozenset(
         "fusionx.block_dense",
         "fusionx.block_dense_with_minima",
         "fusionx.grid_sample_NCHWc",
+        "fusionx.sparse_conv2d_NCHWc",
+        "fusionx.sparse_dense",
         "image.affine_grid",
         "image.dilation2d",
         "image.grid_sample",

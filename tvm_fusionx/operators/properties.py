@@ -26,6 +26,8 @@ CONTRACTIONS = frozenset(
     [
         "fusionx.block_dense",
         "fusionx.block_dense_with_minima",
+        "fusionx.sparse_conv2d_NCHWc",
+        "fusionx.sparse_dense",
         "nn.batch_matmul",
         "nn.contrib_conv2d_NCHWc",
         "nn.contrib_conv2d_winograd_without_weight_transform",
@@ -45,6 +47,9 @@ CONTRACTIONS = frozenset(
 
 # Contractions whose weights are unpacked as they are loaded: by one kernel, made for that alone.
 PACKED_PRODUCTS = frozenset(["fusionx.block_dense", "fusionx.block_dense_with_minima"])
+
+# Contractions with weights whose zeros are left out: by one kernel, made for that alone.
+SPARSE_PRODUCTS = frozenset(["fusionx.sparse_conv2d_NCHWc", "fusionx.sparse_dense"])
 
 # Reductions over the axes in the attribute `axis`; the paper's Reduce family.
 AXIS_REDUCTIONS = frozenset(

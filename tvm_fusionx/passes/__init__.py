@@ -5,6 +5,7 @@ from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping
 from tvm_fusionx.passes.outline_static import OutlineStatic
 from tvm_fusionx.passes.pack_floats import PackFloats
 from tvm_fusionx.passes.pack_layouts import PackLayouts
+from tvm_fusionx.passes.pack_sparse import PackSparse
 from tvm_fusionx.passes.pack_textures import PackTextures
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
@@ -15,6 +16,7 @@ __all__ = [
     "OutlineStatic",
     "PackFloats",
     "PackLayouts",
+    "PackSparse",
     "PackTextures",
     "RewriteGraph",
     "RewriteQuantized",

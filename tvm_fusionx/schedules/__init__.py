@@ -26,6 +26,7 @@ from tvm_fusionx.schedules.products.converted_apart import converted_apart
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
+from tvm_fusionx.schedules.sparse.template import SPARSE
 from tvm_fusionx.schedules.template import (
     Knob,
     Match,
@@ -88,6 +89,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     CHANNEL_POOL,
     STREAMED_ATTENTION,
     PACKED,
+    SPARSE,
     DOT,
     MOVES,
     ROWS,

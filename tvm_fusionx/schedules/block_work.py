@@ -16,6 +16,8 @@ import numpy as np
 from tvm import tir
 
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
+from tvm_fusionx.expressions.sparse_products import GEOMETRY as GEOMETRY_OF_LISTS
+from tvm_fusionx.expressions.sparse_products import VALUE_AXES, Index
 from tvm_fusionx.expressions.winograd import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
 from tvm_fusionx.late_passes.polynomials import replacement
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
@@ -85,7 +87,7 @@ def work_of(func: Any) -> Work:
     blocks = list(collect_blocks(func))
     transforms = _transforms(blocks)
     for block in blocks:
-        extents = {it.var: int(it.dom.extent) for it in block.iter_vars}
+        extents = {it.var: int(it.dom.extent) for it in block.iter_vars} | _in_lists(block)
         transform = transforms.get(block.name_hint)
         if transform is not None:
             made, own = transform
@@ -109,6 +111,19 @@ def work_of(func: Any) -> Work:
         else:
             read_bytes += size
     return replace(total, read_bytes=read_bytes, written_bytes=written_bytes)
+
+
+def _in_lists(block: Any) -> dict[Any, int]:
+    """Return how many entries a sum of a sparse product has: those of its list, on average."""
+    if GEOMETRY_OF_LISTS not in block.annotations:
+        return {}
+    (entry,) = (it.var for it in block.iter_vars if it.iter_type == it.CommReduce)
+    shapes = {tuple(map(int, region.buffer.shape)): region.buffer for region in block.reads}
+    (index,) = (shape for shape, buffer in shapes.items() if str(buffer.dtype) == "int32")
+    result = [int(extent) for extent in block.writes[0].buffer.shape]
+    values = next(shape for shape in shapes if len(shape) == VALUE_AXES)
+    groups = Index.of(values, index, result[1] * math.prod(result[4:])).groups
+    return {entry: math.ceil(values[0] / groups)}
 
 
 def _transforms(blocks: Sequence[Any]) -> dict[str, tuple[int, Work]]:
@@ -207,6 +222,7 @@ def _taken_apart(expr: Any) -> tuple[list[Any], Work]:
             if is_dot_call(factor):
                 left, right = sides_of(factor)
                 return [*left, *right, other], replace(MULTIPLY_ADD, flops=2 * len(left))
+            factor = _guarded(factor)
             if isinstance(factor, tir.Mul):
                 return [factor.a, factor.b, other], MULTIPLY_ADD
     if isinstance(expr, tir.Div):
@@ -230,6 +246,16 @@ def _taken_apart(expr: Any) -> tuple[list[Any], Work]:
             return list(expr.args), Work(1, 0, DIVISIONS[name])
         return list(expr.args), _function(name, str(expr.dtype), _power_of(expr))
     return [], NOTHING
+
+
+def _guarded(expr: Any) -> Any:
+    """Return what is added where a test holds and nothing is where not, or `expr` itself."""
+    is_guard = (
+        isinstance(expr, tir.Call) and str(getattr(expr.op, "name", "")) == "tir.if_then_else"
+    )
+    if is_guard and isinstance(expr.args[2], tir.FloatImm) and not expr.args[2].value:
+        return expr.args[1]
+    return expr
 
 
 def _power_of(call: Any) -> float | None:

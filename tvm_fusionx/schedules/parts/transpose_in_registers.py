@@ -14,6 +14,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.vectors import ramp
+from tvm_fusionx.tir.numbers import prime_factors
 
 
 def turned(ib: Any, rows: Sequence[Any], lanes: int, dtype: str) -> Any:
@@ -81,13 +82,3 @@ def _picked(rows: Sequence[Any], wanted: Sequence[tuple[int, int]]) -> Any:
         value = tir.Shuffle([value, rows[each]], [tir.const(place, "int32") for place in order])
         places = list(range(lanes))
     return value
-
-
-def prime_factors(number: int) -> list[int]:
-    """Return the primes whose product is `number`, the least first."""
-    found = []
-    while number > 1:
-        prime = next(each for each in range(2, number + 1) if number % each == 0)
-        found.append(prime)
-        number //= prime
-    return found

@@ -1,0 +1,149 @@
+"""Blocks around sparse products, and what they compute, by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+
+from tests.relay_modules import var
+from tvm_fusionx.expressions.sparse_products import (
+    CONV2D,
+    CONV2D_ATTRIBUTES,
+    DENSE,
+    DENSE_ATTRIBUTES,
+    Geometry,
+    register_sparse_products,
+)
+from tvm_fusionx.sparse import Storage, find_lists, store_lists
+
+Array = np.ndarray[Any, Any]
+Post = Callable[[Any], Any]
+
+
+def pruned(rows: int, columns: int, group: int, density: float, seed: int = 0) -> Array:
+    """Return a random weight ``[rows, columns]``: each group of rows keeps columns of its own."""
+    draw = np.random.default_rng(seed)
+    weight = draw.standard_normal((rows, columns)).astype("float32")
+    for first in range(0, rows, group):
+        weight[first : first + group, draw.random(columns) >= density] = 0
+    return weight
+
+
+def dense(rows: int, weight: Array, width: int, lanes: int, post: Post = lambda y: y) -> Any:
+    """Return Relay of data ``x`` ``[rows, K]`` times a weight ``[O, K]``, and its storage."""
+    register_sparse_products()
+    stored = store_lists(weight, find_lists(weight, width), lanes)
+    attrs = tvm.ir.make_node(DENSE_ATTRIBUTES, units=weight.shape[0], out_dtype="float32")
+    operands = [var("x", rows, weight.shape[1]), *_operands(stored)]
+    return post(relay.Call(relay.op.get(DENSE), operands, attrs)), stored
+
+
+@dataclass(frozen=True)
+class Window:
+    """A convolution: images, input and output channels, and windows."""
+
+    images: int
+    inputs: int
+    outputs: int
+    height: int
+    width: int
+    kernel: int = 3
+    stride: int = 1
+    dilation: int = 1
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)
+    lanes: int = 8
+    """Channels of a chunk, of data and result."""
+
+    @property
+    def geometry(self) -> Geometry:
+        """As operators have it."""
+        return Geometry(
+            self.inputs // self.lanes,
+            self.height,
+            self.width,
+            self.lanes,
+            (self.kernel,) * 2,
+            (self.stride,) * 2,
+            (self.dilation,) * 2,
+            self.padding,
+        )
+
+    @property
+    def columns(self) -> int:
+        """Of the weight as a matrix, chunk by chunk."""
+        return self.inputs * self.kernel**2
+
+    def image(self, seed: int = 1) -> Array:
+        """Return a random image in chunks."""
+        shape = (self.images, self.inputs // self.lanes, self.height, self.width, self.lanes)
+        return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+    def expected(self, x: Array, weight: Array) -> Array:
+        """Return the convolution by numpy, in chunks."""
+        g = self.geometry
+        top, left, bottom, right = g.padding
+        padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right), (0, 0))).astype("float64")
+        rows, columns = g.result
+        taps = weight.reshape(self.outputs, g.chunks, *g.kernel, g.lanes).astype("float64")
+        found = np.zeros((self.images, self.outputs, rows, columns))
+        for dy in range(self.kernel):
+            for dx in range(self.kernel):
+                y, z = dy * self.dilation, dx * self.dilation
+                part = padded[
+                    :,
+                    :,
+                    y : y + (rows - 1) * self.stride + 1 : self.stride,
+                    z : z + (columns - 1) * self.stride + 1 : self.stride,
+                ]
+                found += np.einsum("ncyxl,ocl->noyx", part, taps[:, :, dy, dx])
+        block = self.outputs // self.lanes
+        cut = found.reshape(self.images, block, self.lanes, rows, columns)
+        return cut.transpose(0, 1, 3, 4, 2).astype("float32")
+
+
+def window(
+    case: Window, weight: Array, width: int, lanes: int, post: Post = lambda y: y, data: Any = None
+) -> Any:
+    """Return Relay of windows over an image ``x``, and the weight's storage."""
+    register_sparse_products()
+    g = case.geometry
+    stored = store_lists(weight, find_lists(weight, width), lanes, g.offsets())
+    attrs = tvm.ir.make_node(
+        CONV2D_ATTRIBUTES,
+        strides=list(g.strides),
+        padding=list(g.padding),
+        dilation=list(g.dilation),
+        groups=1,
+        channels=case.outputs,
+        kernel_size=list(g.kernel),
+        data_layout=f"NCHW{case.lanes}c",
+        kernel_layout="OIHW",
+        out_layout=f"NCHW{case.lanes}c",
+        out_dtype="float32",
+    )
+    x = var("x", case.images, g.chunks, case.height, case.width, g.lanes) if data is None else data
+    return post(relay.Call(relay.op.get(CONV2D), [x, *_operands(stored)], attrs)), stored
+
+
+def _operands(stored: Storage) -> list[Any]:
+    return [
+        var("values", *stored.values.shape),
+        var("index", *stored.index.shape, dtype="int32"),
+    ]
+
+
+def case(rows: int, outputs: int, length: int, width: int, lanes: int) -> tuple[Any, Any]:
+    """Return a product whose weight is constant, and the same by an operator of TVM's own."""
+    register_sparse_products()
+    weight = pruned(outputs, length, width, 0.4)
+    stored = store_lists(weight, find_lists(weight, width), lanes)
+    attrs = tvm.ir.make_node(DENSE_ATTRIBUTES, units=outputs, out_dtype="float32")
+    x = var("x", rows, length)
+    constants = [relay.const(stored.values), relay.const(stored.index)]
+    sparse = relay.Call(relay.op.get(DENSE), [x, *constants], attrs)
+    return relay.nn.relu(sparse), relay.nn.relu(relay.nn.dense(x, relay.const(weight)))

@@ -1,0 +1,293 @@
+"""Products with constant weights whose zeros are left out, where that is faster than the dense one.
+
+Three questions, each with a reason for no: *can* a product be computed so, *which* groups are the
+cheapest by the cost that the schedules count, and *should* it be, does it gain enough over the
+dense product, minimal filtering included. What is found is read off the constants; nothing else
+says that a weight was pruned.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.ecg.relay_attributes import default_attributes
+from tvm_fusionx.expressions.sparse_products import (
+    CONV2D,
+    DENSE,
+    Geometry,
+    register_sparse_products,
+)
+from tvm_fusionx.layout.blocked_convolution import CONV2D as CONVOLUTION
+from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
+from tvm_fusionx.layout.blocked_tensor import reshape
+from tvm_fusionx.layout.dense import BATCH_MATMUL, MATMUL, by_column, why_not_constant
+from tvm_fusionx.layout.dense import DENSE as MATRIX_PRODUCT
+from tvm_fusionx.layout.winograd import filtered_cycles
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
+from tvm_fusionx.sparse import Lists, find_lists, store_lists
+from tvm_fusionx.sparse.product_of import dense_product, window_product
+from tvm_fusionx.sparse.tiling import Product, best_tiling, cycles
+
+logger = logging.getLogger(__name__)
+
+# Weights with fewer zeros than this are not looked at: no structure in them gains anything.
+LEAST_ZEROS = 0.25
+
+# It must win clearly: the estimate knows no cache misses of data that is read here and there.
+LEAST_GAIN = 1.15
+
+# Share of the multiply-adds that dense templates reach at best (85 to 95 % of the peak): a layer
+# that one of them serves well shall not lose.
+DENSE_EFFICIENCY = 0.95
+
+# Vectors of a group of channels.
+MOST_VECTORS = 4
+
+# Fewer channels than this fill no vector of any processor.
+FEWEST_CHANNELS = 4
+
+# To which a break-even density is told.
+BREAK_EVEN_STEP = 0.01
+
+FLOAT = "float32"
+
+# What is looked at: products of matrices, and windows in either layout.
+PRODUCTS = frozenset([MATRIX_PRODUCT, MATMUL, BATCH_MATMUL, CONVOLUTION, DENSE_BLOCKED])
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A product with a constant weight, as a matrix, and all that its sparse kernel depends on."""
+
+    node: Node
+    matrix: np.ndarray
+    """``[O, K]``."""
+    geometry: Geometry | None
+    """None where it is a product of matrices."""
+    lanes: int
+    """Channels of a vector."""
+    block: int
+    """Channels of a chunk of the result; 1 for a matrix."""
+
+    @property
+    def density(self) -> float:
+        """Share of the weight that is not zero."""
+        return float(np.count_nonzero(self.matrix) / max(1, self.matrix.size))
+
+    @property
+    def places(self) -> int:
+        """Places of the result, each with all channels."""
+        return self.node.outputs[0].elements // self.matrix.shape[0]
+
+    def product(self, lists: Lists) -> Product:
+        """Return the product with lists of the weight."""
+        told = (lists.groups, lists.entries, lists.width // self.lanes, self.lanes)
+        if self.geometry is None:
+            return dense_product(self.places, self.matrix.shape[1], *told)
+        return window_product(self.node.outputs[0].shape[0], self.geometry, *told)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was found of a layer, and what was chosen."""
+
+    layer: Layer
+    lists: Lists
+    """Those with the lowest estimate."""
+    sparse_cycles: float
+    """Estimate, on all cores."""
+    dense_cycles: float
+    """Estimate of the fastest dense way."""
+    reason: str | None
+    """Why it stays dense; None where it does not."""
+
+    @property
+    def gain(self) -> float:
+        """How many times faster than the dense product it should be."""
+        return self.dense_cycles / max(1.0, self.sparse_cycles)
+
+
+def why_not_sparse(node: Node, cpu: Cpu) -> str | None:
+    """Return why a product cannot leave zeros out, or None; numbers are not looked at."""
+    if node.op == DENSE_BLOCKED:
+        return _why_not_window(node, cpu)
+    reason = why_not_constant(node)
+    if reason is not None:
+        return reason
+    if node.operands[0].dtype != FLOAT:
+        return f"its data is {node.operands[0].dtype}"
+    if node.outputs[0].shape[-1] < FEWEST_CHANNELS:
+        return f"{node.outputs[0].shape[-1]} columns fill no vector"
+    return None
+
+
+def _why_not_window(node: Node, cpu: Cpu) -> str | None:
+    data, weights = node.operands[:2]
+    if not weights.is_constant:
+        return "its weights are not constant"
+    if {data.dtype, weights.dtype, node.outputs[0].dtype} != {FLOAT}:
+        return f"it multiplies {data.dtype} by {weights.dtype}"
+    if int(node.attrs["groups"]) != 1:
+        return f"its channels are in {node.attrs['groups']} groups"
+    block = node.outputs[0].shape[-1]
+    if not FEWEST_CHANNELS <= block <= cpu.lanes:
+        return f"chunks of {block} channels are no vector of {cpu.lanes} lanes, nor part of one"
+    return None
+
+
+def layer_of(node: Node, cpu: Cpu) -> Layer:
+    """Return a product that can leave zeros out as its kernel sees it."""
+    if node.op != DENSE_BLOCKED:
+        matrix = by_column(node)
+        lanes = min(cpu.lanes, 1 << (matrix.shape[0].bit_length() - 1))
+        return Layer(node, matrix, None, lanes, 1)
+    shape, attrs = node.operands[0].shape, node.attrs
+    weights = node.operands[1].array
+    told = (*weights.shape[2:4], *attrs["strides"], *attrs["dilation"], *attrs["padding"])
+    geometry = Geometry.of(shape, told)
+    matrix = weights.transpose(0, 5, 1, 2, 3, 4).reshape(weights.shape[0] * weights.shape[5], -1)
+    _, chunks, _, _, block = node.outputs[0].shape
+    return Layer(node, matrix, geometry, block * joined_chunks(chunks, block, cpu), block)
+
+
+def choose(node: Node, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice | str:
+    """Return what was found of a product, or why nothing was looked for."""
+    reason = why_not_sparse(node, cpu)
+    if reason is not None:
+        return reason
+    weights = node.operands[1].array
+    zeros = 1 - np.count_nonzero(weights) / max(1, weights.size)
+    if zeros < LEAST_ZEROS:
+        return f"{zeros:.0%} of its weights are zero, fewer than {LEAST_ZEROS:.0%}"
+    return judge(layer_of(node, cpu), cpu, least_gain)
+
+
+def judge(layer: Layer, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice:
+    """Return the cheapest lists of a layer, and whether they beat the dense product."""
+
+    def cost(lists: Lists) -> float:
+        product = layer.product(lists)
+        return cycles(product, best_tiling(product, cpu), cpu)
+
+    channels = layer.matrix.shape[0]
+    widths = [each * layer.lanes for each in range(1, MOST_VECTORS + 1)]
+    found = [find_lists(layer.matrix, width) for width in widths if width <= channels]
+    lists = min(found, key=cost)
+    parts = best_tiling(layer.product(lists), cpu).group_parts
+    if parts > 1:
+        lists = find_lists(layer.matrix, lists.width, tasks=parts)
+    sparse, dense = cost(lists), dense_cycles(layer, cpu)
+    choice = Choice(layer, lists, sparse, dense, None)
+    if choice.gain >= least_gain:
+        return choice
+    why = (
+        f"it would gain {choice.gain:.2f} times, less than {least_gain}:"
+        f" groups of {lists.width} channels need {lists.density:.0%} of the columns"
+    )
+    return replace(choice, reason=why)
+
+
+def break_even_density(choice: Choice, cpu: Cpu) -> float:
+    """Return the share of columns in each list at which the sparse product takes as long.
+
+    1 where even whole lists are faster, 0 where empty ones are not.
+    """
+    layer, columns = choice.layer, choice.layer.matrix.shape[1]
+    product = layer.product(choice.lists)
+
+    def is_faster(share: float) -> bool:
+        entries = round(share * product.groups * columns)
+        product_then = replace(product, entries=entries)
+        best = best_tiling(product_then, cpu)
+        return cycles(product_then, best, cpu) < choice.dense_cycles
+
+    low, high = 0.0, 1.0
+    if not is_faster(low):
+        return low
+    if is_faster(high):
+        return high
+    while high - low > BREAK_EVEN_STEP:
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_faster(middle) else (low, middle)
+    return low
+
+
+def dense_cycles(layer: Layer, cpu: Cpu) -> float:
+    """Return the estimated cycles of the fastest dense way, on all cores."""
+    channels, length = layer.matrix.shape
+    vectors = math.ceil(channels / layer.lanes)
+    sums = layer.places * vectors * length / cpu.multiply_adds / DENSE_EFFICIENCY
+    read = layer.matrix.size * FLOAT_BYTES / cpu.llc_bytes_a_cycle
+    # With few places for each weight, reading it takes longer than multiplying it.
+    direct = max(sums, read) / cpu.cores
+    filtered = filtered_cycles(layer.node, cpu) if layer.geometry is not None else None
+    return direct if filtered is None else min(direct, filtered)
+
+
+def has_zeros(graph: Graph) -> bool:
+    """Tell whether any constant that a product might read has enough zeros to look for more."""
+    found = (
+        value.array
+        for node in graph.calls()
+        if node.op in PRODUCTS
+        for value in node.operands[1:2]
+        if value.is_constant
+    )
+    return any(np.count_nonzero(array) <= (1 - LEAST_ZEROS) * array.size for array in found)
+
+
+def pack_sparse(graph: Graph, cpu: Cpu, least_gain: float = LEAST_GAIN) -> int:
+    """Leave out the zeros of constant weights where that pays, in place.
+
+    Parameters
+    ----------
+    graph
+        The graph, after :func:`tvm_fusionx.layout.pack_convolutions`.
+    cpu
+        What the costs are counted for.
+    least_gain
+        How many times faster than the dense product one should be.
+
+    Returns
+    -------
+    int
+        Number of products changed.
+    """
+    changed = 0
+    for node in list(graph.calls()):
+        choice = choose(node, cpu, least_gain)
+        reason = choice if isinstance(choice, str) else choice.reason
+        if reason is None and isinstance(choice, Choice):
+            graph.replace(node[0], packed(graph, choice))
+            changed += 1
+        else:
+            logger.debug("%s stays dense: %s", node.name or node.op, reason)
+    graph.prune()
+    return changed
+
+
+def packed(graph: Graph, choice: Choice) -> Value:
+    """Return the sparse product of a choice, in the place of its node's result."""
+    register_sparse_products()
+    layer, node, geometry = choice.layer, choice.layer.node, choice.layer.geometry
+    offsets = None if geometry is None else geometry.offsets()
+    stored = store_lists(layer.matrix, choice.lists, layer.lanes, offsets)
+    weight = [graph.constant(stored.values), graph.constant(stored.index)]
+    data = node.operands[0]
+    if geometry is not None:
+        attrs = node.attrs.replace(
+            channels=layer.matrix.shape[0],
+            kernel_size=geometry.kernel,
+        )
+        return graph.call(CONV2D, [data, *weight], attrs, name=node.name)
+    attrs = default_attributes(DENSE, units=layer.matrix.shape[0], out_dtype=FLOAT)
+    matrix = reshape(graph, data, (layer.places, layer.matrix.shape[1]))
+    result = graph.call(DENSE, [matrix, *weight], attrs, name=node.name)
+    return reshape(graph, result, node.outputs[0].shape)
