@@ -26,7 +26,6 @@ EXTRAS = {
     "scipy": "optimal",
     "egglog": "saturate",
     "gguf": "text",
-    "yaml": "prune",
     "pyyaml": "prune",
     "tomli": "prune",
     "torch": "zoo",

@@ -30,6 +30,7 @@ COMMANDS = (
     "calibrate",
     "profile-db",
     "quantize",
+    "prune",
     "tune",
     "records",
     "generate",

@@ -86,9 +86,8 @@ def choose_patterns(
         kept = total
         sums = np.zeros(patterns.shape)
         np.add.at(sums, chosen, kernels)
-        moved: Patterns = np.where(
-            sums.any(axis=1)[:, None], _best(sums, centre, entries), patterns
-        )
+        is_used = sums.any(axis=1, keepdims=True)
+        moved = np.where(is_used, _best(sums, centre, entries), patterns)
         if len(np.unique(moved, axis=0)) == len(patterns):
             patterns = moved
     often = np.bincount((kernels @ patterns.T.astype("float64")).argmax(1), minlength=len(patterns))
