@@ -69,9 +69,9 @@ class Family:
     is_mirrored: bool = False
     learning_rate: float = 3e-3
     batch: int = 128
-    dense_steps: int = 700
-    prune_steps: int = 160
-    retrain_steps: int = 240
+    dense_steps: int = 2000
+    prune_steps: int = 700
+    retrain_steps: int = 1300
 
 
 def pictures(_: Path, count: int | None = None) -> Split:
