@@ -108,9 +108,15 @@ def test_the_rate_is_found_for_a_score(tmp_path: Path) -> None:
         fx.compress.prune(perceptron(), config=impossible, **given)
 
 
+def _share_left(model: Any) -> float:
+    arrays = [numpy_helper.to_array(t) for t in model.graph.initializer]
+    weights = [array for array in arrays if array.ndim > 1]
+    return sum(map(np.count_nonzero, weights)) / sum(array.size for array in weights)
+
+
 def test_an_onnx_file_is_cut_without_training(tmp_path: Path) -> None:
     onnx.save(residual(), tmp_path / "m.onnx")
-    table = {"global_config": {"target_sparsity": 0.5}, "weight_threshold": 0}
+    table: dict[str, Any] = {"global_config": {"target_sparsity": 0.5}, "weight_threshold": 0}
     result = fx.compress.prune(
         tmp_path / "m.onnx", config=table, output=tmp_path / "p.onnx", evaluate=lambda _: 0.25
     )
@@ -118,6 +124,10 @@ def test_an_onnx_file_is_cut_without_training(tmp_path: Path) -> None:
     assert result.score == 0.25
     assert result.seed is None
     assert (tmp_path / "p.onnx.report.json").exists()
+    table["budget"] = {"target_accuracy": 0.3, "trials": 8}
+    found = fx.compress.prune(residual(), config=table, evaluate=_share_left)
+    assert found.sparsity_found == pytest.approx(0.7, abs=0.02)
+    assert found.sparsity == pytest.approx(found.sparsity_found, abs=0.01)
     with pytest.raises(InputError, match="a torch module to train"):
         fx.compress.prune(residual(), config=table, train=_train)
 
@@ -125,7 +135,7 @@ def test_an_onnx_file_is_cut_without_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("left_out", "more", "words"),
     [
-        ("train", {}, "train: expected to be given: 30 steps"),
+        ("train", {}, "train: .*30 steps of training"),
         ("evaluate", {"budget": {"target_accuracy": 0.5}}, "evaluate: .*target_accuracy"),
         ("", {"budget": {"target_latency_ms": 5.0}}, "latency_of_rate: .*target_latency_ms"),
         ("example", {}, "example: .*the export"),

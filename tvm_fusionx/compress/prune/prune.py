@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvm_fusionx.compress.prune.budget import History, least_sparsity, most_sparsity
-from tvm_fusionx.compress.prune.config import PruneConfig
+from tvm_fusionx.compress.prune.config import Budget, PruneConfig
 from tvm_fusionx.compress.prune.pruned_model import PrunedModel, layer_row
 from tvm_fusionx.compress.prune.read_config import read_config
 from tvm_fusionx.compress.prune.structures import Structure
@@ -85,9 +85,19 @@ def prune(
     if output is not None:
         check_writable(output)
     if isinstance(model, (str, Path, bytes)) or hasattr(model, "SerializeToString"):
-        result = _without_training(model, choices, train, evaluate, stage)
+        if train is not None:
+            raise InputError(
+                "train",
+                expected="a torch module to train",
+                found="an ONNX model, which is only cut",
+                next_step="Give the module that it was exported from, or leave `train` out.",
+            )
+        _check_functions(choices.budget, evaluate, latency_of_rate)
+        stage("cutting")
+        result = _without_training(model, choices, evaluate, latency_of_rate)
     else:
-        _check_functions(choices, train, evaluate, latency_of_rate, example)
+        _check_functions(choices.budget, evaluate, latency_of_rate)
+        _check_module(choices, train, example)
         run = _Run(model, choices, train, evaluate, output, resume, stage)
         result = run.result(latency_of_rate, example, export)
     if output is not None:
@@ -123,42 +133,19 @@ class _Run:
         self, latency_of_rate: Any, example: Sequence[Any], export: Mapping[str, Any] | None
     ) -> PrunedModel:
         """Prune, at the rate that the budget finds where there is one."""
-        config, found = self.config, None
-        history: History = ()
-        budget = config.budget
-        runs: dict[float | None, tuple[Trainer, list[Any]]] = {}
-        if budget.target_latency_ms is not None:
-            found, history = least_sparsity(
-                latency_of_rate, budget.target_latency_ms, budget.trials
-            )
-            config = config.at(found)
-        elif budget.target_accuracy is not None:
-            found, history = self._most(runs)
-        run = runs.get(found) or self._trained(config, "")
-        return self._finished(*run, found, history, example, export)
+        runs: dict[float, tuple[Trainer, list[Any]]] = {}
 
-    def _most(self, runs: dict[Any, Any]) -> tuple[float, History]:
         def score(sparsity: float) -> float:
-            name = f"{sparsity:.4f}."
-            runs[sparsity] = self._trained(self.config.at(sparsity), name)
+            runs[sparsity] = self._trained(self.config.at(sparsity), f"{sparsity:.4f}.")
             return float(runs[sparsity][0].scores["score"])
 
-        budget = self.config.budget
-        assert budget.target_accuracy is not None
-        found, history = most_sparsity(score, budget.target_accuracy, budget.trials)
-        if found is None:
-            best = max(score for _, score in history)
-            raise InputError(
-                f"target_accuracy {budget.target_accuracy:g}",
-                expected="a score that a pruned model reaches",
-                found=f"{best:g} at the best, at {min(s for s, _ in history):.1%} zeros",
-                next_step="Train longer, allow a lower score or more trials, or fewer layers.",
-            )
-        return found, history
+        config, found, history = _searched(self.config, latency_of_rate, score)
+        run = runs[found] if found in runs else self._trained(config, "")
+        return self._finished(*run, found, history, example, export)
 
     def _trained(self, config: PruneConfig, name: str) -> tuple[Trainer, list[Any]]:
         """Return a finished run, and rows of its layers before it began."""
-        from tvm_fusionx.compress.prune.torch_layers import find_layers, values_of
+        from tvm_fusionx.compress.prune.torch_layers import find_layers, torch, values_of
         from tvm_fusionx.compress.prune.trainer import Target, Trainer
 
         module = copy.deepcopy(self.module)
@@ -183,7 +170,9 @@ class _Run:
             *(module, targets, config, self.train, self.evaluate),
             *(path, self.resume, self.stage),
         )
-        trainer.run()
+        # Seeds of steps are no matter of the caller's.
+        with torch.random.fork_rng(devices=[]):
+            trainer.run()
         return trainer, told
 
     def _finished(
@@ -236,49 +225,60 @@ def _energy(dense: Any, mask: Any) -> float:
     return float((squares * mask).sum()) / whole if whole else 1.0
 
 
-def _without_training(
-    model: Any, config: PruneConfig, train: Any, evaluate: Any, stage: Stage
-) -> PrunedModel:
-    if train is not None:
+def _searched(
+    config: PruneConfig, latency_of_rate: Any, score: Callable[[float], float]
+) -> tuple[PruneConfig, float | None, History]:
+    """Return the configuration at the rate that its budget finds, that rate, and the trials."""
+    budget = config.budget
+    found: float | None
+    if budget.target_latency_ms is not None:
+        found, history = least_sparsity(latency_of_rate, budget.target_latency_ms, budget.trials)
+        return config.at(found), found, history
+    if budget.target_accuracy is None:
+        return config, None, ()
+    found, history = most_sparsity(score, budget.target_accuracy, budget.trials)
+    if found is None:
+        best = max(each for _, each in history)
         raise InputError(
-            "train",
-            expected="a torch module to train",
-            found="an ONNX model, which is only cut",
-            next_step="Give the module that the file was exported from, or leave `train` out.",
+            f"target_accuracy {budget.target_accuracy:g}",
+            expected="a score that a pruned model reaches",
+            found=f"{best:g} at the best, at {min(each for each, _ in history):.1%} zeros",
+            next_step="Train longer, allow a lower score or more trials, or fewer layers.",
         )
+    return config.at(found), found, history
+
+
+def _without_training(
+    model: Any, config: PruneConfig, evaluate: Any, latency_of_rate: Any
+) -> PrunedModel:
     from tvm_fusionx.compress.prune.onnx_layers import prune_constants
 
-    stage("cutting")
-    result = prune_constants(model, config)
-    if evaluate is None:
-        return result
-    return replace(result, score=float(evaluate(result.model)))
+    def score(sparsity: float) -> float:
+        return float(evaluate(prune_constants(model, config.at(sparsity)).model))
+
+    config, found, history = _searched(config, latency_of_rate, score)
+    result = replace(prune_constants(model, config), sparsity_found=found, history=history)
+    return result if evaluate is None else replace(result, score=float(evaluate(result.model)))
 
 
-def _check_functions(
-    config: PruneConfig, train: Any, evaluate: Any, latency_of_rate: Any, example: Sequence[Any]
-) -> None:
-    """Raise InputError where a configuration needs what is not given."""
-    training, budget = config.training, config.budget
-    steps = training.prune_steps + training.retrain_steps
-    needs = (
-        ("train", train, steps > 0, f"{steps} steps"),
-        ("evaluate", evaluate, budget.target_accuracy is not None, "target_accuracy"),
-        (
-            "latency_of_rate",
-            latency_of_rate,
-            budget.target_latency_ms is not None,
-            "target_latency_ms",
-        ),
-        ("example", example or None, True, "the export to ONNX"),
+def _check_functions(budget: Budget, evaluate: Any, latency_of_rate: Any) -> None:
+    """Raise InputError where a budget needs a function that is not given."""
+    if budget.target_accuracy is not None and evaluate is None:
+        raise _missing("evaluate", "a function: target_accuracy needs it")
+    if budget.target_latency_ms is not None and latency_of_rate is None:
+        raise _missing("latency_of_rate", "a function: target_latency_ms needs it")
+
+
+def _check_module(config: PruneConfig, train: Any, example: Sequence[Any]) -> None:
+    """Raise InputError where a module cannot be trained or exported with what is given."""
+    steps = config.training.prune_steps + config.training.retrain_steps
+    if steps and train is None:
+        raise _missing("train", f"a function: the configuration has {steps} steps of training")
+    if not example:
+        raise _missing("example", "a sequence of the module's inputs: the export needs it")
+
+
+def _missing(name: str, expected: str) -> InputError:
+    return InputError(
+        name, expected=expected, found="none", next_step=f"Pass {name}=..., or leave that out."
     )
-    for name, given, is_needed, why in needs:
-        if is_needed and given is None:
-            raise InputError(
-                name,
-                expected=f"to be given: {why} in the configuration needs it"
-                if name != "example"
-                else f"a sequence of the module's inputs: {why} needs it",
-                found="none",
-                next_step=f"Pass {name}=..., or leave that out.",
-            )
