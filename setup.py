@@ -57,6 +57,14 @@ EXTRAS = {
         "onnxruntime>=1.20",
         "openvino>=2025.0",
     ],
+    # Trains a model while it is pruned, and reads its configuration.
+    "prune": [
+        "onnx>=1.23",
+        "onnxslim>=0.1.90",
+        "pyyaml>=6",
+        "tomli>=2; python_version < '3.11'",
+        "torch==2.13.0",
+    ],
     # Reads files of language models, and turns text into their tokens.
     "text": [
         "gguf>=0.17",

@@ -13,7 +13,7 @@ from tvm_fusionx._tvm.presence import is_the_command, missing_package, require_r
 from tvm_fusionx.version import VERSION
 
 if TYPE_CHECKING:
-    from tvm_fusionx import zoo
+    from tvm_fusionx import compress, zoo
     from tvm_fusionx.compress.quantize.quantize import quantize
     from tvm_fusionx.frontend.from_onnx import from_onnx
     from tvm_fusionx.gguf.from_gguf import from_gguf
@@ -25,6 +25,7 @@ __all__ = [
     "__version__",
     "bench",
     "build",
+    "compress",
     "errors",
     "explain",
     "export_bundle",
@@ -63,6 +64,7 @@ if not is_the_command():
 
 # Reading ONNX needs the package of that name, which a user of the passes alone may not have.
 _LOADED_WHEN_ASKED_FOR = {
+    "compress": "tvm_fusionx.compress",
     "bench": "tvm_fusionx.report.bench.bench",
     "from_gguf": "tvm_fusionx.gguf.from_gguf",
     "from_onnx": "tvm_fusionx.frontend.from_onnx",

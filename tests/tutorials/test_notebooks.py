@@ -22,10 +22,10 @@ nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pi
 
 
 def test_there_are_tutorials_and_they_are_numbered() -> None:
-    assert [path.name[:2] for path in NOTEBOOKS] == [
-        f"{number:02}" for number in range(1, len(NOTEBOOKS) + 1)
-    ]
-    assert NOTEBOOKS
+    numbers = [int(path.name[:2]) for path in NOTEBOOKS]
+    assert numbers[:5] == [1, 2, 3, 4, 5]
+    # A number may be kept free for what is being written beside another.
+    assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

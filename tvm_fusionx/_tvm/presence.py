@@ -26,6 +26,8 @@ EXTRAS = {
     "scipy": "optimal",
     "egglog": "saturate",
     "gguf": "text",
+    "pyyaml": "prune",
+    "tomli": "prune",
     "torch": "zoo",
     "transformers": "zoo",
     "tokenizers": "text",

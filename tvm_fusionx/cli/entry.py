@@ -31,6 +31,7 @@ COMMANDS = (
     "calibrate",
     "profile-db",
     "quantize",
+    "prune",
     "tune",
     "records",
     "generate",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from tvm_fusionx.cli.options import (
     target_option,
 )
 from tvm_fusionx.cli.progress import Stages
+from tvm_fusionx.cli.user_file import run_file
 from tvm_fusionx.errors import InputError
 
 # As in the room of quantising, which needs the packages of ONNX.
@@ -157,16 +157,10 @@ def load_function(words: str) -> Callable[..., Any]:
         There is no such file or function, or the file fails.
     """
     path, _, name = words.rpartition(":")
-    if not path or not Path(path).is_file():
-        raise _refused(words, f"no file {path or words}")
-    spec = importlib.util.spec_from_file_location("fusionx_validation", path)
-    if spec is None or spec.loader is None:
-        raise _refused(words, f"{path}, which is no Python file")
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise _refused(words, f"{path} fails: {type(error).__name__}: {error}") from error
+        module = run_file(path or words)
+    except ValueError as error:
+        raise _refused(words, str(error)) from error
     function = getattr(module, name, None)
     if not callable(function):
         raise _refused(words, f"no function {name} in {path}")

@@ -1,1 +1,7 @@
-"""Models made smaller and cheaper before they are compiled; the result is an ONNX model again."""
+"""An ONNX model or a torch module to a smaller one: ``fx.quantize``, ``fx.compress.prune``."""
+
+# It bears its folder's name, so it is imported here: importing the folder later would put that in
+# the function's place. Nothing heavy comes with it.
+from tvm_fusionx.compress.prune.prune import prune
+
+__all__ = ["prune"]

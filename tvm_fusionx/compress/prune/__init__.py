@@ -1,0 +1,1 @@
+"""A model to one with zeros where kernels can leave work out; see docs/design/pruning.md."""
