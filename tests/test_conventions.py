@@ -45,6 +45,7 @@ ROOMS = (
     "compress",
     "tuning",
     "zoo",
+    "search",
     "apps",
     "cli",
 )
