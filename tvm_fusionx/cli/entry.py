@@ -30,6 +30,7 @@ COMMANDS = (
     "calibrate",
     "profile-db",
     "quantize",
+    "latency-table",
     "tune",
     "records",
     "generate",

@@ -18,6 +18,10 @@ DEPTHWISE = "depthwise"
 # Of layer normalisation and batch normalisation: what PyTorch has.
 EPSILON = 1e-5
 
+# Sizes that a layer beside this one cannot see: what is fused over the border of an encoder is half
+# of a normalisation, which has neither.
+INSIDE = {"encoder": ("heads", "feed_forward")}
+
 Sizes = Mapping[str, int | str]
 
 
@@ -108,7 +112,16 @@ class Layer:
     @property
     def symbol(self) -> str:
         """Return a word that equal layers of all networks share."""
-        words = [f"{name}={value}" for name, value in self.sizes]
+        return self._word(self.sizes)
+
+    @property
+    def outside(self) -> str:
+        """Return what a layer beside it may depend on: its symbol without what lies inside."""
+        inside = INSIDE.get(self.kind, ())
+        return self._word(tuple(size for size in self.sizes if size[0] not in inside))
+
+    def _word(self, sizes: tuple[tuple[str, int | str], ...]) -> str:
+        words = [f"{name}={value}" for name, value in sizes]
         if self.pruning != NO_PRUNING:
             words.append(f"pruning={self.pruning}")
         return " ".join([self.kind, *words])
