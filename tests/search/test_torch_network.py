@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,15 +12,6 @@ from tvm_fusionx.search.space import Space
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tvm_fusionx.search.torch_network import torch_network  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Threads that wait for each other cost more than these networks."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("space", [transformers, cnns])
