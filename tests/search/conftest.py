@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> Iterator[None]:
     """Give torch one thread: threads that wait for each other cost more than these networks."""
     torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -150,14 +150,25 @@ def layers_of(candidate: Mapping[str, Any]) -> tuple[Layer, ...]:
     return _FAMILIES[family](candidate["fixed"], candidate["choices"])
 
 
-def names_of(layers: Sequence[Layer]) -> list[str]:
-    """Return the name of each layer in a network: what its parameters' names begin with."""
-    return [f"l{place}" for place in range(len(layers))]
+def name_of(place: int) -> str:
+    """Return the name of the layer at a place: its parameters' begin with it and an underscore."""
+    return f"l{place}"
 
 
-def run_layers(layers: Sequence[Layer], ops: Ops, x: Any) -> Any:
-    """Return the result of layers one after the other."""
-    for name, layer in zip(names_of(layers), layers, strict=True):
+def names_of(layers: Sequence[Layer], first: int = 0) -> list[str]:
+    """Return the name of each layer in a network.
+
+    Parameters
+    ----------
+    first
+        Place of the first of them in the network.
+    """
+    return [name_of(place) for place in range(first, first + len(layers))]
+
+
+def run_layers(layers: Sequence[Layer], ops: Ops, x: Any, first: int = 0) -> Any:
+    """Return the result of layers one after the other, the first of them at place `first`."""
+    for name, layer in zip(names_of(layers, first), layers, strict=True):
         ops.layer = name
         x = layer.run(ops, name, x)
     return x

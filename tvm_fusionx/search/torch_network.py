@@ -32,16 +32,22 @@ class TorchNetwork(nn.Module):
         A tensor like its input, for shapes alone.
     seed
         Of the initial weights, which depend on nothing else.
+    first
+        Place of the first layer in the network that it is a part of.
     """
 
-    def __init__(self, layers: Sequence[Layer], example: torch.Tensor, seed: int = 0) -> None:
+    def __init__(
+        self, layers: Sequence[Layer], example: torch.Tensor, seed: int = 0, first: int = 0
+    ) -> None:
         super().__init__()
         self.layers = tuple(layers)
+        self.first = first
         generator = torch.Generator().manual_seed(seed)
         self.kinds: dict[str, str] = {}
         shapes: dict[str, tuple[int, ...]] = {}
         with torch.no_grad():
-            run_layers(self.layers, TorchOps(_Declared(self.kinds, shapes), False), example)
+            ops = TorchOps(_Declared(self.kinds, shapes), False)
+            run_layers(self.layers, ops, example, first)
         for name, kind in self.kinds.items():
             initial = _initial(kind, shapes[name], generator)
             if kind in BUFFERS:
@@ -50,8 +56,9 @@ class TorchNetwork(nn.Module):
                 self.register_parameter(name, nn.Parameter(initial))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the classes' logits ``(batch, classes)``."""
-        result: torch.Tensor = run_layers(self.layers, TorchOps(_Held(self), self.training), x)
+        """Return what the layers make of `x`: of a whole network ``(batch, classes)`` logits."""
+        ops = TorchOps(_Held(self), self.training)
+        result: torch.Tensor = run_layers(self.layers, ops, x, self.first)
         return result
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -91,6 +98,11 @@ class _Held:
     def __call__(self, name: str, shape: tuple[int, ...], kind: str) -> torch.Tensor:
         found: torch.Tensor = getattr(self.module, name)
         return found
+
+
+def held_by(network: TorchNetwork) -> _Held:
+    """Return what finds a network's parameters, for operators that run a part of it."""
+    return _Held(network)
 
 
 class TorchOps:
