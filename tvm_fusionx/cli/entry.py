@@ -31,6 +31,7 @@ COMMANDS = (
     "profile-db",
     "quantize",
     "latency-table",
+    "search",
     "tune",
     "records",
     "generate",

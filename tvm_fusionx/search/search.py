@@ -22,7 +22,7 @@ from tvm_fusionx.search.strategies import Strategy
 
 TOO_SLOW = "slower than the limit"
 # Batches in a row without anything new: the strategy has settled, or the space is told.
-MOST_IN_VAIN = 20
+MOST_IN_VAIN = 30
 
 LatencyOf = Callable[[Mapping[str, Any]], float]
 """Returns the microseconds of a candidate."""
@@ -37,7 +37,7 @@ class SearchSettings:
     reward
         What it wants.
     trials
-        Candidates to judge at most, those that are too slow to be trained among them.
+        Candidates to train at most; those that are too slow cost nothing and do not count.
     budget_seconds
         How long it may take; no batch begins later.
     batch
@@ -134,7 +134,7 @@ class Search:
         """
         settings, why = self.settings, "all trials are done"
         in_vain = 0
-        while len(self.judged) < settings.trials:
+        while self.trained < settings.trials:
             if self.spent_seconds >= settings.budget_seconds:
                 why = "the time is spent"
                 break
@@ -147,6 +147,11 @@ class Search:
                 why = "nothing new is proposed"
                 break
         return self.outcome(why)
+
+    @property
+    def trained(self) -> int:
+        """Return how many candidates were fast enough to be trained so far."""
+        return sum(each.failure != TOO_SLOW for each in self.judged.values())
 
     @property
     def spent_seconds(self) -> float:
