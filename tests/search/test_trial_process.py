@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tvm_fusionx.search.space_file import parse_space
 from tvm_fusionx.search.trial_process import checked, load
 
 
@@ -46,3 +48,16 @@ def test_it_ends_where_its_parent_is_another(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(EndedError):
         trial_process.end_with(os.getppid() + 1)
     trial_process.end_with(os.getppid())
+
+
+def test_the_training_of_the_how_to_page_runs(tmp_path: Path) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "search-an-architecture.md"
+    text = page.read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    (tmp_path / "page_training.py").write_text(code)
+    space = parse_space(json.loads(text.split("```json\n")[1].split("```")[0]))
+    trial = {"share": 0.02, "seed": 0, "folder": str(tmp_path)}
+    found = load(str(tmp_path / "page_training.py")).train(next(iter(space.every())), trial)
+    assert checked(found) == found
+    assert (tmp_path / "weights.npz").is_file()
+    assert parse_space(json.loads(text.split("```json\n")[2].split("```")[0])).size() > 0
