@@ -78,6 +78,11 @@ EXTRAS = {
         "torch==2.13.0",
         "transformers>=4.57",
     ],
+    # `fusionx search`: torch trains the candidates, Optuna proposes some.
+    "search": [
+        "optuna>=4.5",
+        "torch==2.13.0",
+    ],
     "demo": [
         "onnxruntime>=1.20",
         "pillow>=11",

@@ -46,6 +46,7 @@ ROOMS = (
     "compress",
     "tuning",
     "zoo",
+    "search",
     "apps",
     "cli",
 )

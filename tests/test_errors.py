@@ -45,6 +45,7 @@ BUILT_IN = {
     "OutputFileError": OSError,
     "RecordError": ValueError,
     "ShapeError": ValueError,
+    "SpaceError": ValueError,
     "TargetError": ValueError,
     "TuningError": RuntimeError,
     "UnknownDeviceError": RuntimeError,

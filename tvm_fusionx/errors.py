@@ -126,6 +126,10 @@ class TuningError(FusionXError, RuntimeError):
     exit_code = EXIT_ENVIRONMENT
 
 
+class SpaceError(FusionXError, ValueError):
+    """A search space describes no networks, or a candidate is not one of it."""
+
+
 class WrongResultError(FusionXError, ArithmeticError):
     """A compiled model's numbers differ from the reference beyond the tolerance."""
 

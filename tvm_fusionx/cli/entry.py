@@ -32,6 +32,8 @@ COMMANDS = (
     "profile-db",
     "quantize",
     "prune",
+    "latency-table",
+    "search",
     "tune",
     "records",
     "generate",

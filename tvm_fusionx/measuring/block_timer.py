@@ -20,7 +20,7 @@ from tvm_fusionx.ecg.relay_types import infer_types
 from tvm_fusionx.ecg.to_relay import RelayBlock
 from tvm_fusionx.fusion.block_key import block_key, signature
 from tvm_fusionx.fusion.border import Border, border_of
-from tvm_fusionx.fusion.profile_database import Profile, ProfileDatabase
+from tvm_fusionx.fusion.profile_database import Profile, ProfileDatabase, Setting
 from tvm_fusionx.layout import compute_in_single, most_narrow_uses
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring.places import setting_of
@@ -42,21 +42,24 @@ class BlockTimer:
     Parameters
     ----------
     target
-        What it is built for; this machine runs it.
+        What it is built for.
     database
         Where answers are kept.
     time_module
-        Runs a built block on inputs and returns microseconds; for tests.
+        Runs a built block on inputs and returns microseconds; this machine by default.
+    setting
+        Where `time_module` runs; this machine by default.
     """
 
     target: Any
     database: ProfileDatabase
     time_module: Callable[[Any, tvm.IRModule], float] | None = None
+    setting: Setting | None = None
 
     def __call__(self, graph: Graph, nodes: tuple[Node, ...]) -> float:
         """Return the microseconds of one kernel of `nodes`, or infinity where it cannot run."""
         border = border_of(graph, nodes, frozenset(graph.outputs))
-        setting = setting_of(self.target)
+        setting = self.setting or setting_of(self.target)
         key = block_key(nodes, border)
         known = self.database.find(key, setting)
         if known is None:
@@ -121,16 +124,24 @@ def time_library(library: Any, mod: tvm.IRModule) -> float:
     """Return the median microseconds of a run of a library of one block."""
     device = tvm.cpu(0)
     module = graph_executor.GraphModule(library["default"](device))
+    for index, values in enumerate(example_inputs(mod)):
+        module.set_input(index, tvm.nd.array(values, device))
+    timer = module.module.time_evaluator(
+        "run", device, number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MILLISECONDS
+    )
+    return float(np.median(timer().results)) * MICROSECONDS
+
+
+def example_inputs(mod: tvm.IRModule) -> list[np.ndarray]:
+    """Return an array for each parameter of ``main`` that any operator may be given."""
     generator = np.random.default_rng(0)
-    for index, param in enumerate(mod["main"].params):
+    arrays = []
+    for param in mod["main"].params:
         type_ = param.checked_type
         shape = [int(extent) for extent in type_.shape]
         values = np.zeros(shape, type_.dtype)  # integers are indices: zero is always valid
         if "float" in type_.dtype:
             # Away from zero: no division by it, no logarithm of it, no slow subnormal numbers.
             values = generator.uniform(0.5, 1.5, shape).astype(type_.dtype)
-        module.set_input(index, tvm.nd.array(values, device))
-    timer = module.module.time_evaluator(
-        "run", device, number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MILLISECONDS
-    )
-    return float(np.median(timer().results)) * MICROSECONDS
+        arrays.append(values)
+    return arrays

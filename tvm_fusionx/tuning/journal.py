@@ -8,16 +8,12 @@ good order has nothing held against it. A last line without its end is taken off
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from tvm_fusionx.errors import OutputFileError, RecordError
+from tvm_fusionx.records.line_file import LineFile, OpenFile, Words, append_unbuffered
 from tvm_fusionx.tuning.outcome import DEVICE_LOST, INTERRUPTED, Outcome
 from tvm_fusionx.tuning.task import Choice, choice_key
 
@@ -28,6 +24,13 @@ DRY_RUN = "dry_run"
 
 # A trial that was cut short this often is never tried again.
 MOST_INTERRUPTIONS = 2
+
+WORDS = Words(
+    thing="tuning journal",
+    user="one process that tunes",
+    other="Give another folder, or tune for the device the journal is of.",
+    full="Make room or give another folder; all trials before are kept: --resume.",
+)
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -97,7 +100,7 @@ class Journal:
         path: str | Path,
         target: str,
         device: str,
-        open_file: Callable[[Path], IO[bytes]] = lambda path: path.open("ab", buffering=0),
+        open_file: OpenFile = append_unbuffered,
         *,
         is_local: bool = True,
     ) -> None:
@@ -105,18 +108,15 @@ class Journal:
         self.header = {HEADER: FORMAT_VERSION, "target": target, "device": device}
         self.boot = BOOT_ID.read_text().strip() if is_local and BOOT_ID.is_file() else ""
         self._state = _State()
-        self._size = 0
+        self._lines = LineFile(self.path, self.header, WORDS, open_file)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open_file(self.path)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            self._lock()
-            self._read()
+            self._lines.read(self._believe)
         except BaseException:
-            self._file.close()
+            self._lines.close()
             raise
+        # Whatever still ran when the file was left never ended.
+        self._state.cut_short()
+        self._state.session = 0
 
     def __enter__(self) -> Journal:
         return self
@@ -126,7 +126,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; another process may open it then."""
-        self._file.close()
+        self._lines.close()
 
     # Writing.
 
@@ -242,70 +242,9 @@ class Journal:
     # The file.
 
     def _write(self, row: Mapping[str, Any]) -> None:
-        """Write a line, all of it or nothing, and only then believe it."""
-        line = json.dumps(row).encode() + b"\n"
-        before = self._size
-        try:
-            written = 0
-            while written < len(line):
-                written += self._file.write(line[written:])
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            with suppress(OSError):
-                os.ftruncate(self._file.fileno(), before)
-            raise self._unwritable(error) from error
-        self._size = before + len(line)
+        """Write a line, and only then believe it."""
+        self._lines.append(row)
         self._believe(dict(row))
-
-    def _read(self) -> None:
-        content = self.path.read_bytes()
-        whole, newline, rest = content.rpartition(b"\n")
-        lines = (whole + newline).splitlines()
-        if rest and self._is_event(rest):
-            # Only the end of the line is missing: nothing is lost.
-            lines.append(rest)
-            self._size = len(content)
-            self._append(b"\n")
-        elif rest:
-            self._size = len(content) - len(rest)
-            os.truncate(self.path, self._size)
-        else:
-            self._size = len(content)
-        if not lines:
-            self._write(self.header)
-            return
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-                if number == 1:
-                    self._check_header(row)
-                else:
-                    self._believe(row)
-            except RecordError:
-                raise
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise self._damaged(
-                    f"line {number}: {line[:60]!r} ({type(error).__name__})"
-                ) from error
-        # Whatever still ran when the file was left never ended.
-        self._state.cut_short()
-        self._state.session = 0
-
-    def _append(self, data: bytes) -> None:
-        try:
-            self._file.write(data)
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._unwritable(error) from error
-        self._size += len(data)
-
-    @staticmethod
-    def _is_event(line: bytes) -> bool:
-        try:
-            return isinstance(json.loads(line), dict)
-        except ValueError:
-            return False
 
     def _believe(self, row: dict[str, Any]) -> None:
         state = self._state
@@ -344,39 +283,3 @@ class Journal:
             raise ValueError(f"event {event!r}")
 
     _boot_of_trials = ""
-
-    def _check_header(self, row: Mapping[str, Any]) -> None:
-        if dict(row) != self.header:
-            raise RecordError(
-                f"tuning journal {self.path}",
-                expected=f"the first line {json.dumps(self.header)}",
-                found=json.dumps(row),
-                next_step="Give another folder, or tune for the device the journal is of.",
-            )
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise RecordError(
-                f"tuning journal {self.path}",
-                expected="one process that tunes",
-                found="another process that has it open",
-                next_step="Wait until it ends, or give another folder.",
-            ) from error
-
-    def _damaged(self, found: str) -> RecordError:
-        return RecordError(
-            f"tuning journal {self.path}",
-            expected="one JSON object a line",
-            found=found,
-            next_step="Remove the damaged line; what the other lines say is kept.",
-        )
-
-    def _unwritable(self, error: OSError) -> OutputFileError:
-        return OutputFileError(
-            f"tuning journal {self.path}",
-            expected="a file that can be written",
-            found=f"{error.strerror or error}",
-            next_step="Make room or give another folder; all trials before are kept: --resume.",
-        )

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.run_cli import runner
+from tests.search.small_spaces import TRANSFORMERS
+from tests.search.test_executor import TRAIN
+
+SPACE = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
+
+
+@pytest.fixture(name="words")
+def fixture_words(tmp_path: Path) -> list[Any]:
+    space = tmp_path / "space.json"
+    space.write_text(json.dumps(SPACE))
+    paths = ["--profile-db", tmp_path / "p.sqlite", "-o", tmp_path / "out"]
+    return ["search", "--space", space, "--train", TRAIN, *paths, "--strategy", "random"]
+
+
+@pytest.mark.slow
+def test_a_search_ends_with_files_and_is_not_begun_twice(
+    words: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = runner(capsys)
+    ran = run(*words, "--trials", 2, "--max-latency", "10s")
+    assert ran.code == 0, ran.err
+    assert "Measured again as a whole" in ran.out
+    assert "The limit is 10000000.0 us." in ran.out
+    recipe = json.loads((tmp_path / "out" / "recipe.json").read_text())
+    assert recipe["accuracy"] > 0
+    assert "<svg" in (tmp_path / "out" / "front.html").read_text()
+    assert "a folder without one" in run(*words, "--max-latency", "10s").problem
+
+
+@pytest.mark.parametrize(
+    ("further", "about"),
+    [
+        (["--max-latency", "5"], "no time such as 5ms"),
+        (["--max-latency", "0ms"], "no time such as 5ms"),
+        (["--soft"], "--soft needs --max-latency"),
+        (["--strategy", "grid"], "grid"),
+    ],
+)
+def test_wrong_words_are_told(
+    words: list[Any], further: list[str], about: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = runner(capsys)(*words, *further)
+    assert ran.code == 2
+    assert about in ran.err

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvm_fusionx.search.journal import Result
+from tvm_fusionx.search.reward import SOFT_EXPONENT, Reward, pareto_front
+
+NOTHING: dict[str, Any] = {"family": "f", "fixed": {}, "choices": {}}
+
+
+def _result(accuracy: float, latency: float) -> Result:
+    return Result(NOTHING, accuracy=accuracy, latency_us=latency)
+
+
+def test_a_hard_limit_is_a_wall() -> None:
+    reward = Reward(100.0)
+    assert reward(_result(0.8, 100.0)) == 0.8
+    assert reward(_result(0.8, 100.1)) == 0
+    assert not reward.allows(100.1)
+    assert reward(_result(math.nan, 1.0)) == 0
+
+
+def test_a_soft_limit_is_a_slope() -> None:
+    reward = Reward(100.0, SOFT_EXPONENT)
+    assert reward(_result(0.8, 100.0)) == pytest.approx(0.8)
+    # What MnasNet chose the exponent for.
+    assert reward(_result(0.8, 200.0)) == pytest.approx(0.8 * 0.95, rel=0.01)
+    assert reward(_result(0.8, 50.0)) > 0.8
+    assert reward.allows(1e6)
+    assert not reward.allows(math.inf)
+
+
+def test_without_a_limit_accuracy_counts() -> None:
+    assert Reward()(_result(0.3, 1e9)) == 0.3
+    assert Reward().is_unlimited
+
+
+@pytest.mark.parametrize("arguments", [(0.0, 0.0), (1.0, 0.1), (math.inf, -0.07)])
+def test_wrong_rewards_are_refused(arguments: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="reward"):
+        Reward(*arguments)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 6)), max_size=12))
+def test_nothing_beats_the_front_and_the_front_beats_the_rest(rows: list[tuple[int, int]]) -> None:
+    results = [_result(accuracy / 6, float(latency)) for accuracy, latency in rows]
+    front = pareto_front(results)
+
+    def beats(a: Result, b: Result) -> bool:
+        better = a.accuracy > b.accuracy or a.latency_us < b.latency_us
+        return a.accuracy >= b.accuracy and a.latency_us <= b.latency_us and better
+
+    assert not any(beats(a, b) for a in results for b in front)
+    kept = {(each.accuracy, each.latency_us) for each in front}
+    for each in results:
+        if (each.accuracy, each.latency_us) not in kept:
+            assert any(beats(a, each) for a in front)
+    assert [each.latency_us for each in front] == sorted(each.latency_us for each in front)

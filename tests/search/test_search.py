@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.search.quick_training import accuracy_of
+from tests.search.small_spaces import TRANSFORMERS, transformers
+from tests.search.test_executor import TRAIN
+from tvm_fusionx.errors import TuningError
+from tvm_fusionx.search.executor import Ended, Executor, Job, ProcessExecutor
+from tvm_fusionx.search.journal import FILE, MOST_ATTEMPTS, Result, SearchJournal
+from tvm_fusionx.search.reward import Reward
+from tvm_fusionx.search.search import TOO_SLOW, Search, SearchOutcome, SearchSettings
+from tvm_fusionx.search.space import Space, candidate_key
+from tvm_fusionx.search.space_file import parse_space
+from tvm_fusionx.search.strategies import EvolutionStrategy, RandomStrategy
+
+
+class Here:
+    """Trains in this process, and remembers what."""
+
+    workers = 2
+
+    def __init__(self, fails: Callable[[Job], bool] = lambda job: False) -> None:
+        self.fails = fails
+        self.trained: list[tuple[str, float]] = []
+
+    def run(self, jobs: Sequence[Job], on_start: Callable[[Job], None]) -> Iterator[Ended]:
+        # The last first: a search must not depend on which ends first.
+        for job in reversed(jobs):
+            on_start(job)
+            share = job.trial["share"]
+            self.trained.append((candidate_key(job.candidate), share))
+            if self.fails(job):
+                yield Ended(job.number, reason="it failed")
+            else:
+                accuracy = accuracy_of(dict(job.candidate["choices"]), share)
+                yield Ended(job.number, {"accuracy": accuracy, "seconds": 1.0})
+
+
+def latency_of(candidate: Mapping[str, Any]) -> float:
+    return 10.0 * sum(
+        value for name, value in candidate["choices"].items() if name.endswith("feed_forward")
+    )
+
+
+def search_of(folder: Path, executor: Executor | None = None, **settings: Any) -> Search:
+    return Search(
+        EvolutionStrategy(transformers(), seed=3, population=6),
+        SearchJournal(folder, "space", "training"),
+        latency_of,
+        executor or Here(),
+        SearchSettings(**{"trials": 24, "reward": Reward(500.0), **settings}),
+    )
+
+
+def found(search: Search) -> SearchOutcome:
+    try:
+        return search.run()
+    finally:
+        search.journal.close()
+
+
+def test_the_best_that_is_fast_enough_is_found(tmp_path: Path) -> None:
+    executor = Here()
+    outcome = found(search_of(tmp_path, executor))
+    fast = [each for each in outcome.results if each.latency_us <= 500]
+    assert outcome.best.accuracy == max(each.accuracy for each in fast)
+    slow = [each for each in outcome.results if each.latency_us > 500]
+    assert slow
+    assert all(each.failure == TOO_SLOW and math.isnan(each.accuracy) for each in slow)
+    # Nothing is trained twice, and nothing that is too slow at all.
+    assert len(executor.trained) == len(set(executor.trained)) == len(fast)
+    assert len(fast) >= 24
+    assert set(map(id, outcome.front)) <= set(map(id, fast))
+
+
+def test_with_a_soft_limit_everything_is_trained(tmp_path: Path) -> None:
+    outcome = found(search_of(tmp_path, reward=Reward(500.0, -0.07)))
+    assert not any(math.isnan(each.accuracy) for each in outcome.results)
+
+
+def test_of_a_batch_the_better_go_on(tmp_path: Path) -> None:
+    executor = Here()
+    outcome = found(
+        search_of(tmp_path, executor, rungs=(0.1, 1.0), batch=8, keep=4, reward=Reward())
+    )
+    first = {key for key, share in executor.trained if share == 0.1}
+    whole = {key for key, share in executor.trained if share == 1.0}
+    assert whole < first
+    assert len(whole) <= math.ceil(len(first) / 4) + 3
+    assert outcome.best.share == 1.0
+    assert {candidate_key(each.candidate) for each in outcome.front} <= whole
+
+
+def test_a_trial_that_fails_is_tried_again_and_given_up(tmp_path: Path) -> None:
+    executor = Here(lambda job: job.candidate["choices"]["layers"] == 1)
+    outcome = found(search_of(tmp_path, executor, reward=Reward()))
+    failed = [each for each in outcome.results if each.failure]
+    assert failed
+    for each in failed:
+        assert each.candidate["choices"]["layers"] == 1
+        assert executor.trained.count((candidate_key(each.candidate), 1.0)) == MOST_ATTEMPTS
+
+
+def test_nothing_found_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TuningError, match=f"none of .*{TOO_SLOW}"):
+        found(search_of(tmp_path, reward=Reward(1.0)))
+
+
+def test_time_and_novelty_end_it(tmp_path: Path) -> None:
+    search = search_of(tmp_path / "time", reward=Reward(), budget_seconds=10.0)
+    ticks = iter(range(0, 1000, 4))
+    search.clock = lambda: float(next(ticks))
+    search.began = 0.0
+    assert found(search).why_ended == "the time is spent"
+    assert len(search.judged) < 24
+    small: Space = parse_space(
+        {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2], "feed_forward": [16]}
+    )
+    journal = SearchJournal(tmp_path / "novelty", "space", "training")
+    tired = Search(RandomStrategy(small), journal, latency_of, Here())
+    assert found(tired).why_ended == "nothing new is proposed"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rungs": (1.0, 0.5)}, {"rungs": (0.5,)}, {"batch": 0}, {"keep": 1}]
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="search settings"):
+        SearchSettings(**settings)
+
+
+def _plain(outcome: SearchOutcome) -> list[tuple[Any, ...]]:
+    def row(result: Result) -> tuple[Any, ...]:
+        return (candidate_key(result.candidate), result.share, repr(result.accuracy))
+
+    return [row(outcome.best), *map(row, outcome.front), *map(row, outcome.results)]
+
+
+def _searching(folder: Path) -> None:
+    found(search_of(folder, ProcessExecutor(TRAIN), rungs=(0.5, 1.0), keep=2, trials=16))
+
+
+def test_killed_anywhere_it_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = found(search_of(tmp_path / "whole", rungs=(0.5, 1.0), keep=2, trials=16))
+    monkeypatch.setenv("QUICK_SECONDS", "0.01")
+    folder = tmp_path / "killed"
+    generator = random.Random(5)
+    context = multiprocessing.get_context("fork")
+    kills = 0
+    for _ in range(8):
+        process = context.Process(target=_searching, args=(folder,))
+        process.start()
+        process.join(generator.uniform(0.05, 0.6))
+        if process.exitcode is not None:
+            break
+        process.kill()
+        process.join()
+        kills += 1
+    assert kills >= 3
+    again = search_of(folder, ProcessExecutor(TRAIN), rungs=(0.5, 1.0), keep=2, trials=16)
+    assert _plain(found(again)) == _plain(expected)
+    # What ended well never begins again.
+    ended: set[tuple[str, float]] = set()
+    running: dict[int, tuple[str, float]] = {}
+    for line in (folder / FILE).read_text().splitlines()[1:]:
+        row = json.loads(line)
+        if row["event"] == "start":
+            running[row["trial"]] = candidate_key(row["candidate"]), row["share"]
+            assert running[row["trial"]] not in ended
+        elif row["event"] == "end":
+            ended.add(running[row["trial"]])

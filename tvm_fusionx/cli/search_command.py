@@ -1,0 +1,153 @@
+"""``fusionx search``."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvm_fusionx.cli.options import Duration, database_option, debug_option
+from tvm_fusionx.cli.progress import Stages
+
+if TYPE_CHECKING:
+    from tvm_fusionx.search.journal import Result
+    from tvm_fusionx.search.search import Search
+
+STRATEGY_NAMES = ("controller", "evolution", "tpe", "gp", "random")
+MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
+_LATENCY = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>us|ms|s)")
+CALIBRATING = 2
+DEFAULT_TRIALS = 100
+
+
+class LatencyType(click.ParamType):  # type: ignore[type-arg]
+    """A time of one inference, such as ``5ms``; microseconds as a number."""
+
+    name = "latency"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """Return microseconds."""
+        if isinstance(value, float):
+            return value
+        match = _LATENCY.fullmatch(str(value).strip())
+        if match is None or float(match["number"]) == 0:
+            self.fail(f"{value!r} is no time such as 5ms, 800us or 1s.", param, ctx)
+        return float(match["number"]) * MICROSECONDS[match["unit"]]
+
+
+@click.command("search")
+@click.option(
+    "--space", type=click.Path(path_type=Path), required=True, help="JSON file of the space."
+)
+@click.option(
+    "--train",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Python file with train(candidate, trial), which returns the accuracy.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder of the journal, the trials and the results.",
+)
+@click.option(
+    "--device",
+    default="local",
+    show_default=True,
+    help="`local`, `count:CORE` for an Arm core counted under emulation, or a device's name.",
+)
+@click.option("--max-latency", type=LatencyType(), help="The latency that is asked for, as 5ms.")
+@click.option(
+    "--soft",
+    is_flag=True,
+    help="Weigh latency against accuracy as MnasNet does, in the place of a hard limit.",
+)
+@click.option("--budget", type=Duration(), help="Time to spend, such as 2h.")
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    default=DEFAULT_TRIALS,
+    show_default=True,
+    help="Networks to train at most.",
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(STRATEGY_NAMES),
+    default=STRATEGY_NAMES[0],
+    show_default=True,
+    help="Who proposes.",
+)
+@click.option("--halving", is_flag=True, help="Train the better third of a batch to the end only.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
+@click.option("--resume", is_flag=True, help="Go on with the journal in the folder.")
+@database_option
+@debug_option
+def command(
+    space: Path,
+    train: Path,
+    output: Path,
+    device: str,
+    max_latency: float | None,
+    soft: bool,
+    budget: float | None,
+    trials: int,
+    strategy: str,
+    halving: bool,
+    seed: int,
+    resume: bool,
+    database: Path | None,
+) -> None:
+    """Search a network that is as accurate as can be and as fast as asked for.
+
+    Every candidate is planned and built by this compiler for the device; those that are fast enough
+    are trained. The folder has the Pareto front as a page at any time, and at the end the winner as
+    ONNX, its recipe, its latency table, and why it won.
+    """
+    if soft and max_latency is None:
+        raise click.UsageError("--soft needs --max-latency.")
+    from tvm_fusionx._tvm.presence import require_relay
+
+    require_relay()
+    import random
+
+    from tvm_fusionx.fusion.profile_database import ProfileDatabase
+    from tvm_fusionx.measuring import database_path
+    from tvm_fusionx.search.clocks import clock_of
+    from tvm_fusionx.search.latency import LatencyEstimator
+    from tvm_fusionx.search.reward import SOFT_EXPONENT, Reward
+    from tvm_fusionx.search.search import SearchSettings
+    from tvm_fusionx.search.session import WHY, SearchTask, check_folder, run_search
+    from tvm_fusionx.search.space_file import load_space
+
+    found = load_space(space)
+    check_folder(output, resume=resume)
+    settings = SearchSettings(
+        Reward(max_latency or math.inf, SOFT_EXPONENT if soft else 0.0),
+        trials,
+        budget or math.inf,
+        batch=6 if halving else 4,
+        rungs=(1 / 9, 1 / 3, 1.0) if halving else (1.0,),
+        seed=seed,
+    )
+    task = SearchTask(found, train, output, strategy, settings)
+    with Stages(f"searching {found.size()} networks") as stage, clock_of(device) as clock:
+        estimator = LatencyEstimator(clock, ProfileDatabase(database or database_path()))
+        stage("measuring launches")
+        generator = random.Random(seed)
+        estimator.calibrate(found.sample(generator) for _ in range(CALIBRATING))
+        stage("judging the first networks")
+
+        def told(search: Search, result: Result) -> None:
+            best = search.best
+            so_far = "none yet" if best is None else f"{best.accuracy:.2%} {best.latency_us:.0f} us"
+            stage(f"network {min(search.trained, trials)} of {trials}, best {so_far}")
+
+        report = run_search(task, estimator, resume=resume, on_result=told)
+    click.echo((output / WHY).read_text(encoding="utf-8"), nl=False)
+    for path in report.files:
+        click.echo(str(path))
