@@ -11,6 +11,7 @@ from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.operators import MAPPING_TYPES, MappingType, mapping_type_of
+from tvm_fusionx.operators.recurrent_operator import register_recurrent
 
 # Operators of other dialects in the same registry.
 OTHER_DIALECTS = ("relax.", "tir.")
@@ -32,11 +33,12 @@ def _relay_operators() -> set[str]:
 
 def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None:
     register_block_weights()
+    register_recurrent()
     register_rounding()
     register_sampling()
     register_selection()
     known = _relay_operators()
-    assert len(known) == 308
+    assert len(known) == 309
     assert MAPPING_TYPES.keys() == known
 
 

@@ -9,6 +9,7 @@ import tvm
 from tvm import relay
 
 from tests.depthwise_pairs import blocked_image, depthwise, pointwise
+from tests.recurrent_layers import layer_call
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tests.schedules.blocked_blocks import depthwise as depthwise_alone
@@ -18,6 +19,7 @@ from tests.schedules.matching import matched
 from tests.schedules.matrix_blocks import attention, packed_dense
 from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.winograd_convolution import filtered
+from tvm_fusionx.operators.recurrent_layer import GRU, LSTM
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import ALL_TEMPLATES, CPU_TEMPLATES, Template
 from tvm_fusionx.tir.block import BlockInfo
@@ -47,6 +49,7 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     "channel_pool": (relay.nn.max_pool2d(var("x", 1, 8, 11, 13), **POOL),),
     "streamed_attention": (attention(2, 13, 700, 4, 8),),
     "packed": (packed_product(1, 8, 16, 2, "Q4_1")[0], packed_product(16, 8, 4, 2, "Q8_0")[0]),
+    "recurrent": (layer_call(LSTM), layer_call(GRU)),
     "dot": (packed_dense(16, 64, 24), packed_dense(1, 64, 48)),
     "moves": (relay.transpose(var("x", 3, 500, 40), (0, 2, 1)),),
     "rows": (SOFTMAX, EXP),

@@ -223,6 +223,7 @@ MANY_TO_MANY = frozenset(
         "fusionx.block_dense",
         "fusionx.block_dense_with_minima",
         "fusionx.grid_sample_NCHWc",
+        "fusionx.recurrent",
         "image.affine_grid",
         "image.dilation2d",
         "image.grid_sample",

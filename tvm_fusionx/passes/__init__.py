@@ -8,6 +8,7 @@ from tvm_fusionx.passes.pack_layouts import PackLayouts
 from tvm_fusionx.passes.pack_textures import PackTextures
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
+from tvm_fusionx.passes.unroll_recurrent import UnrollRecurrent
 
 __all__ = [
     "ComputeInFloat32",
@@ -18,4 +19,5 @@ __all__ = [
     "PackTextures",
     "RewriteGraph",
     "RewriteQuantized",
+    "UnrollRecurrent",
 ]

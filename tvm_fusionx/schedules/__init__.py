@@ -24,6 +24,7 @@ from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.packed.template import PACKED
 from tvm_fusionx.schedules.products.converted_apart import converted_apart
 from tvm_fusionx.schedules.products.dot import DOT
+from tvm_fusionx.schedules.recurrent.template import RECURRENT
 from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
 from tvm_fusionx.schedules.template import (
@@ -88,6 +89,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     CHANNEL_POOL,
     STREAMED_ATTENTION,
     PACKED,
+    RECURRENT,
     DOT,
     MOVES,
     ROWS,
