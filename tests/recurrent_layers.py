@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,8 @@ from tvm_fusionx.operators.recurrent_layer import (
     RNN,
     Function,
     Layer,
-    results_of,
 )
-from tvm_fusionx.operators.recurrent_operator import BUFFERS, LAYER, number_by_number, recurrent
+from tvm_fusionx.operators.recurrent_operator import expression, recurrent
 from tvm_fusionx.tir.indices import simplify_indices
 
 Array = np.ndarray[Any, Any]
@@ -160,27 +160,21 @@ def expected(layer: Layer, numbers: Numbers) -> list[Array]:
     return [each.astype("float32") for each in found]
 
 
-def unscheduled(layer: Layer, numbers: Numbers) -> Any:
-    """Return the block of a layer as unscheduled TensorIR."""
+def unscheduled(layer: Layer, numbers: Numbers, given: Sequence[int] = (0, 1, 2)) -> Any:
+    """Return the block of a layer, which gives some of its results, as unscheduled TensorIR."""
     operands = numbers.operands(layer)
     inputs = [
         te.placeholder(each.shape, str(each.dtype), f"p{at}") for at, each in enumerate(operands)
     ]
-    results = results_of(layer)
-    made = te.extern(
-        [result.shape for result in results],
-        inputs,
-        lambda ins, outs: number_by_number(layer, ins, outs),
-        dtype=[result.dtype for result in results],
-        name="recurrent",
-        attrs={LAYER: layer.text(), BUFFERS: [f"p{at}" for at in range(len(inputs))]},
+    made = expression(layer, inputs)
+    return simplify_indices(
+        te.create_prim_func([*inputs, *(made[at] for at in given if at < len(made))])
     )
-    return simplify_indices(te.create_prim_func([*inputs, *made]))
 
 
-def layer_call(kind: str) -> relay.Expr:
+def layer_call(kind: str, batch: int = 2, hidden: int = 20) -> relay.Expr:
     """Return a call of a small layer, all of its operands variables."""
-    layer = Layer(kind, 3, 2, 20, (False, True), USUAL[kind])
+    layer = Layer(kind, 3, batch, hidden, (False, True), USUAL[kind])
     operands = [
         relay.var(f"x{at}", shape=each.shape, dtype=str(each.dtype))
         for at, each in enumerate(Numbers.drawn(layer).operands(layer))

@@ -29,6 +29,9 @@ LAYER = "layer"
 # Annotation of the block: names of the operands' buffers, one of them perhaps several times.
 BUFFERS = "buffers"
 
+# Names of the results' buffers: all steps, the last state, the last cell.
+RESULTS = ("every", "last_state", "last_cell")
+
 # As ``tvm.relay.op.op.OpPattern.OPAQUE``: TVM fuses nothing with it.
 OPAQUE = 8
 
@@ -82,12 +85,22 @@ def _type(types: Sequence[Any], attrs: Any) -> Any:
 
 
 def _compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
-    layer = layer_of(attrs)
+    return expression(layer_of(attrs), inputs)
+
+
+def expression(layer: Layer, inputs: Sequence[Any]) -> list[Any]:
+    """Return the tensors of a layer's results, of the tensors of its operands."""
     results = results_of(layer)
+    # Buffers of ours, whose names tell them apart in a block that gives some of them only.
+    buffers = [
+        tir.decl_buffer(result.shape, result.dtype, name)
+        for name, result in zip(RESULTS, results, strict=False)
+    ]
     made = te.extern(
         [result.shape for result in results],
         list(inputs),
         lambda ins, outs: number_by_number(layer, ins, outs),
+        out_buffers=buffers,
         dtype=[result.dtype for result in results],
         name="recurrent",
         attrs={LAYER: layer.text(), BUFFERS: [str(each.op.name) for each in inputs]},

@@ -30,10 +30,12 @@ def test_numbers(kind: str, tiling: RecurrentTiling) -> None:
     numbers = Numbers.drawn(layer)
     operands, results = numbers.operands(layer), expected(layer, numbers)
     reads = [tir.decl_buffer(each.shape, str(each.dtype), "read") for each in operands]
-    every, *last = (tir.decl_buffer(each.shape, "float32", "made") for each in results)
+    made = [tir.decl_buffer(each.shape, "float32", "made") for each in results]
+    every, last, cell = (*made, None)[:3]
     shares, weights, bias, h, c, lengths = reads
-    given = Operands(shares, weights, bias, h, c, lengths, every, tuple(last))
+    given = Operands(shares, weights, bias, h, c, lengths, every, last, cell)
     assert given.reads == reads
+    assert given.writes == made
     kernel = RecurrentKernel(layer, given, tiling).build(parallel=False)
-    func = tir.PrimFunc([*reads, every, *last], kernel)
+    func = tir.PrimFunc([*reads, *made], kernel)
     assert_kernel(func, "llvm", operands, results, REASSOCIATING)

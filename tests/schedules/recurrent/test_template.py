@@ -46,6 +46,17 @@ def test_cores_that_share_each_step(kind: str, reverse: tuple[bool, ...]) -> Non
     _assert_serves(layer, TARGET, {"share_steps": 1, "tile_rows": 2})
 
 
+@pytest.mark.parametrize("given", [(0,), (1,), (2,), (0, 2)], ids=str)
+def test_results_that_nobody_reads_are_not_given(given: tuple[int, ...]) -> None:
+    layer = Layer(LSTM, 3, 2, 20, (False, True), USUAL[LSTM], has_lengths=True)
+    numbers = Numbers.drawn(layer)
+    target = resolve_target(TARGET)
+    scheduled = schedule(unscheduled(layer, numbers, given), target)
+    assert (scheduled.template, scheduled.fallback_reason) == ("recurrent", None)
+    results = [expected(layer, numbers)[at] for at in given]
+    assert_kernel(scheduled.func, target, numbers.operands(layer), results, REASSOCIATING)
+
+
 def _match(layer: Layer, cpu: Cpu) -> Recurrent:
     func = unscheduled(layer, Numbers.drawn(layer))
     found = matched(RECURRENT, describe_block(func, cpu))

@@ -62,3 +62,8 @@ def test_groups_cover_the_units_without_an_empty_one() -> None:
         blocks = -(-hidden // 16)
         share = -(-blocks // groups)
         assert (groups - 1) * share < blocks <= groups * share
+
+
+@pytest.mark.parametrize("cpu", [AVX2, AVX512, NEON], ids=["AVX2", "AVX512", "NEON"])
+def test_sequences_share_weights_that_no_first_level_cache_holds(cpu: Cpu) -> None:
+    assert default_tile(_layer(LSTM, 8, 320), cpu)[0] > 1

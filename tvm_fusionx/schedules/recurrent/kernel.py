@@ -34,14 +34,22 @@ class Operands:
     h: Any
     c: Any
     lengths: Any
-    every: Any
-    last: tuple[Any, ...]
+    every: Any | None
+    """All steps; None where nobody reads them, as the last states too."""
+    last: Any | None
+    last_cell: Any | None
 
     @property
     def reads(self) -> list[Any]:
         """Those that are read, each once."""
         found = (self.shares, self.weights, self.bias, self.h, self.c, self.lengths)
         return list({buffer.data: buffer for buffer in found}.values())
+
+    @property
+    def writes(self) -> list[Any]:
+        """Those that are written."""
+        found = (self.every, self.last, self.last_cell)
+        return [buffer for buffer in found if buffer is not None]
 
 
 @dataclass(frozen=True)
@@ -164,10 +172,14 @@ class RecurrentKernel:
     def _end(self, states: _States, direction: Any, row: Any, first: Any, rows: int) -> None:
         """Give the last states."""
         layer = self.layer
+        if self.operands.last is None and self.operands.last_cell is None:
+            return
         last = layer.steps % 2 * states.rows
-        froms = [(states.h, last), *([(states.c, 0)] if layer.has_cell else [])]
+        pairs = [(states.h, last, self.operands.last), (states.c, 0, self.operands.last_cell)]
         with self.ib.for_range(0, rows, "row") as at, self.ib.for_range(0, layer.hidden, "u") as u:
-            for (state, behind), given in zip(froms, self.operands.last, strict=True):
+            for state, behind, given in pairs:
+                if given is None:
+                    continue
                 place = (behind + row + at) * layer.padded + u
                 value = tir.BufferLoad(state, [place])
                 self.ib.emit(tir.BufferStore(given, value, [direction, first + at, u]))
@@ -301,6 +313,8 @@ class RecurrentKernel:
     ) -> None:
         """Store a vector of a step's result, or what of it is there of the last units."""
         layer, lanes, every = self.layer, self.lanes, self.operands.every
+        if every is None:
+            return
 
         def whole() -> None:
             at = [place.time, sequence, place.direction, ramp(unit, lanes)]

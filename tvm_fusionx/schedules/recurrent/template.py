@@ -9,7 +9,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.operators.recurrent_layer import Layer, results_of
-from tvm_fusionx.operators.recurrent_operator import BUFFERS, LAYER, layer_of
+from tvm_fusionx.operators.recurrent_operator import BUFFERS, LAYER, RESULTS, layer_of
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
 from tvm_fusionx.schedules.recurrent.kernel import Operands, RecurrentKernel
@@ -62,11 +62,11 @@ class Recurrent(Match):
         )
         reads, writes = (
             [tir.BufferRegion(buffer, _whole(buffer)) for buffer in buffers]
-            for buffers in (operands.reads, (operands.every, *operands.last))
+            for buffers in (operands.reads, operands.writes)
         )
         made = tir.Block([], reads, writes, KERNEL, kernel)
         realize = tir.BlockRealize([], tir.const(True, "bool"), made)
-        return with_root(func, realize, list(func.body.block.alloc_buffers))
+        return with_root(func, realize, [])
 
 
 def tiling_of(layer: Layer, cpu: Cpu, values: KnobValues) -> RecurrentTiling:
@@ -84,15 +84,13 @@ def _operands(func: Any, block: Any) -> Operands | None:
     """Return a layer's buffers, or None where they are no parameters of the function."""
     given = {str(buffer.name): buffer for buffer in func.buffer_map.values()}
     names = [str(name) for name in block.annotations[BUFFERS]]
-    written = {region.buffer.data for region in block.writes}
-    writes = [
-        func.buffer_map[param] for param in func.params if func.buffer_map[param].data in written
-    ]
+    written = {str(region.buffer.name) for region in block.writes}
     layer = layer_of(block.annotations)
-    if not set(names) <= given.keys() or len(writes) != len(results_of(layer)):
+    if not set(names) <= given.keys() or written != set(RESULTS[: len(results_of(layer))]):
         return None
     shares, weights, bias, h, c, lengths = (given[name] for name in names)
-    return Operands(shares, weights, bias, h, c, lengths, writes[0], tuple(writes[1:]))
+    every, last, cell = (given.get(name) for name in RESULTS)
+    return Operands(shares, weights, bias, h, c, lengths, every, last, cell)
 
 
 def _whole(buffer: Any) -> list[Any]:

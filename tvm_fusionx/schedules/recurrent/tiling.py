@@ -68,11 +68,14 @@ def default_tile(layer: Layer, cpu: Cpu) -> tuple[int, int]:
             sums = rows * vectors * chains_of(rows * vectors, cpu)
             waits = max(1.0, cpu.sums_to_hide_latency / sums)
             loads = (rows + vectors) / (rows * vectors) / cpu.loads_a_cycle
-            cost = done * max(waits / cpu.multiply_adds, loads)
-            found = (cost, -units, rows)
+            # Every tile of rows reads the weights of its units again.
+            held = layer.hidden * gates * units * FLOAT_BYTES
+            streamed = 0.0 if held <= cpu.l1_bytes else cpu.lanes * FLOAT_BYTES / rows
+            cost = done * max(waits / cpu.multiply_adds, loads, streamed / cpu.l2_bytes_a_cycle)
+            found = (cost, -rows, -units)
             best = found if best is None else min(best, found)
     assert best is not None
-    return best[2], -best[1]
+    return -best[1], -best[2]
 
 
 def _fits(rows: int, vectors: int, cpu: Cpu) -> bool:
