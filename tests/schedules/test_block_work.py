@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from tvm import te, tir
 
+from tests.recurrent_layers import USUAL, Numbers, unscheduled
 from tvm_fusionx.lowering import register
+from tvm_fusionx.operators.recurrent_layer import GRU, Layer
 from tvm_fusionx.schedules.block_work import Work, work_of
 from tvm_fusionx.tir.dot_call import dot
 
@@ -127,3 +129,13 @@ def test_of_minimal_filtering_products_and_what_its_matrices_take_count(tile: in
     inputs = of_chunks * (of_rows * (size + 2) + tiles * span)
     outputs = of_chunks * (tiles * span + size * size // tile)
     assert found.instructions == found.products // 2 + of_input * inputs + of_output * outputs
+
+
+def test_a_recurrent_layer_multiplies_its_state_in_every_step() -> None:
+    layer = Layer(GRU, 3, 2, 20, (False, True), USUAL[GRU])
+    numbers = Numbers.drawn(layer)
+    found = work_of(unscheduled(layer, numbers))
+    assert found.products == 2 * 3 * 2 * 2 * 3 * 20 * 20
+    assert found.flops > found.products
+    assert found.read_bytes == sum(each.nbytes for each in numbers.operands(layer))
+    assert found.written_bytes == FLOAT_BYTES * (3 * 2 * 2 * 20 + 2 * 2 * 20)

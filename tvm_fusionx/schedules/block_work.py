@@ -18,6 +18,8 @@ from tvm import tir
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
 from tvm_fusionx.expressions.winograd import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
 from tvm_fusionx.late_passes.polynomials import replacement
+from tvm_fusionx.operators.recurrent_layer import Layer
+from tvm_fusionx.operators.recurrent_operator import LAYER, layer_of
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
 from tvm_fusionx.tir.block import collect_blocks, loads_of
 from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
@@ -85,6 +87,11 @@ def work_of(func: Any) -> Work:
     blocks = list(collect_blocks(func))
     transforms = _transforms(blocks)
     for block in blocks:
+        if LAYER in block.annotations:
+            total = total.plus(_of_layer(layer_of(block.annotations)))
+            for buffer in func.buffer_map.values():
+                touched[buffer.data] = math.prod(map(int, buffer.shape))
+            continue
         extents = {it.var: int(it.dom.extent) for it in block.iter_vars}
         transform = transforms.get(block.name_hint)
         if transform is not None:
@@ -109,6 +116,16 @@ def work_of(func: Any) -> Work:
         else:
             read_bytes += size
     return replace(total, read_bytes=read_bytes, written_bytes=written_bytes)
+
+
+def _of_layer(layer: Layer) -> Work:
+    """Return the work of a recurrent layer: its products, and a function of each gate."""
+    units = layer.steps * layer.batch * layer.directions * layer.hidden
+    products = units * layer.gates * layer.hidden
+    functions = layer.gates + (1 if layer.has_cell else 0)
+    each = _function("tir.tanh", "float32", None)
+    work = Work(flops=2 * products, instructions=products, products=2 * products)
+    return work.plus(each, units * functions)
 
 
 def _transforms(blocks: Sequence[Any]) -> dict[str, tuple[int, Work]]:
