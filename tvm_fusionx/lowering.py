@@ -49,6 +49,7 @@ from tvm_fusionx.late_passes.share_kernels import (
 )
 from tvm_fusionx.late_passes.workspaces import workspaces_of
 from tvm_fusionx.layout.blocked_sampling import register_sampling
+from tvm_fusionx.operators.recurrent_operator import LAYER, register_recurrent
 from tvm_fusionx.processors.targets import TargetLike, is_cpu
 from tvm_fusionx.records import Record, coverage_text, load_records
 from tvm_fusionx.schedules import (
@@ -170,6 +171,7 @@ def _sessions() -> list[_Session]:
 
 
 _default_converter = tvm.get_global_func("relay.backend.tir_converter.default")
+_extern_converter = tvm.get_global_func("relay.backend.tir_converter.allow_extern")
 
 
 def _convert(args: Any, constants: Any) -> Any:
@@ -178,6 +180,8 @@ def _convert(args: Any, constants: Any) -> Any:
     sessions = _sessions()
     if not sessions:
         return func
+    if func is None and LAYER in args[-1].op.attrs and is_cpu(sessions[-1].target):
+        func = _extern_converter(args, constants)
     session = sessions[-1]
     session.pending = None
     if func is None:
@@ -200,6 +204,7 @@ def register() -> None:
     register_integer_products()
     register_block_weights()
     register_sparse_products()
+    register_recurrent()
     register_rounding()
     register_look_up()
     register_sampling()

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tvm_fusionx.cli.profile_table import SHOWN_KERNELS, print_profile
 from tvm_fusionx.measuring.machine_peak import MachinePeak
 from tvm_fusionx.report.profile.profile import KernelTime, ProfileReport
+from tvm_fusionx.schedules.block_work import Work
 
 
 def _kernel(number: int, nodes: int, template: str = "depthwise_pointwise_blocked") -> KernelTime:
@@ -61,3 +64,16 @@ def test_many_kernels_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
     lines = _printed(ProfileReport(kernels, 300e-6), capsys)
     (rest,) = [line for line in lines if line.endswith("  5 more")]
     assert rest.split()[0] == f"{sum(kernel.seconds for kernel in kernels[-5:]) * 1e6:.3g}"
+
+
+def test_kernels_far_from_their_limit_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    slow, fast = _kernel(0, 1), replace(_kernel(1, 1), work=Work(read_bytes=1_000_000))
+    kernels = (replace(slow, work=Work(read_bytes=100_000)), fast)
+    lines = _printed(ProfileReport(kernels, 300e-6, MachinePeak(100.0, 10.0, 2)), capsys)
+    (at,) = [place for place, line in enumerate(lines) if line.startswith("Under 30%")]
+    assert max(map(len, lines)) <= 80
+    assert "111 µs lost in all" in lines[at]
+    assert " ".join(" ".join(lines[at + 1 : at + 3]).split()).startswith(
+        f"111 µs at 10%: {slow.name}"
+    )
+    assert not any("Under" in line for line in _printed(ProfileReport(kernels, 1.0), capsys))

@@ -12,6 +12,7 @@ from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.operators import MAPPING_TYPES, MappingType, mapping_type_of
+from tvm_fusionx.operators.recurrent_operator import register_recurrent
 
 # Operators of other dialects in the same registry.
 OTHER_DIALECTS = ("relax.", "tir.")
@@ -33,12 +34,13 @@ def _relay_operators() -> set[str]:
 
 def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None:
     register_block_weights()
+    register_recurrent()
     register_rounding()
     register_sampling()
     register_selection()
     register_sparse_products()
     known = _relay_operators()
-    assert len(known) == 310
+    assert len(known) == 311
     assert MAPPING_TYPES.keys() == known
 
 

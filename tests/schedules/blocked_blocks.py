@@ -44,12 +44,14 @@ _blocks_of_module = tvm.get_global_func("relay.backend.MetaScheduleExtractTask")
 REFERENCE = (inputs_of, run_plain, assert_close)
 
 _default_converter = tvm.get_global_func("relay.backend.tir_converter.default")
+_extern_converter = tvm.get_global_func("relay.backend.tir_converter.allow_extern")
 _caught: list[Any] = []
 
 
 def _catch(args: Any, constants: Any) -> None:
     """Keep the block; none is returned, so that TVM asks for no schedule."""
-    _caught.append(_default_converter(args, constants))
+    func = _default_converter(args, constants)
+    _caught.append(_extern_converter(args, constants) if func is None else func)
 
 
 def dense(

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from tvm import te, tir
 
+from tests.recurrent_layers import USUAL, Numbers
+from tests.recurrent_layers import unscheduled as unscheduled_layer
 from tests.schedules.blocked_blocks import unscheduled
 from tests.schedules.sparse_blocks import Window, dense, pruned, window
 from tvm_fusionx.lowering import register
+from tvm_fusionx.operators.recurrent_layer import GRU, Layer
 from tvm_fusionx.schedules.block_work import Work, work_of
 from tvm_fusionx.tir.dot_call import dot
 
@@ -141,3 +144,13 @@ def test_a_sparse_product_counts_what_its_lists_hold(is_window: bool) -> None:
     work = work_of(unscheduled(body))
     assert work.products == 2 * -(-stored_entries // groups) * 16 * places
     assert work.products >= 2 * stored.values.size * places
+
+
+def test_a_recurrent_layer_multiplies_its_state_in_every_step() -> None:
+    layer = Layer(GRU, 3, 2, 20, (False, True), USUAL[GRU])
+    numbers = Numbers.drawn(layer)
+    found = work_of(unscheduled_layer(layer, numbers))
+    assert found.products == 2 * 3 * 2 * 2 * 3 * 20 * 20
+    assert found.flops > found.products
+    assert found.read_bytes == sum(each.nbytes for each in numbers.operands(layer))
+    assert found.written_bytes == FLOAT_BYTES * (3 * 2 * 2 * 20 + 2 * 2 * 20)

@@ -9,6 +9,7 @@ import tvm
 from tvm import relay
 
 from tests.depthwise_pairs import blocked_image, depthwise, pointwise
+from tests.recurrent_layers import layer_call
 from tests.relay_modules import var
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tests.schedules.blocked_blocks import depthwise as depthwise_alone
@@ -20,6 +21,7 @@ from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.sparse_blocks import Window, pruned, window
 from tests.schedules.sparse_blocks import dense as sparse_product
 from tests.schedules.winograd_convolution import filtered
+from tvm_fusionx.operators.recurrent_layer import GRU, LSTM
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import ALL_TEMPLATES, CPU_TEMPLATES, Template
 from tvm_fusionx.tir.block import BlockInfo
@@ -53,6 +55,7 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
         sparse_product(16, pruned(32, 64, 16, 0.3), 16, 4)[0],
         window(Window(1, 16, 16, 7, 7), pruned(16, 144, 8, 0.3), 8, 4)[0],
     ),
+    "recurrent": (layer_call(LSTM), layer_call(GRU)),
     "dot": (packed_dense(16, 64, 24), packed_dense(1, 64, 48)),
     "moves": (relay.transpose(var("x", 3, 500, 40), (0, 2, 1)),),
     "rows": (SOFTMAX, EXP),

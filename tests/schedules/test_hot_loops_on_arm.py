@@ -14,6 +14,7 @@ import pytest
 from tvm import relay
 
 from tests.depthwise_pairs import pair, relu6
+from tests.recurrent_layers import layer_call
 from tests.relay_modules import var
 from tests.sampled import few_fast_rows
 from tests.schedules.blocked_blocks import NEON, dense, depthwise, unscheduled
@@ -27,6 +28,7 @@ from tvm_fusionx.counting.disassembly import disassemble_file
 from tvm_fusionx.counting.loops import Loop, has_frame, innermost_loops
 from tvm_fusionx.counting.model_build import target_text
 from tvm_fusionx.lowering import compile_kernel
+from tvm_fusionx.operators.recurrent_layer import LSTM
 from tvm_fusionx.schedules import CPU_TEMPLATES, resolve_target, schedule
 
 CORE = "cortex-a76"
@@ -101,6 +103,10 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
             Window(1, 64, 64, 28, 28, lanes=4), pruned(64, 576, 16, 0.125), 16, 4, _relu
         )[0],
     },
+    "recurrent": {
+        "LSTM, 1 sequence": layer_call(LSTM, 1, 128),
+        "LSTM, 8 sequences": layer_call(LSTM, 8, 128),
+    },
     "dot": {
         "384 to 384": packed_dense(128, 384, 384, width=8),
         "384 to 1536, gelu": gelu(packed_dense(128, 1536, 384, width=8)),
@@ -135,6 +141,8 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
     ("sparse", "128 rows"): Loops(1.69, 0),
     ("sparse", "3 x 3"): Loops(1.69, 0),
+    ("recurrent", "LSTM, 1 sequence"): Loops(1.58, 0),
+    ("recurrent", "LSTM, 8 sequences"): Loops(1.38, 0),
     ("rows", "norm"): Loops(4.62, 0),
     ("first_layer", "7 x 7"): Loops(1.31, 0),
     ("depthwise", "5 x 5, stride 2"): Loops(1.63, 0),

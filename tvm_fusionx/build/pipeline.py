@@ -29,6 +29,7 @@ from tvm_fusionx.passes import (
     PackTextures,
     RewriteGraph,
     RewriteQuantized,
+    UnrollRecurrent,
 )
 from tvm_fusionx.passes.outline_static import decided_by_data
 from tvm_fusionx.processors.cpu import describe_cpu
@@ -147,7 +148,7 @@ def phases(
     )
     usual: dict[str, list[Any]] = {
         # Where the data decides, what it does not: the passes behind see static functions only.
-        "outline": [OutlineStatic()],
+        "outline": [OutlineStatic(), *([] if is_cpu(resolved) else [UnrollRecurrent()])],
         # Quantized products before laws move their scales.
         "quantized": [RewriteQuantized(resolved)],
         # Laws first: they see the model's own operators.

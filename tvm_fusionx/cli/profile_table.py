@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # Kernels that are shown; the rest is summed up in one.
 SHOWN_KERNELS = 20
 
+# Slow ones among them.
+SHOWN_SLOW = 10
+
 # Names of the model's nodes that are shown of one kernel.
 SHOWN_NODES = 6
 
@@ -41,6 +44,7 @@ def print_profile(report: ProfileReport) -> None:
         share = sum(kernel.share for kernel in rest)
         more = ROW.format(format_seconds(seconds), f"{share:.1%}", "", "", "", "", "")
         click.echo(f"{more.rstrip()}  {len(rest)} more")
+    _print_slow(report, console.width)
     templates = Table("template", "kernels", "time", "share", box=None)
     for column in templates.columns[1:]:
         column.justify = "right"
@@ -56,6 +60,23 @@ def print_profile(report: ProfileReport) -> None:
         f"{format_seconds(report.end_to_end_seconds)}, {report.gap_text()}."
     )
     click.echo(textwrap.fill(told, console.width))
+
+
+def _print_slow(report: ProfileReport, width: int) -> None:
+    """Print the kernels that are far from what the machine could do."""
+    from tvm_fusionx.report.profile.limits import SLOW, slow_kernels
+    from tvm_fusionx.report.profile.profile import format_seconds
+
+    found = slow_kernels(report)
+    if not found:
+        return
+    lost = format_seconds(sum(slow.lost_seconds for slow in found))
+    click.echo(f"Under {SLOW:.0%} of what this machine could do, {lost} lost in all:")
+    for slow in found[:SHOWN_SLOW]:
+        told = f"{format_seconds(slow.lost_seconds):>9} at {slow.part_of_limit:.0%}: "
+        click.echo(_wrapped(told + slow.kernel.name, width))
+    if len(found) > SHOWN_SLOW:
+        click.echo(f"{len(found) - SHOWN_SLOW:>9} more")
 
 
 def _row(kernel: KernelTime) -> str:
@@ -78,10 +99,11 @@ def _names(kernel: KernelTime, width: int) -> str:
     shown = ", ".join(kernel.operators[:SHOWN_NODES])
     more = len(kernel.operators) - SHOWN_NODES
     nodes = f": {shown}" if shown else ""
+    named = f"{kernel.name}{nodes}{f' and {more} more' if more > 0 else ''}"
+    return _wrapped(INDENT + named, width)
+
+
+def _wrapped(text: str, width: int) -> str:
     return textwrap.fill(
-        f"{kernel.name}{nodes}{f' and {more} more' if more > 0 else ''}",
-        width,
-        initial_indent=INDENT,
-        subsequent_indent=INDENT * 2,
-        break_on_hyphens=False,
+        text, width, subsequent_indent=INDENT * 2, break_on_hyphens=False, drop_whitespace=True
     )

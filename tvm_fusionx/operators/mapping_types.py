@@ -226,6 +226,7 @@ MANY_TO_MANY = frozenset(
         "fusionx.grid_sample_NCHWc",
         "fusionx.sparse_conv2d_NCHWc",
         "fusionx.sparse_dense",
+        "fusionx.recurrent",
         "image.affine_grid",
         "image.dilation2d",
         "image.grid_sample",

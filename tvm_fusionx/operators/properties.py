@@ -11,6 +11,7 @@ EXTERN_KERNELS = frozenset(
         "cumprod",
         "cumsum",
         "dft",
+        "fusionx.recurrent",
         "nn.contrib_conv2d_winograd_nnpack_weight_transform",
         "nn.cross_entropy",
         "nn.cross_entropy_with_logits",

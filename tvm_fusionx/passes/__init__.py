@@ -9,6 +9,7 @@ from tvm_fusionx.passes.pack_sparse import PackSparse
 from tvm_fusionx.passes.pack_textures import PackTextures
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
+from tvm_fusionx.passes.unroll_recurrent import UnrollRecurrent
 
 __all__ = [
     "ComputeInFloat32",
@@ -20,4 +21,5 @@ __all__ = [
     "PackTextures",
     "RewriteGraph",
     "RewriteQuantized",
+    "UnrollRecurrent",
 ]

@@ -24,6 +24,7 @@ from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.packed.template import PACKED
 from tvm_fusionx.schedules.products.converted_apart import converted_apart
 from tvm_fusionx.schedules.products.dot import DOT
+from tvm_fusionx.schedules.recurrent.template import RECURRENT
 from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
 from tvm_fusionx.schedules.sparse.template import SPARSE
@@ -90,6 +91,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     STREAMED_ATTENTION,
     PACKED,
     SPARSE,
+    RECURRENT,
     DOT,
     MOVES,
     ROWS,

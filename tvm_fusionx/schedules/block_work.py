@@ -20,6 +20,8 @@ from tvm_fusionx.expressions.sparse_products import GEOMETRY as GEOMETRY_OF_LIST
 from tvm_fusionx.expressions.sparse_products import VALUE_AXES, Index
 from tvm_fusionx.expressions.winograd import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
 from tvm_fusionx.late_passes.polynomials import replacement
+from tvm_fusionx.operators.recurrent_layer import Layer
+from tvm_fusionx.operators.recurrent_operator import LAYER, layer_of
 from tvm_fusionx.schedules.winograd.apply_matrix import apply_matrix
 from tvm_fusionx.tir.block import collect_blocks, loads_of
 from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
@@ -87,6 +89,11 @@ def work_of(func: Any) -> Work:
     blocks = list(collect_blocks(func))
     transforms = _transforms(blocks)
     for block in blocks:
+        if LAYER in block.annotations:
+            total = total.plus(_of_layer(layer_of(block.annotations)))
+            for buffer in func.buffer_map.values():
+                touched[buffer.data] = math.prod(map(int, buffer.shape))
+            continue
         extents = {it.var: int(it.dom.extent) for it in block.iter_vars} | _in_lists(block)
         transform = transforms.get(block.name_hint)
         if transform is not None:
@@ -124,6 +131,16 @@ def _in_lists(block: Any) -> dict[Any, int]:
     values = next(shape for shape in shapes if len(shape) == VALUE_AXES)
     groups = Index.of(values, index, result[1] * math.prod(result[4:])).groups
     return {entry: math.ceil(values[0] / groups)}
+
+
+def _of_layer(layer: Layer) -> Work:
+    """Return the work of a recurrent layer: its products, and a function of each gate."""
+    units = layer.steps * layer.batch * layer.directions * layer.hidden
+    products = units * layer.gates * layer.hidden
+    functions = layer.gates + (1 if layer.has_cell else 0)
+    each = _function("tir.tanh", "float32", None)
+    work = Work(flops=2 * products, instructions=products, products=2 * products)
+    return work.plus(each, units * functions)
 
 
 def _transforms(blocks: Sequence[Any]) -> dict[str, tuple[int, Work]]:

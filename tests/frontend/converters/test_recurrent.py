@@ -44,7 +44,7 @@ def outputs_of(op_type: str) -> int:
 def model_of(op_type: str, inputs: list[Any], **attributes: Any) -> onnx.ModelProto:
     names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
     outputs = [f"y{i}" for i in range(outputs_of(op_type))]
-    node = helper.make_node(op_type, names, outputs, hidden_size=HIDDEN, **attributes)
+    node = helper.make_node(op_type, names, outputs, **{"hidden_size": HIDDEN, **attributes})
     infos = [
         helper.make_tensor_value_info(
             name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape

@@ -10,15 +10,15 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.casts import cast
-from tvm_fusionx.frontend.converters.planes import can_be_flat, convolve_flat
+from tvm_fusionx.frontend.converters.planes import SEQUENCE_AXES, can_be_flat, convolve_flat
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape
+from tvm_fusionx.frontend.converters.transposed_sequences import Spread, spread_sequence
 from tvm_fusionx.frontend.converters.windows import windows_of
 from tvm_fusionx.frontend.node import Node
 
 CONVOLUTIONS = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}
 TRANSPOSED = {
-    1: relay.nn.conv1d_transpose,
     2: relay.nn.conv2d_transpose,
     3: relay.nn.conv3d_transpose,
 }
@@ -109,7 +109,7 @@ def convert_conv_transpose(node: Node) -> Any:
     """Spread each input element over a window, cut off the pads, add the bias."""
     weights, shape = node.expr(1), node.shape(1)
     rank = len(shape) - 2
-    if rank not in TRANSPOSED:
+    if rank not in (SEQUENCE_AXES, *TRANSPOSED):
         raise node.refuse("one to three spatial axes", f"weights {list(shape)}")
     strides = list(node.attribute("strides") or [1] * rank)
     dilations = list(node.attribute("dilations") or [1] * rank)
@@ -130,6 +130,22 @@ def convert_conv_transpose(node: Node) -> Any:
     if not can_take_extra:
         raise node.refuse("output_padding below the strides", f"{extra} with strides {strides}")
     groups = int(node.attribute("group", 1))
+    data = node.expr(0)
+    length = None
+    if rank == SEQUENCE_AXES:
+        # A sequence is a picture of one row, which layouts and templates know.
+        size, known = node.shape(), node.tensor(1).array
+        length = strides[0] * (size[2] - 1) + extents[0] - sum(pads) + extra[0]
+        if known is not None:
+            spread_out = np.zeros((*shape[:2], extents[0]), known.dtype)
+            spread_out[..., :: dilations[0]] = known
+            spread = Spread(strides[0], pads[0], length, groups)
+            result = spread_sequence(data, size, spread_out, spread)
+            return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
+        data = reshape(data, (*size[:2], 1, size[2]))
+        weights = reshape(weights, (*shape[:2], 1, extents[0]))
+        rank, strides, extra, extents = 2, [1, *strides], [0, *extra], [1, *extents]
+        pads = [0, pads[0], 0, pads[1]]
     # TVM has groups for two axes only; otherwise each group is a convolution of its own.
     parts = groups if rank != 2 else 1
     transposed = functools.partial(
@@ -141,7 +157,9 @@ def convert_conv_transpose(node: Node) -> Any:
         channels=shape[1] * groups // parts,
         kernel_size=extents,
     )
-    result = _by_parts(transposed, node.expr(0), weights, parts)
+    result = _by_parts(transposed, data, weights, parts)
+    if length is not None:
+        result = reshape(result, (node.shape()[0], shape[1] * groups, length))
     return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
 
 

@@ -1,22 +1,35 @@
-"""Recurrent layers, unrolled over their steps, which are static."""
+"""Recurrent layers: one operator where the kernel serves them, else unrolled over their steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.recurrent_activations import (
+    Function,
+    activations_of,
+    as_relay,
+)
+from tvm_fusionx.frontend.converters.recurrent_kernel import (
+    Given,
+    in_one_kernel,
+    why_not_one_kernel,
+)
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape, transpose
-from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
+from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import constant
+from tvm_fusionx.operators.recurrent_layer import Layer
+
+logger = logging.getLogger(__name__)
 
 IGNORED_BY_TVM = "TVM ignores direction=reverse, sequence_lens, clip and input_forget"
 
-Function = Callable[[Any], Any]
 # One step: the input's share of all gates, then the state, to the new state.
 Step = Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]
 
@@ -26,8 +39,6 @@ X, W, R, B, SEQUENCE_LENS, INITIAL_H = range(6)
 INITIAL_C, PEEPHOLES = 6, 7
 # LSTM's gates are i, o, f, c; GRU's z, r, h; RNN has one.
 LSTM_GATES, GRU_GATES, RNN_GATES = 4, 3, 1
-# Of an LSTM's functions the one whose argument is the cell; the others have fewer.
-CELL_FUNCTION = 2
 PEEPHOLE_GATES = 3
 # A layer is unrolled, so its steps are the length of the compiled program.
 MOST_STEPS = 5000
@@ -38,21 +49,6 @@ DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 def _as_it_is(x: Any) -> Any:
     return x
-
-
-def _affine(x: Any, alpha: Any, beta: Any) -> Any:
-    return x * alpha + beta
-
-
-# Activation -> (alpha, beta, x -> result); a default of None means that it takes no such number.
-ACTIVATIONS: dict[str, tuple[float | None, float | None, Callable[[Any, Any, Any], Any]]] = {
-    "Affine": (1.0, 0.0, _affine),
-    "Relu": (None, None, lambda x, _, __: relay.nn.relu(x)),
-    "Sigmoid": (None, None, lambda x, _, __: relay.sigmoid(x)),
-    "Tanh": (None, None, lambda x, _, __: relay.tanh(x)),
-    "HardSigmoid": (0.2, 0.5, lambda x, a, b: relay.clip(_affine(x, a, b), 0.0, 1.0)),
-    "ScaledTanh": (1.0, 1.0, lambda x, a, b: relay.tanh(x * b) * a),
-}
 
 
 @dataclass(frozen=True)
@@ -173,41 +169,6 @@ def _lstm_step(direction: Direction) -> Step:
     return step
 
 
-def _activations(node: Node, defaults: tuple[str, ...], directions: int) -> list[Function]:
-    names = [str(name) for name in node.attribute("activations", defaults * directions)]
-    if len(names) != len(defaults) * directions:
-        expected = f"{len(defaults) * directions} activations"
-        raise node.refuse(expected, str(names), ASK_SUPPORT)
-    alphas, betas = (
-        iter(float(number) for number in node.attribute(f"activation_{name}", ()))
-        for name in ("alpha", "beta")
-    )
-    functions = [_activation(node, name, alphas, betas) for name in names]
-    limit = node.attribute("clip")
-    if limit is None:
-        return functions
-    # ONNX Runtime clips what enters the gates, and not the cell that LSTM's third function takes.
-    return [
-        function if index % len(defaults) == CELL_FUNCTION else _clipped(function, float(limit))
-        for index, function in enumerate(functions)
-    ]
-
-
-def _clipped(function: Function, limit: float) -> Function:
-    """Return a function whose argument is held within [-limit, limit]."""
-    return lambda x: function(relay.clip(x, -limit, limit))
-
-
-def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Function:
-    if name not in ACTIVATIONS:
-        raise node.refuse(f"activations among {', '.join(ACTIVATIONS)}", name, ASK_SUPPORT)
-    alpha, beta, function = ACTIVATIONS[name]
-    dtype = node.dtype()
-    a = None if alpha is None else scalar(next(alphas, alpha), dtype)
-    b = None if beta is None else scalar(next(betas, beta), dtype)
-    return lambda x: function(x, a, b)
-
-
 def _is_full(node: Node, steps: int) -> bool:
     """Tell whether every sequence is known to have all the steps."""
     if not node.has(SEQUENCE_LENS):
@@ -253,8 +214,8 @@ def _check_widths(node: Node, gates: int, initial: tuple[int, ...], is_batch_fir
     steps, batch, features = node.shape(X)
     if is_batch_first:
         steps, batch = batch, steps
-    if not 0 < steps <= MOST_STEPS:
-        raise node.refuse(f"1 to {MOST_STEPS} steps", str(steps))
+    if steps < 1:
+        raise node.refuse("one step at least", str(steps))
     hidden, kind = node.shape(R)[2], str(node.attribute("direction", "forward"))
     directions = DIRECTIONS.get(kind)
     if directions is None:
@@ -295,7 +256,25 @@ def _convert(
     steps, batch = (shape[1], shape[0]) if is_batch_first else shape[:2]
     directions, _, hidden = node.shape(R)
     kind = str(node.attribute("direction", "forward"))
-    functions = _activations(node, defaults, directions)
+    activations = activations_of(node, defaults, directions)
+    each = len(defaults)
+    why = why_not_one_kernel(node, steps, activations, each, node.has(PEEPHOLES))
+    if look is _as_it_is and why is None:
+        reverse = tuple(kind == "reverse" or index == 1 for index in range(directions))
+        limit = node.attribute("clip")
+        layer = Layer(
+            node.op_type,
+            *(steps, batch, hidden, reverse, tuple(activations[:each])),
+            clip=None if limit is None else float(limit),
+            is_linear_first=bool(node.attribute("linear_before_reset", 0)),
+            is_coupled=bool(node.attribute("input_forget", 0)),
+            has_lengths=not _is_full(node, steps),
+        )
+        return _in_one_kernel(node, layer, x, initial, is_batch_first)
+    logger.info("%s is unrolled: %s", node.name, why or "its products see quantized numbers")
+    if steps > MOST_STEPS:
+        raise node.refuse(f"1 to {MOST_STEPS} steps, as {why}", str(steps))
+    functions = as_relay(node, activations, each)
     outputs, states = [], []
     for index in range(directions):
         own = functions[index * len(defaults) : (index + 1) * len(defaults)]
@@ -316,6 +295,23 @@ def _convert(
     axis = 1 if is_batch_first else 0
     last_states = [relay.stack(parts, axis=axis) for parts in zip(*states, strict=True)]
     return [y, *last_states]
+
+
+def _in_one_kernel(
+    node: Node, layer: Layer, x: Any, initial: tuple[int, ...], is_batch_first: bool
+) -> list[Any]:
+    """Return what ONNX wants of a layer that is one operator."""
+    states = [node.expr(position) if node.has(position) else None for position in initial]
+    if is_batch_first:
+        states = [None if each is None else transpose(each, (1, 0, 2)) for each in states]
+    h, c = states if layer.has_cell else (states[0], None)
+    lengths = relay.cast(node.expr(SEQUENCE_LENS), "int32") if layer.has_lengths else None
+    biases = node.tensor(B) if node.has(B) else None
+    given = Given(x, node.tensor(W), node.tensor(R), biases, h, c, lengths)
+    y, *last = in_one_kernel(layer, given)
+    if is_batch_first:
+        return [transpose(y, (1, 0, 2, 3)), *(transpose(each, (1, 0, 2)) for each in last)]
+    return [transpose(y, (0, 2, 1, 3)), *last]
 
 
 def _initial_state(node: Node, position: int, index: int, is_batch_first: bool) -> Any:

@@ -10,7 +10,7 @@ one. TVM's own ``rfactor`` splits only where L divides the extent, and adds the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import tvm
@@ -38,19 +38,37 @@ Split = tuple[list[Any], list[Any]]
 _COMBINERS = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
 
-def split_lane_reductions(func: Any, lanes: int, keep: frozenset[str] = frozenset()) -> Any:
+def split_lane_reductions(
+    func: Any,
+    lanes: int,
+    keep: frozenset[str] = frozenset(),
+    parts: Collection[str] = (),
+) -> Any:
     """Return `func` with long contiguous reductions split into `lanes`, but the stages `keep`.
 
-    Rows of at least `LONG_ROW_GROUPS` are split into `LONG_ROW_LANES`.
+    Rows of at least `LONG_ROW_GROUPS` are split into `LONG_ROW_LANES`. Rows of the stages `parts`
+    may lie behind each other along one axis.
     """
 
     def split(stage: Stage) -> Split | None:
-        if stage.name in keep or why_not_split(stage, lanes) is not None:
+        if stage.name in keep or why_not_split(stage, lanes, stage.name in parts) is not None:
             return None
         is_long = math.prod(stage.reduced) >= LONG_ROW_GROUPS * lanes
-        return _split(stage, max(lanes, LONG_ROW_LANES) if is_long else lanes)
+        return _split(stage, _whole_chunks(stage, max(lanes, LONG_ROW_LANES) if is_long else lanes))
 
     return with_split_stages(func, split)
+
+
+def _whole_chunks(stage: Stage, lanes: int) -> int:
+    """Return `lanes`, or as many as the innermost axis has where vectors would span some of it.
+
+    A vector over whole chunks of an axis has the place of each lane computed apart: TVM does not
+    see that chunks lie behind each other.
+    """
+    reduced = [it.extent for it in stage.iters if it.is_reduction and it.extent > 1]
+    inner = reduced[-1]
+    spans = len(reduced) > 1 and inner < lanes and lanes % inner == 0
+    return inner if spans and inner >= NARROWEST_VECTOR else lanes
 
 
 def with_split_stages(func: Any, split: Callable[[Stage], Split | None]) -> Any:
@@ -94,8 +112,11 @@ def why_not_in_parts(stage: Stage) -> str | None:
     return None
 
 
-def why_not_split(stage: Stage, lanes: int) -> str | None:
-    """Return why `stage` keeps its reduction as it is, or None when splitting it pays."""
+def why_not_split(stage: Stage, lanes: int, in_parts: bool = False) -> str | None:
+    """Return why `stage` keeps its reduction as it is, or None when splitting it pays.
+
+    Of a stage `in_parts` rows are parts of one axis, far apart.
+    """
     reason = why_not_in_parts(stage)
     if reason is not None:
         return reason
@@ -109,7 +130,7 @@ def why_not_split(stage: Stage, lanes: int) -> str | None:
     reduced = {it.var for it in stage.iters if it.is_reduction}
     # What the whole row shares, such as the number of a gathered row, may lie any way.
     moving = [load for load in loads if any(reduced & variables_of(at) for at in load.indices)]
-    if any(spatial & variables_of(load.indices[-1]) for load in moving):
+    if not in_parts and any(spatial & variables_of(load.indices[-1]) for load in moving):
         return "an operand is contiguous along an axis that is kept"
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from tvm_fusionx.schedules.parts.nest import (
 )
 from tvm_fusionx.schedules.parts.overlap_last_vector import move_last_vectors
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.rows.few_rows import parts_in, share_few_rows
 from tvm_fusionx.schedules.rows.knobs import (
     RECOMPUTE_KNOB,
     USUAL,
@@ -61,14 +63,21 @@ class RowByRow(Match):
         info, choices = chosen(self.info, values)
         sch = fresh_schedule(info.func)
         info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
-        func = split_lane_reductions(lend_outputs(sch.mod["main"], info), info.cpu.lanes)
+        func = share_few_rows(lend_outputs(sch.mod["main"], info), info.cpu, choices.parallel_work)
+        shared = parts_in(func)
+        func = split_lane_reductions(func, info.cpu.lanes, parts=shared)
         func = split_chains(func, info.cpu, choices.chains)
-        return move_last_vectors(return_outputs(schedule_stages(func, info, choices)))
+        return move_last_vectors(return_outputs(schedule_stages(func, info, choices, shared)))
 
 
-def schedule_stages(func: Any, info: BlockInfo, choices: RowChoices = USUAL) -> Any:
-    """Return `func` with all its stages scheduled as row nests; a nest that fails is split up."""
-    alone: set[str] = set()
+def schedule_stages(
+    func: Any, info: BlockInfo, choices: RowChoices = USUAL, lead: Collection[str] = ()
+) -> Any:
+    """Return `func` with all its stages scheduled as row nests; a nest that fails is split up.
+
+    The stages `lead` are members of no other nest.
+    """
+    alone = set(lead)
     for _ in range(len(info.stages) + 1):
         sch = fresh_schedule(func)
         late: Late = []
