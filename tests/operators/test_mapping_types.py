@@ -8,6 +8,7 @@ import tvm
 from tvm_fusionx import operators
 from tvm_fusionx._tvm.selection import register_selection
 from tvm_fusionx.expressions.block_weights import register_block_weights
+from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.layout.blocked_sampling import register_sampling
@@ -34,13 +35,14 @@ def _relay_operators() -> set[str]:
 
 def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None:
     register_block_weights()
+    register_look_up()
     register_recurrent()
     register_rounding()
     register_sampling()
     register_selection()
     register_sparse_products()
     known = _relay_operators()
-    assert len(known) == 311
+    assert len(known) == 312
     assert MAPPING_TYPES.keys() == known
 
 
