@@ -50,7 +50,7 @@ check: $(VENV)/all.stamp docs ## check format, lint, types, build the documentat
 	$(PYTEST) -n $(JOBS) --dist worksteal --compile-all
 
 schedules-check: $(VENV)/all.stamp ## compare the schedules of all zoo blocks, on four processors, with the committed hashes
-	$(BIN)/python benchmarks/schedule_hashes.py check --fresh $(MODELS)
+	$(BIN)/python benchmarks/schedule_hashes.py check $(MODELS) --fresh
 
 verified: $(VENV)/all.stamp ## run all tests, compile every kernel, and add those that pass to tests/verified_kernels.txt
 	$(PYTEST) -n $(JOBS) --dist worksteal --compile-all --write-verified
