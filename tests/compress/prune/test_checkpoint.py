@@ -37,7 +37,7 @@ def test_another_runs_state_is_told(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "d.pt", "f")
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half", pickle.dumps(Harmful())])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half", pickle.dumps(Harmful(), protocol=2)])
 def test_a_damaged_or_harmful_file_is_told_and_never_run(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "c.pt").write_bytes(content)
     with pytest.raises(RecordError, match="cannot be read"):

@@ -69,3 +69,35 @@ def test_a_model_with_nothing_to_prune_is_told() -> None:
     table = {"global_config": {"target_sparsity": 0.5}, "weight_threshold": 100000}
     with pytest.raises(ModelError, match="fewer than 100000 weights"):
         prune_constants(residual(), parse_config(table))
+
+
+def test_layers_that_torch_wrote_have_their_parts() -> None:
+    pytest.importorskip("torch")
+    from tests.compress.prune.small_modules import example, mixed
+    from tvm_fusionx.compress.prune.export import export_module
+
+    model = export_module(mixed(), example())
+    graph = prepared_graph(model)
+    found = [
+        (layout.kind, layout.parts, layout.canonical_shape) for layout, _ in find_constants(graph)
+    ]
+    assert {
+        ("conv", 1, (8, 2, 3, 3)),
+        ("conv", 2, (8, 4, 3, 3)),
+        ("conv_transpose", 2, (6, 4, 3, 3)),
+        ("embedding", 1, (20, 6)),
+        # Two directions of four gates, and one of three.
+        ("lstm", 8, (64, 6)),
+        ("lstm", 8, (64, 8)),
+        ("gru", 3, (24, 16)),
+        ("gru", 3, (24, 8)),
+        ("linear", 1, (24, 8)),
+        ("linear", 1, (4, 8)),
+    } <= set(found)
+    words = {"structure": "block", "block_size": 8, "target_sparsity": 0.5}
+    result = prune_constants(model, parse_config({"global_config": words, "weight_threshold": 0}))
+    after = {t.name: numpy_helper.to_array(t) for t in result.model.graph.initializer}
+    (weights,) = (array for array in after.values() if array.shape == (2, 32, 6))
+    gates = (weights != 0).reshape(8, 8, 6)
+    assert (gates == gates[:, :1]).all()
+    assert gates.mean() == 0.5
