@@ -21,7 +21,7 @@ from tvm.meta_schedule.measure_callback import PyMeasureCallback
 from tvm.meta_schedule.runner import LocalRunner
 from tvm.meta_schedule.utils import derived_object
 
-from tvm_fusionx._tvm.cures import let_cure
+from tvm_fusionx._tvm.cures import let_cure, remembered_library_information
 from tvm_fusionx._tvm.script_parsing import import_tensor_intrinsics
 from tvm_fusionx.errors import TuningError
 from tvm_fusionx.report.bench.plain_tvm import cured_config
@@ -165,7 +165,7 @@ def tune_plain(
     database = ms.database.MemoryDatabase()
     scheduler = ms.task_scheduler.GradientBased(seed=seed + 1)
     counter = _Counter()
-    with let_cure():
+    with let_cure(), remembered_library_information():
         tasks = ms.relay_integration.extract_tasks(mod, with_cores, given)
         started = time.monotonic()
         builder = _BuilderUntil(
