@@ -126,7 +126,6 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("depthwise_pointwise", "stride 1"): Loops(1.91, 0),
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
     ("rows", "norm"): Loops(4.62, 0),
-    ("first_layer", "7 x 7"): Loops(1.31, 0),
     ("depthwise", "5 x 5, stride 2"): Loops(1.63, 0),
     ("rows", "softmax"): Loops(3.89, 0),
     ("dot", "one row"): Loops(1.81, 0),
