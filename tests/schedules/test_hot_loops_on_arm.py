@@ -144,7 +144,6 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("recurrent", "LSTM, 1 sequence"): Loops(1.58, 0),
     ("recurrent", "LSTM, 8 sequences"): Loops(1.38, 0),
     ("rows", "norm"): Loops(4.62, 0),
-    ("first_layer", "7 x 7"): Loops(1.31, 0),
     ("depthwise", "5 x 5, stride 2"): Loops(1.63, 0),
     ("rows", "softmax"): Loops(3.89, 0),
     ("dot", "one row"): Loops(1.81, 0),

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, TARGET, var
-from tests.sampled import few_fast
+from tests.relay_modules import REASSOCIATING, TARGET, module, var
+from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.blocked_blocks import (
+    assert_computes,
     assert_scheduled,
+    dense,
     depthwise,
+    eight_lanes,
     unscheduled,
 )
+from tests.schedules.matching import matched
+from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
+from tvm_fusionx.tir.block import describe_block
 
 POOL = {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "layout": "NCHW8c"}
 
@@ -49,3 +58,23 @@ def test_nothing_is_copied_to_be_padded(case: str) -> None:
     func = schedule(unscheduled(PADDED[case]), resolve_target(TARGET)).func
     assert "if_then_else" not in func.script()
     assert "alloc_buffer" not in func.script()
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding"),
+    few_fast_rows([((9, 23), 3, 2, (1, 1, 1, 1)), ((12, 17), 7, 2, (3, 2, 3, 3))], 1),
+)
+def test_weights_with_addresses_of_their_own_are_the_same(
+    size: tuple[int, int], kernel: int, stride: int, padding: tuple[int, int, int, int]
+) -> None:
+    body = dense(
+        3, size, 32, (kernel, kernel), strides=(stride, stride), padding=padding, blocks=(1, 8)
+    )
+    target = eight_lanes()
+    cpu = replace(describe_cpu(target), registers=32, multiplies_by_lane=True)
+    match = matched(FIRST_LAYER, describe_block(unscheduled(body, target), cpu))
+    knobs = {name: knob.default for name, knob in match.knobs().items()}
+    # Tiles that touch the border, and ones that share a loop.
+    func = match.emit({**knobs, "tile_chunks": 2, "tile_columns": 3})
+    assert "fusionx_hidden_number" in func.script()
+    assert_computes(func, target, module(body))

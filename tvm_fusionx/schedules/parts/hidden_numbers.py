@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm
 from tvm import tir
+
+from tvm_fusionx.tir.index_maps import variables_of
 
 IMPORT_LLVM = "pragma_import_llvm"
 FUNCTION = "fusionx_hidden_number"
@@ -40,3 +43,15 @@ def hidden(ib: Any, number: int, name: str = "hidden") -> Any:
 def with_hidden_numbers(kernel: Any) -> Any:
     """Return statement `kernel` with the function that :func:`hidden` calls."""
     return tir.AttrStmt(tir.const(0, "int32"), IMPORT_LLVM, tir.StringImm(_LLVM), kernel)
+
+
+def known_part(place: Any) -> tuple[int, Any]:
+    """Return the constant part of a place, and what is left of it; zero where it has none."""
+    if isinstance(place, int):
+        return place, 0
+    zeros = {var: tir.const(0, var.dtype) for var in variables_of(place)}
+    analyzer = tvm.arith.Analyzer()
+    known = analyzer.simplify(tir.stmt_functor.substitute(place, zeros))
+    if not isinstance(known, tir.IntImm):
+        return 0, place
+    return int(known), analyzer.simplify(place - known)

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.parts import lane_tiles
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
     stage_nests,
 )
+from tvm_fusionx.schedules.parts.lanes import lanes_multiplied
 from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES, should_parallelise
 from tvm_fusionx.schedules.parts.register_tile import SPARE_REGISTERS
 from tvm_fusionx.schedules.template import (
@@ -115,7 +117,7 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
             if chunks * columns + chunks + held(columns) < window.registers(cpu)
         ]
 
-    tiles = fitting(lambda columns: inputs_held(window, columns))
+    tiles = fitting(lambda columns: _inputs_held(window, columns, cpu))
     is_shared = any(chunks * columns >= cpu.sums_to_hide_latency for chunks, columns in tiles)
     if not is_shared:
         tiles = fitting(lambda columns: SPARE_REGISTERS)
@@ -127,7 +129,9 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
             return tile_cost(registers, window, cpu) * streaming_cost(registers, window, cpu)
         waste = math.ceil(window.columns / columns) * columns / window.columns
         latency = max(1.0, cpu.sums_to_hide_latency / (chunks * columns))
-        inputs = window.columns_read(columns) if is_shared else columns * window.kernel[1]
+        inputs = columns * window.kernel[1]
+        if is_shared:
+            inputs = math.ceil(window.columns_read(columns) / lanes_multiplied(cpu))
         read = chunks * window.kernel[1] + inputs
         products = latency * (1 + read / (chunks * columns * window.kernel[1]))
         if in_planes:
@@ -141,6 +145,13 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
         return waste * products
 
     return sorted(tiles, key=cost) or [(1, 1)]
+
+
+def _inputs_held(window: Window, columns: int, cpu: Cpu) -> int:
+    """Return the registers that hold inputs of a tile: a few in each where lanes are multiplied."""
+    if not cpu.multiplies_by_lane:
+        return inputs_held(window, columns)
+    return math.ceil(window.columns_read(columns) / cpu.lanes) + lane_tiles.FREE_REGISTERS
 
 
 def _is_in_planes(info: BlockInfo, window: Window) -> bool:
@@ -196,7 +207,9 @@ class FirstLayer(Match):
         result = WindowResult.of(
             blocks[write], found.window.columns, vectors, written, begins_with_bias=begins
         )
-        kernel = InPlaceKernel(found, values["tile_chunks"], values["tile_columns"], result).build(
+        chunks, columns = values["tile_chunks"], values["tile_columns"]
+        apart = info.cpu.multiplies_by_lane
+        kernel = InPlaceKernel(found, chunks, columns, result, weights_apart=apart).build(
             rows=values["task_rows"], parts=1, parallel=parallel
         )
         return replace_stages(func, stages, write, [found.data], KERNEL, kernel)

@@ -19,6 +19,7 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.hidden_numbers import hidden, known_part, with_hidden_numbers
 from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
@@ -47,6 +48,10 @@ class InPlaceKernel:
     """LLVM's name of what multiplies pairs of short integers, for the vectors of a window of them;
     None where they are multiplied as they are."""
 
+    weights_apart: bool = False
+    """Whether the weights of each chunk of a tile have an address of their own, so that they load
+    in pairs, however far the chunks are apart."""
+
     def build(self, *, rows: int, parts: int, parallel: bool) -> Any:
         """Return the statement that computes the window.
 
@@ -71,7 +76,8 @@ class InPlaceKernel:
         ):
             first_row, first_group = start_of(slab, rows, window.rows), part * groups
             self.row(ib, image, (first_group + group) * self.chunks, first_row + row)
-        return ib.get()
+        kernel = ib.get()
+        return with_hidden_numbers(kernel) if self.weights_apart else kernel
 
     @contextlib.contextmanager
     def _groups_and_rows(self, ib: Any, groups: int, rows: int) -> Iterator[tuple[Any, Any]]:
@@ -98,13 +104,22 @@ class InPlaceKernel:
         if not window.sums_channels:  # the columns of a chunk share its weight
             places.sort(key=lambda place: place[1])
 
+        # Those of the first chunk are reached from where all are.
+        others = range(1, self.chunks) if self.weights_apart else ()
+        begins = {chunk: hidden(ib, 0, "weights") for chunk in others}
+        origin, above, left = 0, 0, 0
+        if self.weights_apart:
+            # What is known of a place is hidden, too: LLVM would add it to each load.
+            above, (left, _) = -tiles.padding[0], known_part(tiles.column(start, 0, 0))
+            origin = hidden(ib, above * tiles.width + left, "data")
+
         def element(at: _Tap, step: int, chunk: int) -> Any | None:
             column = tiles.column(start, step, at.column)
             if tiles.is_border(column):
                 return None
             row = tiles.row(out_row, at.row)
             if window.sums_channels:
-                place = [image, at.channel, row, column, 0]
+                place = [image, at.channel, row - above, column - left, origin]
                 return broadcast(tir.BufferLoad(self.padded.data, place), lanes)
             place = [image, first_chunk + chunk, row, column, ramp(0, lanes)]
             return self._widened(tir.BufferLoad(self.padded.data, place), lanes)
@@ -112,7 +127,8 @@ class InPlaceKernel:
         def weight(at: _Tap, _: int, chunk: int) -> Any | None:
             if weights is None:
                 return None
-            place = [first_chunk + chunk, at.channel, at.row, at.column, 0, ramp(0, lanes)]
+            lane = ramp(begins.get(chunk, 0), lanes)
+            place = [first_chunk + chunk, at.channel, at.row, at.column, 0, lane]
             return self._widened_weight(tir.BufferLoad(weights, place), lanes)
 
         def store(sums: VectorSums) -> None:

@@ -20,17 +20,20 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tir
 
-from tvm_fusionx.schedules.parts.hidden_numbers import PAIR_REACH, hidden, with_hidden_numbers
+from tvm_fusionx.schedules.parts.hidden_numbers import (
+    PAIR_REACH,
+    hidden,
+    known_part,
+    with_hidden_numbers,
+)
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import ramp
 from tvm_fusionx.schedules.windows.border_tiles import WindowTiles
 from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import PaddedWindow
-from tvm_fusionx.tir.index_maps import variables_of
 
 # First row, and number of rows.
 Span = tuple[int, int]
@@ -209,8 +212,8 @@ class StripKernel:
         together = 1 + max(0, self.reach - width) // (tiles.width * lanes)
         rows = window.rows_read(height)
         # What is known of a place is hidden with the number: LLVM would add it to each load.
-        known_row, row = _known(row + first)
-        known_column, column = _known(column + left)
+        known_row, row = known_part(row + first)
+        known_column, column = known_part(column + left)
         known = known_row * tiles.width + known_column
         places = {
             at: hidden(ib, ((at - first) * tiles.width + known) * lanes, "rows")
@@ -241,15 +244,3 @@ class StripKernel:
 def _is_out(place: Any, extent: int) -> bool:
     """Tell whether a place is known to lie outside the data."""
     return isinstance(place, int) and not 0 <= place < extent
-
-
-def _known(place: Any) -> tuple[int, Any]:
-    """Return the constant part of a place, and what is left of it."""
-    if isinstance(place, int):
-        return place, 0
-    zeros = {var: tir.const(0, var.dtype) for var in variables_of(place)}
-    analyzer = tvm.arith.Analyzer()
-    known = analyzer.simplify(tir.stmt_functor.substitute(place, zeros))
-    if not isinstance(known, tir.IntImm):
-        return 0, place
-    return int(known), analyzer.simplify(place - known)
