@@ -62,6 +62,7 @@ from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.images import images_for
 from tvm_fusionx.schedules.gpu.textures import is_constant
+from tvm_fusionx.schedules.handed_over import handed_over
 from tvm_fusionx.schedules.lowering_log import (
     TOPI_TEMPLATE,
     LoweredBlock,
@@ -110,7 +111,11 @@ class _Session:
             if tvm.ir.structural_equal(known, func) and _constants(known) == _constants(func):
                 return scheduled
         record = self.records.get(str(digest))
-        scheduled = self._by_record(func, record) if record else schedule(func, self.target)
+        planned = handed_over.take(func, self.target) if record is None else None
+        if planned is not None:
+            scheduled = planned
+        else:
+            scheduled = self._by_record(func, record) if record else schedule(func, self.target)
         self._done.setdefault(digest, []).append((func, scheduled))
         return scheduled
 

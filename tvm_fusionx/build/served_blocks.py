@@ -17,6 +17,7 @@ from tvm_fusionx.measuring.block_timer import as_it_will_run, block_module
 from tvm_fusionx.processors.targets import TargetLike, is_cpu, resolve_target
 from tvm_fusionx.schedules import UNSCHEDULED, Scheduled, schedule
 from tvm_fusionx.schedules.default import DEFAULT
+from tvm_fusionx.schedules.handed_over import handed_over
 from tvm_fusionx.tir.indices import simplify_indices
 
 logger = logging.getLogger(__name__)
@@ -67,4 +68,7 @@ def _scheduled(mod: tvm.IRModule, target: tvm.target.Target) -> Scheduled | None
             except tvm.TVMError as error:  # An extern operator has no PrimFunc: TVM's serve it.
                 logger.info("a block cannot be lowered alone: %s", str(error).strip()[-200:])
                 return None
-    return schedule(func, target)
+    scheduled = schedule(func, target)
+    if scheduled.template not in SLOW:
+        handed_over.put(func, target, scheduled)
+    return scheduled
