@@ -17,7 +17,7 @@ from tvm_fusionx.errors import TuningError
 from tvm_fusionx.search.executor import Ended, Executor, Job, ProcessExecutor
 from tvm_fusionx.search.journal import FILE, MOST_ATTEMPTS, Result, SearchJournal
 from tvm_fusionx.search.reward import Reward
-from tvm_fusionx.search.search import TOO_SLOW, Search, SearchOutcome, SearchSettings
+from tvm_fusionx.search.search import CANNOT_RUN, TOO_SLOW, Search, SearchOutcome, SearchSettings
 from tvm_fusionx.search.space import Space, candidate_key
 from tvm_fusionx.search.space_file import parse_space
 from tvm_fusionx.search.strategies import EvolutionStrategy, RandomStrategy
@@ -80,6 +80,19 @@ def test_the_best_that_is_fast_enough_is_found(tmp_path: Path) -> None:
     assert len(executor.trained) == len(set(executor.trained)) == len(fast)
     assert len(fast) >= 24
     assert set(map(id, outcome.front)) <= set(map(id, fast))
+
+
+def test_what_cannot_be_built_is_told_apart(tmp_path: Path) -> None:
+    executor = Here()
+    search = search_of(tmp_path, executor, reward=Reward())
+    search.latency_of = lambda candidate: (
+        math.inf if candidate["choices"]["layers"] == 1 else latency_of(candidate)
+    )
+    outcome = found(search)
+    broken = [each for each in outcome.results if each.candidate["choices"]["layers"] == 1]
+    assert broken
+    assert {each.failure for each in broken} == {CANNOT_RUN}
+    assert len(executor.trained) == len(outcome.results) - len(broken)
 
 
 def test_with_a_soft_limit_everything_is_trained(tmp_path: Path) -> None:
@@ -145,6 +158,24 @@ def _plain(outcome: SearchOutcome) -> list[tuple[Any, ...]]:
     return [row(outcome.best), *map(row, outcome.front), *map(row, outcome.results)]
 
 
+@pytest.mark.parametrize("left_after", range(1, 12, 2))
+def test_what_was_trained_first_does_not_matter(tmp_path: Path, left_after: int) -> None:
+    class Leaving(Here):
+        """Is left after so many trainings, the last of a batch among them and not the first."""
+
+        def run(self, jobs: Sequence[Job], on_start: Callable[[Job], None]) -> Iterator[Ended]:
+            for ended in super().run(jobs, on_start):
+                yield ended
+                if len(self.trained) == left_after:
+                    raise KeyboardInterrupt
+
+    how: dict[str, Any] = {"rungs": (0.5, 1.0), "keep": 2, "trials": 12}
+    expected = found(search_of(tmp_path / "whole", **how))
+    with pytest.raises(KeyboardInterrupt):
+        found(search_of(tmp_path / "left", Leaving(), **how))
+    assert _plain(found(search_of(tmp_path / "left", **how))) == _plain(expected)
+
+
 def _searching(folder: Path) -> None:
     found(search_of(folder, ProcessExecutor(TRAIN), rungs=(0.5, 1.0), keep=2, trials=16))
 
@@ -169,7 +200,11 @@ def test_killed_anywhere_it_goes_on_where_it_was(
         kills += 1
     assert kills >= 3
     again = search_of(folder, ProcessExecutor(TRAIN), rungs=(0.5, 1.0), keep=2, trials=16)
-    assert _plain(found(again)) == _plain(expected)
+    outcome = found(again)
+    failures = [each.failure for each in outcome.results if each.failure]
+    # The limit of the latency, and nothing that the kills did.
+    assert set(failures) <= {TOO_SLOW}, failures
+    assert _plain(outcome) == _plain(expected)
     # What ended well never begins again.
     ended: set[tuple[str, float]] = set()
     running: dict[int, tuple[str, float]] = {}

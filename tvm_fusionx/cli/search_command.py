@@ -67,7 +67,7 @@ class LatencyType(click.ParamType):  # type: ignore[type-arg]
     is_flag=True,
     help="Weigh latency against accuracy as MnasNet does, in the place of a hard limit.",
 )
-@click.option("--budget", type=Duration(), help="Time to spend, such as 2h.")
+@click.option("--budget", type=Duration(), help="Time to spend in this run, such as 2h.")
 @click.option(
     "--trials",
     type=click.IntRange(min=1),

@@ -21,6 +21,7 @@ from tvm_fusionx.search.space import Candidate, candidate_key
 from tvm_fusionx.search.strategies import Strategy
 
 TOO_SLOW = "slower than the limit"
+CANNOT_RUN = "a kernel of it cannot be built or run"
 # Batches in a row without anything new: the strategy has settled, or the space is told.
 MOST_IN_VAIN = 30
 
@@ -151,7 +152,7 @@ class Search:
     @property
     def trained(self) -> int:
         """Return how many candidates were fast enough to be trained so far."""
-        return sum(each.failure != TOO_SLOW for each in self.judged.values())
+        return sum(each.failure not in (TOO_SLOW, CANNOT_RUN) for each in self.judged.values())
 
     @property
     def spent_seconds(self) -> float:
@@ -189,7 +190,8 @@ class Search:
             told = self.journal.latency_us(candidate)
             latencies[key] = self.latency_of(candidate) if told is None else told
             if not self.settings.reward.allows(latencies[key]):
-                final[key] = Result(candidate, latency_us=latencies[key], failure=TOO_SLOW)
+                why = TOO_SLOW if math.isfinite(latencies[key]) else CANNOT_RUN
+                final[key] = Result(candidate, latency_us=latencies[key], failure=why)
                 if told is None:
                     self.journal.add(final[key])
         going = {key: each for key, each in unique.items() if key not in final}
@@ -198,10 +200,10 @@ class Search:
             final.update(trained)
             if place + 1 < len(self.settings.rungs):
                 going = self._better(trained, going)
-        for key, result in final.items():
+        for key in unique:
             if key not in self.judged:
-                self.judged[key] = result
-                self.on_result(self, result)
+                self.judged[key] = final[key]
+                self.on_result(self, final[key])
         return [final[candidate_key(candidate)] for candidate in proposed]
 
     def _better(
@@ -229,7 +231,8 @@ class Search:
                 jobs.append(Job(len(jobs), candidate, trial))
                 keys.append(key)
             if not jobs:
-                return done
+                # In the order of the proposals, whichever the journal knew before.
+                return {key: done[key] for key in going}
             numbers: dict[int, int] = {}
 
             def begin(job: Job, numbers: dict[int, int] = numbers) -> None:
