@@ -72,6 +72,8 @@ def export(row: Mapping[str, Any], path: Path) -> None:
     import torch
 
     warnings.simplefilter("ignore")
+    # Attention as operators that ONNX has, and not as one of torch's own.
+    torch.backends.mha.set_fastpath_enabled(False)
     torch.manual_seed(SEED)
     given = tuple(torch.from_numpy(drawn(each)) for each in row["given"])
     with torch.no_grad():
