@@ -10,9 +10,9 @@ import pytest
 import tvm
 from hypothesis import given
 from hypothesis import strategies as st
-from tvm import tir
+from tvm import relay, tir
 
-from tests.relay_modules import module
+from tests.relay_modules import module, var
 from tests.schedules.blocked_blocks import assert_computes, dense, unscheduled
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
 from tvm_fusionx.processors.rates import LINE_BYTES
@@ -184,3 +184,12 @@ def test_what_would_not_pay_is_left_as_it_is(body: Any) -> None:
     target = resolve_target(AVX2)
     made = schedule(unscheduled(body, target), target, template="dot")
     assert not _fetches(made.func)
+
+
+def test_weights_that_the_kernel_packs_itself_are_not_fetched() -> None:
+    images, weights = var("x", 8, 256, 8, 8), var("w", 256, 128, 4, 4)
+    choices = {"strides": (2, 2), "padding": (1, 1, 1, 1)}
+    body = relay.nn.conv2d_transpose(images, weights, channels=128, kernel_size=(4, 4), **choices)
+    scheduled = schedule(unscheduled(body), resolve_target(AVX2))
+    assert scheduled.template == "conv2d"
+    assert "llvm.prefetch" not in str(tvm.lower(scheduled.func))

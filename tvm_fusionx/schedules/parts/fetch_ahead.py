@@ -80,8 +80,12 @@ def pauses_in(steps: int, vectors: int, panel_bytes: int, tiles: int) -> Pauses 
 
 
 def fetch_ahead(func: Any) -> Any:
-    """Return a scheduled `func` in which marked sums fetch the next panel of their weights."""
+    """Return a scheduled `func` in which marked sums fetch the next panel of their weights.
+
+    Only of parameters: what the kernel itself has written is in a cache.
+    """
     around: list[Any] = []
+    given = [func.buffer_map[param].data for param in func.params]
 
     def enter(loop: Any) -> None:
         around.append(loop)
@@ -90,7 +94,7 @@ def fetch_ahead(func: Any) -> Any:
         around.pop()
         if PIECES not in loop.annotations:
             return None
-        statements = _fetches(loop, around)
+        statements = _fetches(loop, around, given)
         body = tir.SeqStmt([*statements, loop.body]) if statements else loop.body
         return tir.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
 
@@ -108,9 +112,9 @@ class _Panels:
     """Loops in which one panel is read again."""
 
 
-def _fetches(pieces: Any, around: list[Any]) -> list[Any]:
+def _fetches(pieces: Any, around: list[Any], given: list[Any]) -> list[Any]:
     """Return what fetches the lines of one pause."""
-    panels = _panels(pieces, around)
+    panels = _panels(pieces, around, given)
     if panels is None:
         return []
     lines = int(pieces.annotations[PIECES])
@@ -121,7 +125,7 @@ def _fetches(pieces: Any, around: list[Any]) -> list[Any]:
     return fetched_lines(panels.buffer, panels.following + pause * share, lines)
 
 
-def _panels(pieces: Any, around: list[Any]) -> _Panels | None:
+def _panels(pieces: Any, around: list[Any], given: list[Any]) -> _Panels | None:
     """Return the weights of a sum as panels, or None where they are none."""
     loops: list[Any] = [pieces]
     realized: list[Any] = []
@@ -139,6 +143,8 @@ def _panels(pieces: Any, around: list[Any]) -> _Panels | None:
     at = dict(zip((it.var for it in sums.block.iter_vars), sums.iter_values, strict=True))
     inside = {loop.loop_var: int(loop.extent) for loop in loops}
     for load in loads_of(sums.block.body.value):
+        if not any(load.buffer.data.same_as(data) for data in given):
+            continue
         indices = [tir.stmt_functor.substitute(index, at) for index in load.indices]
         found = _as_panels(load.buffer, indices, inside, around)
         if found is not None:
