@@ -159,3 +159,25 @@ def test_what_is_unfinished_can_be_removed_from_outside(tmp_path: Path) -> None:
     with pytest.raises(OutputFileError, match="No such file"):
         write()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputFileError, match="a device, a pipe"):
+        check_writable(pipe)
+    with pytest.raises(OutputFileError, match="a device, a pipe"), new_file(pipe):
+        pytest.fail("goes on")
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_an_input_is_not_written_over(tmp_path: Path) -> None:
+    model, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
+    model.write_bytes(b"a model")
+    other.symlink_to(model)
+    for output in (model, other):
+        with pytest.raises(OutputFileError, match="the input itself"):
+            check_writable(output, model)
+    check_writable(tmp_path / "new.onnx", model)

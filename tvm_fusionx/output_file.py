@@ -30,15 +30,29 @@ _unfinished: set[Path] = set()
 SCRATCH_BYTES = 8
 
 
-def check_writable(path: str | Path) -> None:
+def check_writable(path: str | Path, *inputs: str | Path) -> None:
     """Make sure that a file can be made at `path`, before the work that would fill it.
+
+    Parameters
+    ----------
+    inputs
+        Files that are read, and must not be written over.
 
     Raises
     ------
     OutputFileError
-        The folder does not exist or cannot be written, or `path` is a folder.
+        The folder does not exist or cannot be written, `path` is a folder or a device, or one of
+        the inputs.
     """
     final = Path(path)
+    for each in inputs:
+        if final.exists() and Path(each).exists() and final.samefile(each):
+            raise OutputFileError(
+                f"output {final}",
+                expected="another file than those that are read",
+                found="the input itself, which would be lost",
+                next_step="Give another path.",
+            )
     if final.is_dir():
         raise OutputFileError(
             f"output {final}",
@@ -47,7 +61,7 @@ def check_writable(path: str | Path) -> None:
             next_step=f"Give a file in it, such as {final / 'module.tar'}.",
         )
     with _reported(final), _scratch_folder(final):
-        pass
+        _check_is_file(final)
 
 
 @contextlib.contextmanager
@@ -63,6 +77,7 @@ def new_file(path: str | Path) -> Iterator[Path]:
     """
     final = Path(path)
     with _reported(final), _scratch_folder(final) as folder:
+        _check_is_file(final)
         scratch = folder / final.name
         yield scratch
         scratch.chmod(_after_umask(DEFAULT_FILE_MODE))
@@ -152,6 +167,17 @@ def _disk_full(thing: str) -> DiskFullError:
         found=os.strerror(errno.ENOSPC),
         next_step="Free some, give another path, or set TMPDIR to a folder with more.",
     )
+
+
+def _check_is_file(final: Path) -> None:
+    """Refuse what is no file and would be replaced by one: a device, a pipe, a socket."""
+    if final.exists() and not final.is_file() and not final.is_dir():
+        raise OutputFileError(
+            f"output {final}",
+            expected="the path of a file",
+            found="a device, a pipe or a socket",
+            next_step="Give the path of a file that may be made or replaced.",
+        )
 
 
 def _check_replaceable(final: Path, names: Collection[str]) -> None:

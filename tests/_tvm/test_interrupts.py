@@ -17,6 +17,7 @@ import tvm
 
 import tvm_fusionx as fx
 from tests.tiny_models import TARGET, convolution
+from tvm_fusionx._tvm import interrupts
 from tvm_fusionx._tvm.interrupts import FOREIGN_CALLS, interruptible
 
 # Where in a build, as a part of the time that it takes, Ctrl-C comes.
@@ -233,3 +234,30 @@ def test_a_build_is_interrupted_at_any_moment(
     # Nothing of the builds that did not end stays behind in TVM.
     library = fx.build(mod, TARGET, params)
     assert library.get_lib() is not None
+
+
+def test_a_second_one_does_not_end_what_clears_up() -> None:
+    cleared = []
+
+    def twice() -> None:
+        try:
+            _interrupt()
+        finally:
+            _interrupt()
+            cleared.append("whole")
+
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        twice()
+    assert cleared == ["whole"]
+
+
+def test_a_later_one_counts_where_the_first_was_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "ON_ITS_WAY_SECONDS", 0.0)
+    caught = []
+    with interruptible():
+        for _ in range(2):
+            try:
+                _interrupt()
+            except KeyboardInterrupt:
+                caught.append(True)
+    assert caught == [True, True]

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from tvm_fusionx.cli import entry
-from tvm_fusionx.cli.options import InputShapes
+from tvm_fusionx.cli.options import FiniteRange, InputShapes
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,10 @@ def test_verbosity_adds_up_and_ends_with_the_command(
         entry.main(words)
     assert seen == [level]
     assert logger.level == logging.NOTSET
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1"])
+def test_a_tolerance_is_a_finite_number(number: str) -> None:
+    with pytest.raises(click.BadParameter):
+        FiniteRange(min=0).convert(number, None, None)
+    assert FiniteRange(min=0).convert("0.5", None, None) == 0.5

@@ -8,6 +8,8 @@ objects, where every exception is lost. So, in a scope of :func:`interruptible`,
 
 - a signal that comes where an exception would be lost, or would leave a temporary folder behind,
   is raised at the next call or return that is elsewhere;
+- one that comes while the exception of the one before is on its way out is the same wish: raised in
+  what clears up, it would end that in the middle, or TVM's own frames;
 - TVM is made to carry every exception, from the first Ctrl-C on.
 
 This module does not import TVM: a command is interruptible before it is loaded.
@@ -23,6 +25,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
@@ -46,6 +49,10 @@ UNDIVIDED: frozenset[CodeType] = frozenset(
     )
     if hasattr(function, "__code__")
 )
+
+
+# An exception has left by then what it was raised in.
+ON_ITS_WAY_SECONDS = 2.0
 
 
 @contextlib.contextmanager
@@ -83,15 +90,17 @@ class _Handler:
         self._before = before
         self._waits = False
         self._profiler: Any = None
+        self._raised_at = -ON_ITS_WAY_SECONDS
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Act on the signal, now or as soon as it is of use."""
+        if time.monotonic() - self._raised_at < ON_ITS_WAY_SECONDS:
+            return
         carry_every_exception()
         if _is_lost(frame):
             self._wait()
         else:
-            self._forget()
-            self._before(number, frame)
+            self._raise(frame)
 
     def see_lost(self, report: Callable[[Any], Any], lost: Any) -> None:
         """Raise again what Python could only print: ``sys.unraisablehook`` in the scope."""
@@ -103,8 +112,12 @@ class _Handler:
     def deliver_now(self) -> None:
         """Act on a signal that still waits."""
         if self._waits:
-            self._forget()
-            self._before(signal.SIGINT, sys._getframe())
+            self._raise(sys._getframe())
+
+    def _raise(self, frame: FrameType | None) -> None:
+        self._forget()
+        self._raised_at = time.monotonic()
+        self._before(signal.SIGINT, frame)
 
     def _wait(self) -> None:
         if not self._waits:
@@ -120,8 +133,7 @@ class _Handler:
     def _look(self, frame: FrameType, event: str, argument: Any) -> None:
         """Raise at the first call or return that is not lost: a profiler sees each of them."""
         if not _is_lost(frame):
-            self._forget()
-            self._before(signal.SIGINT, frame)
+            self._raise(frame)
 
 
 def _is_lost(frame: FrameType | None) -> bool:

@@ -23,7 +23,7 @@ from tvm_fusionx.devices import find_device
 from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.late_passes.workspaces import Workspace
 from tvm_fusionx.memory import ALIGNMENT
-from tvm_fusionx.output_file import new_folder, reported_space
+from tvm_fusionx.output_file import make_folder, new_folder, reported_space
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.version import VERSION
 
@@ -143,6 +143,7 @@ def write_bundle(
         "tvm_version": tvm.__version__,
         "llvm_version": tvm.target.codegen.llvm_version_major(allow_none=True),
     }
+    make_folder(final.parent)
     with new_folder(final, bundle_files(name)) as folder:
         _write_texts(folder, name, fields)
         with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as scratch:

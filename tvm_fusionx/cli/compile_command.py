@@ -128,7 +128,7 @@ def command(
     bundle.check(len(shapes or [{}]))
     limit = parse_size(memory_limit) if memory_limit is not None else None
     if bundle.folder is None:
-        check_writable(output)
+        check_writable(output, model)
     if choices["measure"]:
         use_threads()
     chosen = device.find()

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tvm_fusionx.cli.device_options import rpc_options
-from tvm_fusionx.cli.options import debug_option
+from tvm_fusionx.cli.options import FiniteRange, debug_option
 from tvm_fusionx.cli.progress import Stages
 
 # As in the devices room, which needs TVM.
@@ -68,7 +68,7 @@ def show(name: str) -> None:
 @click.option("--cross-compiler", "compiler", help="C++ compiler that links for it.")
 @click.option(
     "--session-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     help="Seconds that one session lasts at most.",
 )
 @click.option(

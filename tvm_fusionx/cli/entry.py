@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import difflib
 import importlib
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -123,6 +125,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _say_interrupted() -> None:
+    # Once more while the process ends is the same wish.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     click.echo(INTERRUPTED, err=True)
     # Python remembers a KeyboardInterrupt that passed through an `exec` of a string, such as that
     # of a dataclass, as unhandled, and would end by the signal instead; a new `exec` forgets it.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -183,9 +185,24 @@ inputs_option = click.option(
     help="Arrays by input name (.npz); seeded random ones by default.",
 )
 
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers, which ``nan`` and ``inf`` are none of."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+# More threads than this take longer to begin than any model to run.
+MOST_THREADS = max(64, os.cpu_count() or 1)
+
 threads_option = click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MOST_THREADS),
     help="Threads to use; the cores that the process may use by default.",
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tvm_fusionx.cli.options import database_option, debug_option, json_option
+from tvm_fusionx.cli.options import FiniteRange, database_option, debug_option, json_option
 
 # A block of many operators has a long name; a line of a terminal is about so long.
 WIDTH = 70
@@ -67,7 +67,7 @@ def merge(others: tuple[Path, ...], database: Path | None) -> None:
 
 
 @command.command("prune")
-@click.option("--days", type=click.FloatRange(min=0), help="Drop answers older than this.")
+@click.option("--days", type=FiniteRange(min=0), help="Drop answers older than this.")
 @click.option("--other-versions", is_flag=True, help="Drop answers of other versions than these.")
 @database_option
 @debug_option

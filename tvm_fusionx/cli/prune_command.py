@@ -40,7 +40,10 @@ def command(source: str, config: Path, output: Path, resume: bool, json_path: Pa
 
     require_relay()
     from tvm_fusionx.compress.prune.prune import beside
+    from tvm_fusionx.output_file import check_writable
 
+    if json_path is not None:
+        check_writable(json_path, output)
     with Stages(f"pruning {Path(source).name}") as stage:
         if Path(source).suffix == MODEL:
             result = _cut(Path(source), config, output, stage)

@@ -11,13 +11,14 @@ import click
 
 from tvm_fusionx.cli.options import (
     Duration,
+    FiniteRange,
     debug_option,
     json_option,
     model_argument,
     target_option,
 )
 from tvm_fusionx.cli.progress import Stages
-from tvm_fusionx.cli.user_file import run_file
+from tvm_fusionx.cli.user_file import reporting, run_file
 from tvm_fusionx.errors import InputError
 
 # As in the room of quantising, which needs the packages of ONNX.
@@ -41,7 +42,7 @@ BLOCKS = ("32", "64", "128")
 )
 @click.option(
     "--max-drop",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.01,
     show_default=True,
     help="What the model may lose, in the function's unit; without one, how far outputs may move.",
@@ -104,7 +105,9 @@ def command(
     from tvm_fusionx.compress.quantize.quantize import quantize
     from tvm_fusionx.output_file import check_writable, new_file
 
-    check_writable(output)
+    check_writable(output, model)
+    if json_path is not None:
+        check_writable(json_path, model, output)
     if weights_only is not None:
         _write_weights(model, int(weights_only), int(block), output)
         return
@@ -163,8 +166,8 @@ def load_function(words: str) -> Callable[..., Any]:
         raise _refused(words, str(error)) from error
     function = getattr(module, name, None)
     if not callable(function):
-        raise _refused(words, f"no function {name} in {path}")
-    return function
+        raise _refused(words, f"no function {name} in {path or words}")
+    return reporting(function, f"{name} of {path}")
 
 
 def _refused(words: str, found: str) -> InputError:

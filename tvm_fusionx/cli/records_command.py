@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tvm_fusionx.cli.options import DEFAULT_TARGET, debug_option, json_option
+from tvm_fusionx.cli.options import DEFAULT_TARGET, FiniteRange, debug_option, json_option
 
 # As in the records room, which needs TVM.
 FORMATS = ("autotvm", "metaschedule")
@@ -89,7 +89,7 @@ def diff(left: Path, right: Path) -> None:
 
 @command.command("prune")
 @_into
-@click.option("--days", type=click.FloatRange(min=0), help="Drop records older than this.")
+@click.option("--days", type=FiniteRange(min=0), help="Drop records older than this.")
 @click.option("--other-versions", is_flag=True, help="Drop records of other versions than these.")
 @click.option("--target", help="Drop records of other targets than this.")
 @debug_option

@@ -11,6 +11,7 @@ import click
 
 from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option
 from tvm_fusionx.cli.options import (
+    FiniteRange,
     debug_option,
     input_shapes_option,
     json_option,
@@ -29,7 +30,7 @@ from tvm_fusionx.cli.progress import Stages
     "--dry-run",
     "rate",
     metavar="RATE",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     help="Judge weights as if pruning had left one number of RATE.",
 )
 @click.option(

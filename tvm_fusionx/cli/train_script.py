@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvm_fusionx.cli.user_file import run_file
+from tvm_fusionx.cli.user_file import reporting, run_file
 from tvm_fusionx.errors import InputError
 
 NEEDED = ("model", "example")
@@ -70,7 +70,7 @@ def load_script(words: str) -> TrainScript:
         function = getattr(holder, name, None)
         if not callable(function):
             raise _refused(words, f"no function {name} in {path}")
-        holder = function()
+        holder = reporting(function, f"{name} of {path}")()
     is_table = isinstance(holder, Mapping)
     functions: dict[str, Any] = {
         each: holder.get(each) if is_table else getattr(holder, each, None)
@@ -83,7 +83,11 @@ def load_script(words: str) -> TrainScript:
             hint = f", but {near[0]}" if near and given is None else ""
             found = f"no {each}{hint}" if given is None else f"{each}, which is no function"
             raise _refused(words, found)
-    return TrainScript(words, **functions)
+    own: dict[str, Any] = {
+        each: None if given is None else reporting(given, f"{each} of {words}")
+        for each, given in functions.items()
+    }
+    return TrainScript(words, **own)
 
 
 def _refused(words: str, found: str) -> InputError:

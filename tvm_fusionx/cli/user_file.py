@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from tvm_fusionx.errors import FusionXError, InputError
 
 
 def run_file(path: str | Path) -> ModuleType:
@@ -23,6 +28,32 @@ def run_file(path: str | Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{path} fails: {type(error).__name__}: {error}") from error
     return module
+
+
+def reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a user's function whose errors are told to be its own.
+
+    Raises
+    ------
+    InputError
+        When called: it raised, or ended the program.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except FusionXError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise InputError(
+                name,
+                expected="a function that returns",
+                found=" ".join(f"{type(error).__name__}: {error}".split()),
+                next_step="Mend the function; --debug shows where it fails.",
+            ) from error
+
+    return call

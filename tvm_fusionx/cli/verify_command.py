@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 from tvm_fusionx.cli.constants import ModelCommand, bind, constants_option, without_bound
 from tvm_fusionx.cli.options import (
+    FiniteRange,
     debug_option,
     input_shapes_option,
     inputs_option,
@@ -50,7 +51,7 @@ SHOWN_BLOCKS = 10
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=1e-5,
     show_default=True,
     help="Largest difference allowed, relative to the largest output.",

@@ -93,3 +93,8 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.npy").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"bad\.npy"):
         Samples(tmp_path, [X])
+
+
+def test_a_negative_extent_is_open_as_exporters_mean_it() -> None:
+    (sample,) = Samples([np.zeros((1, 3, 8), "float32")], [_input("x", -1, 3, "W")])
+    assert sample["x"].shape == (1, 3, 8)

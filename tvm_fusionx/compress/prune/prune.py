@@ -83,7 +83,7 @@ def prune(
     choices = read_config(config)
     stage: Stage = logger.debug if on_stage is None else on_stage
     if output is not None:
-        check_writable(output)
+        check_writable(output, *([model] if isinstance(model, (str, Path)) else []))
     if isinstance(model, (str, Path, bytes)) or hasattr(model, "SerializeToString"):
         if train is not None:
             raise InputError(

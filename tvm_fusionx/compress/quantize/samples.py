@@ -146,7 +146,8 @@ def _described(info: Any) -> tuple[str, tuple[int | None, ...] | None]:
     dims = None
     if tensor.HasField("shape"):
         dims = tuple(
-            int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim
+            int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+            for dim in tensor.shape.dim
         )
     return ELEMENT_TYPES.get(int(tensor.elem_type), "a type of its own"), dims
 
