@@ -34,12 +34,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
-from tvm_fusionx._tvm.cures import before_llvm
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.build.memory import ModelMemory, memory_of
 from tvm_fusionx.build.pipeline import bind_parameters
 from tvm_fusionx.inputs import inputs_of, random_inputs
-from tvm_fusionx.late_passes.workspaces import Workspace, workspaces_of
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.schedules import resolve_target
 
@@ -63,17 +61,12 @@ def emptied(mod: tvm.IRModule) -> tvm.IRModule:
 def planned(mod: tvm.IRModule, target: str) -> tuple[ModelMemory, ModelMemory]:
     """Return the memory of a module's kernels, with and without their workspaces."""
     resolved = resolve_target(target)
-    workspaces: dict[str, Workspace] = {}
-
-    def note(lowered: tvm.IRModule) -> tvm.IRModule:
-        workspaces.update(workspaces_of(lowered))
-        return emptied(lowered)
-
     blocks = fx.pipeline(resolved)(mod)
-    with fx.lowering(resolved), before_llvm(note):
+    with fx.lowering(resolved) as log:
+        log.in_place_of_code = emptied
         library = relay.build(blocks, resolved)
     graph, params = library.get_graph_json(), library.get_params()
-    return memory_of(graph, params, workspaces), memory_of(graph, params, {})
+    return memory_of(graph, params, log.workspaces), memory_of(graph, params, {})
 
 
 def row_of(name: str, mod: tvm.IRModule, target: str = TARGET) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class _Session:
             shared = {name: own[first] for name, first in names.items() if first in own}
             self.log.workspaces.update({**own, **shared})
             self.log.on_code()
-            return kernels
+            return self.log.in_place_of_code(kernels)
         self.log.on_code()
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         return share_kernels(call_shared_kernels(mod, self.kernels), groups)

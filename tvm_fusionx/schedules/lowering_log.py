@@ -81,6 +81,11 @@ class LoweringLog:
     on_code: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     """Called when all kernels are scheduled and lowered, before code is made of them."""
 
+    in_place_of_code: Callable[[Any], Any] = field(
+        default=lambda mod: mod, repr=False, compare=False
+    )
+    """Given the lowered functions of a CPU, returns those that code is made of."""
+
     on_device_kernels: Callable[[Any], None] = field(
         default=lambda mod: None, repr=False, compare=False
     )
