@@ -40,7 +40,7 @@ demo: $(VENV)/demo.stamp ## compile, verify, run and compare a real text detecti
 test: debian-packages $(VENV)/all.stamp ## run the whole test suite (at most 25 minutes on 2 cores)
 	$(PYTEST) -n $(JOBS) --dist worksteal
 
-test-fast: $(VENV)/all.stamp ## run the tests that are not slow (about three minutes on 2 cores)
+test-fast: $(VENV)/all.stamp ## run the tests that are not slow (four to five minutes on 2 cores)
 	$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow"
 
 check: $(VENV)/all.stamp docs ## check format, lint, types, build the documentation, then run all tests
