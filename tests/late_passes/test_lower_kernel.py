@@ -74,6 +74,28 @@ def test_an_error_ends_it_and_reaches_the_caller(monkeypatch: Any, cores: int) -
         lower_kernels(blocks, CPU, lambda done, count: None)
 
 
+def test_no_two_kernels_share_a_context(monkeypatch: Any) -> None:
+    """TVM writes what a pass has to say into its context: two threads would free it twice."""
+    monkeypatch.setattr(module, "_cores", lambda: 3)
+    contexts: list[tvm.transform.PassContext] = []
+
+    @tir.transform.prim_func_pass(opt_level=0, name="Keeps")
+    def keeps(func: Any, mod: Any, ctx: Any) -> Any:
+        contexts.append(tvm.transform.PassContext.current())
+        return func
+
+    config = {"tir.add_lower_pass": [(3, keeps)], "tir.noalias": False}
+    disabled = ["tir.NarrowDataType"]
+    with tvm.transform.PassContext(opt_level=3, config=config, disabled_pass=disabled) as outer:
+        blocks = [(f"kernel_{rows}", block(rows)) for rows in (2, 3, 4)]
+        lower_kernels(blocks, CPU, lambda done, count: None)
+    assert len({each.handle.value for each in [outer, *contexts]}) == 4
+    for each in contexts:
+        assert each.opt_level == 3
+        assert list(each.disabled_pass) == disabled
+        assert set(each.config) == set(config)
+
+
 def test_instruments_see_every_pass_in_one_thread() -> None:
     @tvm.instrument.pass_instrument
     class Watch:

@@ -63,7 +63,7 @@ def lower_kernels(
 
     def lower(block: tuple[str, Any]) -> tvm.tir.PrimFunc:
         name, func = block
-        with context:
+        with _like(context):
             return lower_kernel(func, target, name)
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="fusionx-lower")
@@ -75,6 +75,16 @@ def lower_kernels(
             _told(future.result(), done, len(blocks), on_progress)
             for done, future in enumerate(waiting, 1)
         ]
+
+
+def _like(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
+    """Return an equal context: passes keep their diagnostics in it, which no two threads may."""
+    return tvm.transform.PassContext(
+        opt_level=context.opt_level,
+        required_pass=context.required_pass,
+        disabled_pass=context.disabled_pass,
+        config=dict(context.config),
+    )
 
 
 def _told(lowered: Any, done: int, count: int, on_progress: Progress) -> Any:
