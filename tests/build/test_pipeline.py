@@ -25,7 +25,7 @@ from tests.relay_modules import (
     var,
 )
 from tvm_fusionx.build.kernels import KernelGraph
-from tvm_fusionx.build.pipeline import bind_parameters, planner_options
+from tvm_fusionx.build.pipeline import planner_options
 from tvm_fusionx.errors import ModelError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.device_costs import DeviceCosts
@@ -260,14 +260,6 @@ def test_parameters_that_nobody_gives_stay_inputs() -> None:
     inputs = {"x": inputs_of(mod)["x"], **weights}
     found = run_once(fx.build(mod, TARGET), inputs)
     assert_close(found, run_plain(mod, inputs), REASSOCIATING)
-
-
-def test_binding_makes_a_new_module() -> None:
-    mod, weights = _unbound()
-    bound = bind_parameters(mod, weights)
-    assert [param.name_hint for param in bound["main"].params] == ["x"]
-    assert len(mod["main"].params) == 3
-    assert bind_parameters(mod, None) is mod
 
 
 # ---- what is not ours -------------------------------------------------------------------------

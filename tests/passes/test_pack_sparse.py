@@ -16,7 +16,7 @@ import tvm_fusionx as fx
 from tests.random_sparse import compare
 from tests.relay_modules import REASSOCIATING, module, operator_names, var
 from tests.schedules.sparse_blocks import pruned
-from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.passes import PackSparse
 
 AVX512 = "llvm -mcpu=znver4"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import tvm
 
@@ -30,6 +32,7 @@ def test_unknown_target() -> None:
         ("llvm -mtriple=toaster-linux-gnu", "found 'toaster'"),
         ("cuda", "kinds with templates: llvm, opencl; found 'cuda'"),
         ("c", "kinds with templates"),
+        ("llvm -mcpu=cortex-a76", "It is one for -mtriple=aarch64-linux-gnu"),
     ],
 )
 def test_what_no_code_can_be_made_for_is_said_at_once(
@@ -50,10 +53,33 @@ def test_what_no_code_can_be_made_for_is_said_at_once(
         "llvm -mtriple=armv7a-linux-gnueabihf -mcpu=cortex-a9",
         "llvm -mtriple=arm64-linux-android -mcpu=cortex-a55",
         "opencl -device=adreno",
+        "llvm -mcpu=znver4 -mattr=+avx512f,-sse4a",
+        "llvm -mtriple=aarch64-linux-gnu -mattr=+v8.2a,+dotprod,+reserve-x18",
     ],
 )
 def test_what_code_can_be_made_for_is_taken(text: str) -> None:
     assert resolve_target(text).kind.name == text.split()[0]
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        ("+avx512ff", "target -mattr=.avx512ff.* Near it are avx512f"),
+        ("+avx2,-nonsense", "target -mattr=-nonsense"),
+        ("avx2", r"expected \+ or - before each feature"),
+    ],
+)
+def test_a_feature_that_llvm_would_ignore_is_refused(features: str, said: str) -> None:
+    target = f"llvm -mcpu=znver4 -mattr={features}"
+    for each in (target, tvm.target.Target(target)):
+        with pytest.raises(TargetError, match=said):
+            resolve_target(each)
+
+
+@pytest.mark.parametrize("target", [None, 5, ["llvm"]])
+def test_what_is_no_target_at_all(target: Any) -> None:
+    with pytest.raises(TargetError, match=f"found {type(target).__name__}"):
+        resolve_target(target)
 
 
 def test_records_belong_to_a_cpu_not_to_a_core_count() -> None:

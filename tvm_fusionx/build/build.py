@@ -14,7 +14,8 @@ from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.memory import check_limit, memory_of_build, no_known_memory, parse_size
-from tvm_fusionx.build.pipeline import bind_parameters, pipeline
+from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.build.programs import Programs, Shapes, build_programs
 from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
 from tvm_fusionx.errors import ModelError

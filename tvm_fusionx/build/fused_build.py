@@ -12,7 +12,8 @@ from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
-from tvm_fusionx.build.pipeline import bind_parameters, check_static, pipeline
+from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.pipeline import check_static, pipeline
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg.flops import flops as node_flops

@@ -13,7 +13,7 @@ from tvm import relay
 from tvm_fusionx.build.backends import backend_of
 from tvm_fusionx.build.phases import Phase, Phases, passes_of
 from tvm_fusionx.build.served_blocks import why_unserved
-from tvm_fusionx.errors import ModelError, ShapeError, TargetError
+from tvm_fusionx.errors import ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
@@ -275,24 +275,3 @@ def _is_dynamic(kind: Any) -> bool:
     return isinstance(kind, tvm.ir.TensorType) and any(
         isinstance(extent, tvm.tir.Any) for extent in kind.shape
     )
-
-
-def check_module(mod: Any) -> None:
-    """Raise ModelError where `mod` is no Relay module: a path, say, or what an importer returns."""
-    if not isinstance(mod, tvm.IRModule):
-        raise ModelError(
-            "mod",
-            expected="a Relay module",
-            found=type(mod).__name__,
-            next_step="Import the model first: mod, params = tvm_fusionx.from_onnx(model).",
-        )
-
-
-def bind_parameters(mod: Any, params: Mapping[str, Any] | None) -> Any:
-    """Return the module with `params` as constants of ``main``."""
-    check_module(mod)
-    if not params:
-        return mod
-    out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
-    out["main"] = relay.build_module.bind_params_by_name(mod["main"], dict(params))
-    return out

@@ -16,7 +16,8 @@ from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.executors import why_virtual_machine
 from tvm_fusionx.build.kernels import KernelNote
 from tvm_fusionx.build.library import build_versions
-from tvm_fusionx.build.pipeline import bind_parameters, pipeline
+from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.ecg.block_calls import count_blocks
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.inputs import InputSpec, check_inputs, inputs_of

@@ -84,7 +84,8 @@ def command(
     require_relay()
     from tvm_fusionx.build.executors import check_kernel_by_kernel
     from tvm_fusionx.build.fused_build import build_fused
-    from tvm_fusionx.build.pipeline import bind_parameters, check_runs_here
+    from tvm_fusionx.build.parameters import bind_parameters
+    from tvm_fusionx.build.pipeline import check_runs_here
     from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.inputs import inputs_of, random_inputs
     from tvm_fusionx.output_file import check_writable, new_file

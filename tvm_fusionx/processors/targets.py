@@ -42,6 +42,9 @@ I386 = re.compile(r"i[3-6]86$")
 
 NEAR_NAMES = 3
 
+# Where a CPU of another architecture is looked for.
+USUAL_TRIPLES = ("aarch64-linux-gnu", "x86_64-linux-gnu", "armv7a-linux-gnueabihf")
+
 
 def resolve_target(target: TargetLike) -> tvm.target.Target:
     """Return `target` as TVM understands it, for our templates.
@@ -57,6 +60,13 @@ def resolve_target(target: TargetLike) -> tvm.target.Target:
         When a package brings a backend that cannot be loaded.
     """
     load_backends()  # The target may be the tag of one.
+    if not isinstance(target, str | tvm.target.Target):
+        raise TargetError(
+            "target",
+            expected='a string such as "llvm -mcpu=native", or a tvm.target.Target',
+            found=type(target).__name__,
+            next_step="Give one of them.",
+        )
     if isinstance(target, tvm.target.Target):
         if str(target.attrs.get("mcpu", "")) != NATIVE_CPU:
             return _with_plain_definitions(_checked(target))
@@ -80,7 +90,9 @@ def _checked(target: tvm.target.Target) -> tvm.target.Target:
     """Return `target` if it is of a kind and for a CPU that code can be made for."""
     _check_kind(str(target.kind.name))
     if is_cpu(target):
-        _check_cpu(str(target.attrs.get("mtriple", "")), str(target.attrs.get("mcpu", "")))
+        triple = str(target.attrs.get("mtriple", ""))
+        _check_cpu(triple, str(target.attrs.get("mcpu", "")))
+        _check_features(triple, [str(each) for each in target.attrs.get("mattr", [])])
     return target
 
 
@@ -91,7 +103,9 @@ def _check_text(text: str) -> None:
         _check_kind(kind)
     if kind == CPU_KIND:
         values = dict(option.partition("=")[::2] for option in options)
-        _check_cpu(values.get("-mtriple", ""), values.get("-mcpu", ""))
+        triple = values.get("-mtriple", "")
+        _check_cpu(triple, values.get("-mcpu", ""))
+        _check_features(triple, list(filter(None, values.get("-mattr", "").split(","))))
 
 
 def _check_kind(kind: str) -> None:
@@ -118,12 +132,47 @@ def _check_cpu(triple: str, cpu: str) -> None:
     known = _cpus(triple)
     if cpu and cpu not in known:
         near = difflib.get_close_matches(cpu, known, NEAR_NAMES) or list(known[:NEAR_NAMES])
+        others = [other for other in USUAL_TRIPLES if other != triple and cpu in _cpus(other)]
+        hint = f"It is one for -mtriple={others[0]}. " if others else ""
         raise TargetError(
             f"target -mcpu={cpu}",
             expected="a CPU that LLVM knows" + (f" for {triple}" if triple else ""),
             found="another name",
-            next_step=f"Near it are {', '.join(near)}; {NATIVE_CPU} is this machine's.",
+            next_step=f"{hint}Near it are {', '.join(near)}; {NATIVE_CPU} is this machine's.",
         )
+
+
+def _check_features(triple: str, features: list[str]) -> None:
+    """Raise TargetError where LLVM does not know a feature: it ignores it, and warns each time."""
+    for feature in features:
+        name = feature[1:]
+        if feature[0] in "+-" and _is_feature(triple, name):
+            continue
+        known = sorted(_usual_features(triple))
+        near = difflib.get_close_matches(name, known, NEAR_NAMES) or known[:NEAR_NAMES]
+        raise TargetError(
+            f"target -mattr={feature}",
+            expected="+ or - before each feature, and features that LLVM knows"
+            + (f" for {triple}" if triple else ""),
+            found=repr(feature),
+            next_step=f"Near it are {', '.join(near)}.",
+        )
+
+
+@functools.cache
+def _is_feature(triple: str, name: str) -> bool:
+    return name in _usual_features(triple) or name in _features(triple, f"-mattr=+{name}")
+
+
+@functools.cache
+def _usual_features(triple: str) -> frozenset[str]:
+    """Return the features that any CPU has."""
+    return frozenset().union(*(_features(triple, f"-mcpu={cpu}") for cpu in _cpus(triple)))
+
+
+def _features(triple: str, option: str) -> list[str]:
+    words = [CPU_KIND, *([f"-mtriple={triple}"] if triple else []), option]
+    return list(map(str, codegen.llvm_get_cpu_features(tvm.target.Target(" ".join(words)))))
 
 
 @functools.cache

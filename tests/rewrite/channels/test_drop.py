@@ -26,7 +26,7 @@ from tests.rewrite.channels.dead_channels import (
     pointwise,
     weights,
 )
-from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.ecg import Graph, from_relay, to_relay
 from tvm_fusionx.passes import RewriteGraph
 from tvm_fusionx.report.bench.plain_tvm import run_once

@@ -13,12 +13,8 @@ import tvm
 
 from tvm_fusionx.build.executors import why_virtual_machine
 from tvm_fusionx.build.kernels import KernelGraph
-from tvm_fusionx.build.pipeline import (
-    channels_at_once,
-    check_module,
-    pipeline,
-    planner_options,
-)
+from tvm_fusionx.build.parameters import check_module
+from tvm_fusionx.build.pipeline import channels_at_once, pipeline, planner_options
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
 from tvm_fusionx.fusion.block_key import block_keys

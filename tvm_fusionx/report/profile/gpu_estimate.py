@@ -16,7 +16,8 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx.build.kernels import KernelGraph
-from tvm_fusionx.build.pipeline import bind_parameters, check_static, pipeline
+from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.pipeline import check_static, pipeline
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.gpu import is_gpu

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tvm_fusionx.build.pipeline import bind_parameters, phases
+from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.pipeline import phases
 from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.layout import pack_convolutions

@@ -13,7 +13,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, let_cure
-from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.build.vm_program import build_for_machine, outputs_of
 from tvm_fusionx.passes import OutlineStatic
 from tvm_fusionx.report.verify.reference import Reference, reference_outputs
