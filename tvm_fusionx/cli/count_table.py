@@ -1,9 +1,9 @@
-"""What ``fusionx count`` prints."""
+"""What ``fusionx count`` prints: lines that fit into 80 columns, in a pipe too."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,18 +12,25 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from tvm_fusionx.counting.comparison import Ratio
-    from tvm_fusionx.counting.count import Count
-    from tvm_fusionx.counting.tally import Tally
+    from tvm_fusionx.counting.count import Count, HotLoop, KernelCount
 
 MILLION = 1e6
-# Of long names of kernels the end tells more.
-NAME_WIDTH = 44
+THOUSAND = 1e3
+INDENT = " " * 4
 SHORT_CORES = {
-    "neoverse-n1": "N1 (A76)",
+    "neoverse-n1": "N1",
     "neoverse-n2": "N2",
     "cortex-a55": "A55",
     "neoverse-v1": "V1",
 }
+
+KERNEL_ROW = "{:>6}{:>8}{:>8}{:>6}{:>7}{:>7}"
+KERNEL_NAMES = ("share", "instr.", "mul-add", "each", "stack", "moves")
+LOOP_ROW = "{:>6}{:>9}{:>5}{:>5}{:>6}{:>6}{:>7}{:>6}{:>6}"
+LOOP_NAMES = ("share", "turns", "len", "mla", "each", "loads", "stores", "stack", "moves")
+KERNEL_CYCLES = "{:>9}"
+LOOP_CYCLES = "{:>6}"
+LOOPS = "hottest loops: instructions (len), multiply-adds (mla); mla a cycle, by core"
 
 
 def print_counts(
@@ -47,12 +54,8 @@ def print_counts(
 
     console = Console()
     ours = counts[0]
-    console.print(
-        f"{ours.model}, one inference for {ours.core} on QEMU's {ours.emulated}; millions,"
-        " and megabytes",
-        highlight=False,
-        markup=False,
-    )
+    title = f"{ours.model}, one inference for {ours.core} on QEMU's {ours.emulated}; in millions"
+    click.echo(textwrap.fill(title, console.width))
     console.print(_totals(counts))
     for ratio in ratios:
         click.echo(f"ours / best other: {ratio.value:.3f} {ratio.measure} ({ratio.best})")
@@ -60,8 +63,8 @@ def print_counts(
         told = "of another size than ours" if error is None else f"{error:.1e} from ours"
         click.echo(f"{side}: outputs {told}")
     if shown:
-        console.print(_kernels(ours, shown))
-        console.print(_loops(ours, shown))
+        _print_kernels(ours, shown, console.width)
+        _print_loops(ours, shown, console.width)
     click.echo(textwrap.fill(LIMITS, console.width))
 
 
@@ -73,84 +76,99 @@ def print_assembly(count: Count, loops: int) -> None:
             click.echo(f"  {line}")
 
 
-def _table(*names: str) -> Table:
-    table = Table(*names, box=None)
+def _totals(counts: Sequence[Count]) -> Table:
+    table = Table("", *(count.side for count in counts), box=None)
     for column in table.columns[1:]:
         column.justify = "right"
+    for name, field in (
+        ("instructions", "instructions"),
+        ("multiply-adds", "multiply_adds"),
+        ("loads", "loads"),
+        ("stores", "stores"),
+        ("stack accesses", "stack"),
+        ("moves", "moves"),
+        ("other vector", "vector"),
+        ("branches", "branches"),
+        ("other", "other"),
+        ("bytes loaded", "loaded_bytes"),
+        ("bytes stored", "stored_bytes"),
+    ):
+        table.add_row(name, *(_millions(getattr(count.total, field)) for count in counts))
+    for name, field in (("bytes past L1", "l1_bytes"), ("bytes past L2", "l2_bytes")):
+        table.add_row(name, *(_or_dash(getattr(count.total, field)) for count in counts))
+    for core in counts[0].total.cycles:
+        cycles = (_millions(count.total.cycles[core]) for count in counts)
+        table.add_row(f"cycles of {_short(core)}", *cycles)
     return table
 
 
-def _totals(counts: Sequence[Count]) -> Table:
-    cores = list(counts[0].total.cycles)
-    table = _table(
-        *("side", "instr.", "mul-add", "loads", "stores", "stack", "moves", "vector", "branch"),
-        *("other", "MB in", "MB out", "L1 MB", "L2 MB", *(SHORT_CORES.get(c, c) for c in cores)),
-    )
-    for count in counts:
-        total = count.total
-        table.add_row(
-            count.side,
-            *(_millions(each) for each in _instructions(total)),
-            *(_millions(each) for each in (total.loaded_bytes, total.stored_bytes)),
-            *(_millions(each) if each else "-" for each in (total.l1_bytes, total.l2_bytes)),
-            *(_millions(total.cycles[core]) for core in cores),
-        )
-    return table
-
-
-def _instructions(tally: Tally) -> tuple[int, ...]:
-    kinds = (tally.loads, tally.stores, tally.stack, tally.moves, tally.vector)
-    return (tally.instructions, tally.multiply_adds, *kinds, tally.branches, tally.other)
-
-
-def _kernels(count: Count, shown: int) -> Table:
+def _print_kernels(count: Count, shown: int, width: int) -> None:
+    """Print the kernels that execute most, each one's name below its numbers."""
     cores = list(count.total.cycles)
-    table = _table(
-        *("kernel", "template", "share", "instr.", "mul-add", "each", "stack", "moves"),
-        *("L1 MB", "L2 MB", *(SHORT_CORES.get(core, core) for core in cores)),
-    )
-    table.columns[1].justify = "left"
+    click.echo("")
+    click.echo(KERNEL_ROW.format(*KERNEL_NAMES) + _of_cores(KERNEL_CYCLES, map(_short, cores)))
     whole = count.total.instructions
     for kernel in count.kernels[:shown]:
         tally = kernel.tally
-        table.add_row(
-            kernel.name[-NAME_WIDTH:],
-            kernel.template or "-",
+        row = KERNEL_ROW.format(
             f"{tally.instructions / whole:.1%}",
             *(_millions(each) for each in (tally.instructions, tally.multiply_adds)),
             _each(tally.instructions, tally.multiply_adds),
             *(_millions(each) for each in (tally.stack, tally.moves)),
-            *(_millions(each) if each else "-" for each in (tally.l1_bytes, tally.l2_bytes)),
-            *(_millions(tally.cycles[core]) for core in cores),
         )
+        cycles = (_millions(tally.cycles[core]) for core in cores)
+        click.echo(row + _of_cores(KERNEL_CYCLES, cycles))
+        click.echo(_named(_kernel_name(kernel), width))
     rest = count.kernels[shown:]
     if rest:
         ran = sum(kernel.tally.instructions for kernel in rest)
-        table.add_row(f"{len(rest)} more", "", f"{ran / whole:.1%}", _millions(ran))
-    return table
+        row = KERNEL_ROW.format(f"{ran / whole:.1%}", _millions(ran), "", "", "", "")
+        click.echo(f"{row.rstrip()}  {len(rest)} more")
 
 
-def _loops(count: Count, shown: int) -> Table:
+def _kernel_name(kernel: KernelCount) -> str:
+    tally = kernel.tally
+    past = [
+        f"{_millions(number)} MB past {cache}"
+        for cache, number in (("L1", tally.l1_bytes), ("L2", tally.l2_bytes))
+        if number
+    ]
+    return ", ".join([f"{kernel.name}: {kernel.template or 'no template'}", *past])
+
+
+def _print_loops(count: Count, shown: int, width: int) -> None:
+    """Print the hottest loops; of cycles, the multiply-adds of one."""
+    if not count.loops:
+        return
+    click.echo(f"\n{LOOPS}")
     cores = list(count.total.cycles)
-    table = _table(
-        *("hottest loops", "share", "turns", "length", "mul-add", "each", "loads", "stores"),
-        *("stack", "moves", *(f"{SHORT_CORES.get(core, core)}/cyc" for core in cores)),
-    )
+    click.echo(LOOP_ROW.format(*LOOP_NAMES) + _of_cores(LOOP_CYCLES, map(_short, cores)))
     for loop in count.loops[:shown]:
-        table.add_row(
-            loop.kernel[-NAME_WIDTH:],
+        numbers = (loop.loads, loop.stores, loop.stack, loop.moves)
+        row = LOOP_ROW.format(
             f"{loop.instructions / count.total.instructions:.1%}",
-            str(loop.turns),
-            str(loop.length),
-            str(loop.multiply_adds),
-            _each(loop.length, loop.multiply_adds),
-            *(str(each) for each in (loop.loads, loop.stores, loop.stack, loop.moves)),
-            *(
-                f"{loop.multiply_adds / loop.cycles[core]:.2f}" if loop.cycles[core] else "-"
-                for core in cores
-            ),
+            *(loop.turns, loop.length, loop.multiply_adds),
+            *(_each(loop.length, loop.multiply_adds), *numbers),
         )
-    return table
+        adds = (_adds_of_a_cycle(loop, core) for core in cores)
+        click.echo(row + _of_cores(LOOP_CYCLES, adds))
+        click.echo(_named(loop.kernel, width))
+
+
+def _adds_of_a_cycle(loop: HotLoop, core: str) -> str:
+    return f"{loop.multiply_adds / loop.cycles[core]:.2f}" if loop.cycles[core] else "-"
+
+
+def _of_cores(form: str, texts: Iterable[str]) -> str:
+    return "".join(form.format(each) for each in texts)
+
+
+def _named(name: str, width: int) -> str:
+    return textwrap.fill(INDENT + name, width, subsequent_indent=INDENT * 2, break_on_hyphens=False)
+
+
+def _short(core: str) -> str:
+    return SHORT_CORES.get(core, core)
 
 
 def _each(instructions: int, multiply_adds: int) -> str:
@@ -158,5 +176,12 @@ def _each(instructions: int, multiply_adds: int) -> str:
     return f"{instructions / multiply_adds:.2f}" if multiply_adds else "-"
 
 
+def _or_dash(number: float) -> str:
+    return _millions(number) if number else "-"
+
+
 def _millions(number: float) -> str:
-    return f"{number / MILLION:.4g}" if number >= MILLION / 1000 else f"{number / MILLION:.1g}"
+    millions = number / MILLION
+    if millions >= THOUSAND:
+        return f"{millions:.0f}"
+    return f"{millions:.4g}" if millions >= 1 / THOUSAND else f"{millions:.1g}"
