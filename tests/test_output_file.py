@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -140,6 +142,16 @@ def test_temporary_files_without_space_are_told_and_nothing_else() -> None:
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
     with pytest.raises(OSError, match="Is a directory"), reported_space():
         raise OSError(errno.EISDIR, "Is a directory")
+
+
+@pytest.mark.parametrize(("free", "said"), [(0, "^temporary folder "), (1 << 40, "another place")])
+def test_an_error_without_a_name_is_of_the_temporary_folder_where_that_is_full(
+    monkeypatch: pytest.MonkeyPatch, free: int, said: str
+) -> None:
+    usage = shutil.disk_usage(tempfile.gettempdir())._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(DiskFullError, match=said), reported_space():
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_what_programs_say_of_space() -> None:

@@ -23,6 +23,9 @@ PRIVATE_FOLDER_MODE = 0o700
 # What the system says where nothing more can be written: the disk is full, or a user's share of it.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
+# A folder with less is taken for the full one.
+LEAST_FREE_BYTES = 1 << 20
+
 # Scratch folders of the scopes that have not ended.
 _unfinished: set[Path] = set()
 
@@ -151,7 +154,15 @@ def reported_space() -> Iterator[None]:
 
 def disk_full(error: OSError) -> DiskFullError:
     """Return the typed error for one of :data:`NO_SPACE`."""
-    return _disk_full(str(error.filename or f"temporary folder {tempfile.gettempdir()}"))
+    return _disk_full(str(error.filename or _full_place()))
+
+
+def _full_place() -> str:
+    """Say where there is no space, as far as an error without a file's name lets it be known."""
+    temporary = tempfile.gettempdir()
+    if shutil.disk_usage(temporary).free < LEAST_FREE_BYTES:
+        return f"temporary folder {temporary}"
+    return f"what is written, in another place than the temporary folder {temporary}"
 
 
 def check_space(said: str) -> None:

@@ -36,6 +36,17 @@ def test_a_search_ends_with_files_and_is_not_begun_twice(
     assert "a folder without one" in run(*words, "--max-latency", "10s").problem
 
 
+def test_a_training_that_is_no_python_is_told_before_anything_is_made(
+    words: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("def train(candidate, trial:\n")
+    ran = runner(capsys)(*[broken if word is TRAIN else word for word in words])
+    assert ran.code == 2
+    assert f"training {broken}" in ran.problem
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("further", "about"),
     [

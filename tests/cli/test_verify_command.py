@@ -13,6 +13,8 @@ import tvm
 from tests.cli.run_cli import Ran, runner
 from tests.sampled import few_fast, few_fast_rows
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
+from tvm_fusionx.devices import opencl_plugin
+from tvm_fusionx.errors import MissingDependencyError
 
 
 @pytest.fixture
@@ -32,6 +34,18 @@ def test_a_right_model_is_0(run: Callable[..., Ran], tmp_path: Path, reference: 
     assert "WRONG" not in ran.out
     assert "outputs within 1e-05 of" in ran.out.replace("\n", " ")
     assert json.loads(written.read_text())["ok"] is True
+
+
+def test_without_a_device_a_gpu_is_3_before_anything_is_built(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise MissingDependencyError("OpenCL", expected="a device", found="none", next_step="-")
+
+    monkeypatch.setattr(opencl_plugin, "load_opencl", missing)
+    ran = run("verify", save(perceptron(), tmp_path), "--target=opencl")
+    assert ran.code == 3
+    assert ran.problem == "fusionx: OpenCL: expected a device; found none. -"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,14 @@ def test_a_target_may_have_more_features(tmp_path: Path) -> None:
     assert "bf16" in checked_metadata(path, read_members(path))["target"]
 
 
+def test_a_target_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    require_counting()
+    with pytest.raises(TargetError, match=r"expected one for aarch64.* found 'llvm.*znver4"):
+        compile_for_core(
+            tmp_path / "m.onnx", tmp_path / "m.tar", "cortex-a76", target="llvm -mcpu=znver4"
+        )
+
+
 def test_other_cores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="znver4"):
         compile_for_core(tmp_path / "m.onnx", tmp_path / "m.tar", "znver4")

@@ -43,6 +43,7 @@ WRONG: dict[str, Any] = {
     "depth": {**TRANSFORMERS, "depth": [1]},
     "feed_forward": {**TRANSFORMERS, "feed_forward": [16, 16]},
     "heads": {**TRANSFORMERS, "heads": [5]},
+    r"hidden.*1 to 1048576": {**TRANSFORMERS, "hidden": [10**15]},
     "stages": {**CNNS, "stages": []},
     "stage0": {**CNNS, "stages": [3]},
     r"stage0\.kernel": {**CNNS, "stages": [{**STAGE, "kernel": [2]}]},

@@ -117,15 +117,19 @@ def command(
 
     from tvm_fusionx.fusion.profile_database import ProfileDatabase
     from tvm_fusionx.measuring import database_path
+    from tvm_fusionx.output_file import make_folder
     from tvm_fusionx.search.clocks import clock_of
     from tvm_fusionx.search.latency import LatencyEstimator
     from tvm_fusionx.search.reward import SOFT_EXPONENT, Reward
     from tvm_fusionx.search.search import SearchSettings
     from tvm_fusionx.search.session import WHY, SearchTask, check_folder, run_search
     from tvm_fusionx.search.space_file import load_space
+    from tvm_fusionx.search.training_file import check_training
 
     found = load_space(space)
+    check_training(train)
     check_folder(output, resume=resume)
+    make_folder(output)
     settings = SearchSettings(
         Reward(max_latency or math.inf, SOFT_EXPONENT if soft else 0.0),
         trials,

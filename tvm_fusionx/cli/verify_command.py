@@ -89,14 +89,18 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx.devices.opencl_plugin import load_opencl
     from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.inputs import inputs_of, random_inputs, read_inputs
     from tvm_fusionx.output_file import check_writable, new_file
+    from tvm_fusionx.processors.targets import is_cpu, resolve_target
     from tvm_fusionx.report.verify.verify import verify
     from tvm_fusionx.threads import threads as set_threads
 
     if json_path is not None:
         check_writable(json_path)
+    if not is_cpu(resolve_target(target)):
+        load_opencl()
     set_threads(threads)
     if reference is None:
         reference = "ort" if importlib.util.find_spec("onnxruntime") else "tvm"

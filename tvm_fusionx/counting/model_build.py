@@ -11,7 +11,7 @@ from tvm_fusionx.build.programs import Programs, build_programs
 from tvm_fusionx.counting.emulator import check_core
 from tvm_fusionx.devices.build_server import ARCHITECTURES
 from tvm_fusionx.devices.emulation import ARCH
-from tvm_fusionx.errors import ModelError
+from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.processors.targets import resolve_target
 
 # One core: what runs is counted on one thread, and loops that are shared out are other code.
@@ -55,6 +55,13 @@ def compile_for_core(
     """
     check_core(core)
     resolved = resolve_target(target or target_text(core))
+    if not str(resolved.attrs.get("mtriple", "")).startswith((ARCH, "arm64")):
+        raise TargetError(
+            "target",
+            expected=f"one for {ARCH}, which is emulated",
+            found=repr(str(resolved)),
+            next_step=f'Begin with "{target_text(core)}", or leave it out.',
+        )
     if on_stage is not None:
         options["on_stage"] = on_stage
     made = build_programs(model, resolved, [shape or {}], model_name=Path(model).stem, **options)

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tvm_fusionx.errors import ModelError
+from tvm_fusionx.search.training_file import FUNCTION, check_training
 from tvm_fusionx.threads import usable_cores
 
 PROGRAM = Path(__file__).resolve().parent / "trial_process.py"
-FUNCTION = "train"
 # How often processes are asked whether they have ended.
 POLL_SECONDS = 0.02
 # Of what a training printed, the end tells most.
@@ -92,16 +91,9 @@ class ProcessExecutor:
         cores: Sequence[int] | None = None,
         timeout_seconds: float | None = None,
     ) -> None:
-        self.train = Path(train).resolve()
+        self.train = check_training(train)
         self.cores = tuple(cores if cores is not None else usable_cores())
         self.timeout_seconds = timeout_seconds
-        if not self.train.is_file():
-            raise ModelError(
-                f"training {train}",
-                expected="a Python file with a function train(candidate, trial)",
-                found="no such file",
-                next_step="Give its path; docs/how-to/search-an-architecture.md has one.",
-            )
 
     @property
     def workers(self) -> int:

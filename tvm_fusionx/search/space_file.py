@@ -21,7 +21,10 @@ BLOCK = "block"
 KERNELS = (1, 3, 5, 7)
 KINDS = ("dense", "depthwise")
 
-_NUMBERS = "a list of whole numbers above 0, each once"
+# Of anything that a network has so many of: a million neurons a layer are no network of a device.
+LARGEST = 1 << 20
+
+_NUMBERS = f"a list of whole numbers from 1 to {LARGEST}, each once"
 
 
 def load_space(path: str | Path) -> Space:
@@ -174,7 +177,7 @@ def _only(content: Mapping[str, Any], known: tuple[str, ...], where: str = "") -
 def _number(content: Mapping[str, Any], name: str, where: str = "") -> int:
     found = content.get(name)
     if not _is_number(found):
-        raise _wrong(_joined(where, name), "a whole number above 0", repr(found))
+        raise _wrong(_joined(where, name), f"a whole number from 1 to {LARGEST}", repr(found))
     return int(found)  # type: ignore[arg-type]
 
 
@@ -202,7 +205,7 @@ def _once(found: list[Option], where: str) -> tuple[Option, ...]:
 
 
 def _is_number(found: Any) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool) and found > 0
+    return isinstance(found, int) and not isinstance(found, bool) and 0 < found <= LARGEST
 
 
 def _joined(where: str, name: str) -> str:
