@@ -54,7 +54,7 @@ def test_weights_of_scores_are_as_exact_as_they_say() -> None:
     x, y = (tir.decl_buffer(below.shape, name=name) for name in "xy")
     at, line = tir.Var("at", "int32"), StraightLine()
     weight = weight_of_score(tir.BufferLoad(x, [at]), line.hold)
-    body = line.wrap(tir.BufferStore(y, weight, [at]))
+    body = line.around(line.ending(tir.BufferStore(y, weight, [at])))
     loop = tir.For(at, 0, len(below), tir.ForKind.SERIAL, body)
     places = [tir.Var(name, "handle") for name in "xy"]
     func = tir.PrimFunc(places, loop, buffer_map=dict(zip(places, (x, y), strict=True)))

@@ -118,9 +118,6 @@ TANH_DENOMINATOR = (
     4.89352504e-03,
 )
 
-# Powers up to this become products.
-MAX_PRODUCT_POWER = 4
-
 Hold = Callable[[Any], Any]
 """Evaluates an expression once; returns an expression that reads the value."""
 
@@ -294,11 +291,23 @@ def weight_of_score(x: Any, hold: Hold) -> Any:
     return p * tir.reinterpret(x.dtype, _bits(shifted) << shift)
 
 
-def _power(x: Any, n: int, hold: Hold) -> Any:
+def _square(x: Any, hold: Hold) -> Any:
     x = hold(x)
-    square = hold(x * x)
-    return {2: square, 3: square * x, 4: square * square}[n]
+    return hold(x * x)
 
+
+def _cube(x: Any, hold: Hold) -> Any:
+    x = hold(x)
+    return hold(x * x) * x
+
+
+def _fourth_power(x: Any, hold: Hold) -> Any:
+    square = _square(x, hold)
+    return square * square
+
+
+# Powers that become products.
+POWERS: dict[float, Callable[[Any, Hold], Any]] = {2: _square, 3: _cube, 4: _fourth_power}
 
 # What `tir.erf` computes, as an operation that TVM makes vectors of.
 ERF_OF_VECTORS = "tir.fusionx_erf"
@@ -313,22 +322,17 @@ FUNCTIONS: dict[str, Callable[[Any, Hold], Any]] = {
 }
 
 
-def replacement(call: Any, hold: Hold) -> Any | None:
-    """Return straight-line arithmetic for a call, or None where libm stays."""
+def replacement(call: Any) -> Callable[[Any, Hold], Any] | None:
+    """Return what makes straight-line arithmetic of a call's first argument, if libm's may go."""
     if not call.dtype.startswith("float32"):
         return None
     name = getattr(call.op, "name", "")
-    if name in FUNCTIONS:
-        return FUNCTIONS[name](call.args[0], hold)
     if name == "tir.pow":
-        n = _small_integer(call.args[1])
-        return None if n is None else _power(call.args[0], n, hold)
-    return None
+        power = _number(call.args[1])
+        return None if power is None else POWERS.get(power)
+    return FUNCTIONS.get(name)
 
 
-def _small_integer(expr: Any) -> int | None:
+def _number(expr: Any) -> float | None:
     value = expr.value if isinstance(expr, tir.Broadcast) else expr
-    if not isinstance(value, (tir.FloatImm, tir.IntImm)):
-        return None
-    number = float(value.value)
-    return int(number) if number in range(2, MAX_PRODUCT_POWER + 1) else None
+    return float(value.value) if isinstance(value, (tir.FloatImm, tir.IntImm)) else None

@@ -33,6 +33,8 @@ def keep_small_buffers_on_stack() -> Any:
 
 
 def _annotate(node: Any) -> Any:
+    if ON_STACK in node.annotations:
+        return None
     if not all(isinstance(extent, tir.IntImm) for extent in node.extents):
         return None
     data_type = tvm.DataType(node.dtype)

@@ -10,6 +10,8 @@ would grow it exponentially.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +59,35 @@ def _has_branch(statement: Any) -> bool:
 
 def vectorise_mathematics() -> Any:
     """Return the TIR pass that replaces libm calls by polynomials, after lowering."""
-    return _pass_over_stores("tvm_fusionx.VectoriseMathematics", _rewrite_store)
+
+    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.VectoriseMathematics")
+    def run(func: Any, mod: Any, ctx: Any) -> Any:
+        if not _calls_of(func.body):
+            return func
+        # The innermost is of the parallel loop whose body is walked through: what a thread holds
+        # is its own.
+        scopes = [StraightLine()]
+
+        def enter(node: Any) -> None:
+            if isinstance(node, tir.For) and node.kind == tir.ForKind.PARALLEL:
+                scopes.append(StraightLine())
+
+        def leave(node: Any) -> Any:
+            if isinstance(node, tir.BufferStore):
+                return scopes[-1].rewrite(node)
+            if node.kind != tir.ForKind.PARALLEL:
+                return None
+            body = scopes.pop().around(node.body)
+            return tir.For(
+                node.loop_var, node.min, node.extent, node.kind, body, None, node.annotations
+            )
+
+        body = tir.stmt_functor.ir_transform(
+            func.body, enter, leave, ["tir.BufferStore", "tir.For"]
+        )
+        return func.with_body(scopes.pop().around(body))
+
+    return run
 
 
 def _pass_over_stores(name: str, rewrite: Callable[[Any], Any]) -> Any:
@@ -88,49 +118,81 @@ def _calls_of(stmt: Any) -> list[Any]:
 
 
 class StraightLine:
-    """Statements that compute intermediate values, in order, before a store."""
+    """Statements that compute intermediate values, in order, before each store of one scope.
+
+    Every store begins with the same buffers again, and what stands before it for one function of
+    mathematics is made once: an unrolled kernel has hundreds of such stores.
+    """
 
     def __init__(self) -> None:
-        self.statements: list[Any] = []
-        self.buffers: list[Any] = []
+        self._buffers: dict[str, list[Any]] = {}
+        self._known: dict[Any, tuple[list[Any], Any, Counter[str]]] = {}
+        # Of the store at hand.
+        self._statements: list[Any] = []
+        self._used: Counter[str] = Counter()
 
-    def hold(self, expr: Any) -> Any:
-        """Compute `expr` into a buffer of one element; return its load."""
-        if isinstance(expr, (tir.FloatImm, tir.IntImm)):
-            return expr
-        data = tir.Var("held", tvm.ir.PointerType(tvm.ir.PrimType(expr.dtype), "local"))
-        buffer = tir.decl_buffer((1,), expr.dtype, "held", data=data, scope="local")
-        self.buffers.append(buffer)
-        self.statements.append(tir.BufferStore(buffer, expr, [0]))
-        return tir.BufferLoad(buffer, [0])
+    def rewrite(self, store: Any) -> Any | None:
+        """Return the statements of a store with such calls; None where it stays as it is."""
+        statement = tir.Evaluate(store.value)
+        if not _calls_of(statement) or _has_guard(statement):
+            # A value computed early could read what the guard protects.
+            return None
+        changed = tir.stmt_functor.ir_transform(statement, None, self._replace, ["tir.Call"])
+        return self.ending(tir.BufferStore(store.buffer, changed.value, store.indices))
 
-    def wrap(self, last: Any) -> Any:
-        """Return the statements followed by `last`, with their buffers allocated around."""
-        if not self.statements:
-            return last  # a sequence of one statement is an error in TVM
-        body: Any = tir.SeqStmt([*self.statements, last])
+    def ending(self, last: Any) -> Any:
+        """Return what was held since the last time, followed by `last`, which reads it."""
+        before, self._statements, self._used = self._statements, [], Counter()
+        # A sequence of one statement is an error in TVM.
+        return tir.SeqStmt([*before, last]) if before else last
+
+    def around(self, body: Any) -> Any:
+        """Return the scope's body with the buffers allocated around."""
         annotations = {ON_STACK: tir.const(True, "bool")}
-        for buffer in self.buffers:
+        for buffer in itertools.chain.from_iterable(self._buffers.values()):
             body = tir.Allocate(
                 buffer.data, buffer.dtype, [1], tir.const(True, "bool"), body, annotations
             )
         return body
 
+    def hold(self, expr: Any) -> Any:
+        """Compute `expr` into a buffer of one element; return its load."""
+        if isinstance(expr, (tir.FloatImm, tir.IntImm)):
+            return expr
+        if isinstance(expr, tir.BufferLoad) and self._place(expr) is not None:
+            return expr
+        own = self._buffers.setdefault(expr.dtype, [])
+        place = self._used[expr.dtype]
+        self._used[expr.dtype] += 1
+        if place == len(own):
+            data = tir.Var("held", tvm.ir.PointerType(tvm.ir.PrimType(expr.dtype), "local"))
+            own.append(tir.decl_buffer((1,), expr.dtype, "held", data=data, scope="local"))
+        self._statements.append(tir.BufferStore(own[place], expr, [0]))
+        return tir.BufferLoad(own[place], [0])
 
-def _rewrite_store(store: Any) -> Any:
-    statement = tir.Evaluate(store.value)
-    if not _calls_of(statement):
-        return None
-    if _has_guard(statement):
-        # A value computed early could read what the guard protects.
-        return None
-    line = StraightLine()
+    def _place(self, load: Any) -> int | None:
+        """Return which of the buffers is read; None where it is none of them."""
+        own = self._buffers.get(load.dtype, [])
+        return next((n for n, each in enumerate(own) if load.buffer.same_as(each)), None)
 
-    def rewrite(call: Any) -> Any:
-        return replacement(call, line.hold)
-
-    changed = tir.stmt_functor.ir_transform(statement, None, rewrite, ["tir.Call"])
-    return line.wrap(tir.BufferStore(store.buffer, changed.value, store.indices))
+    def _replace(self, call: Any) -> Any | None:
+        function = replacement(call)
+        if function is None:
+            return None
+        x = self.hold(call.args[0])
+        if isinstance(x, tir.FloatImm):
+            return function(x, self.hold)
+        # What is read, and where the values come to lie, decides which statements these are.
+        key = (function, x.dtype, self._place(x), frozenset(self._used.items()))
+        if key not in self._known:
+            before = len(self._statements)
+            result = function(x, self.hold)
+            self._known[key] = self._statements[before:], result, self._used.copy()
+            return result
+        statements, result, used = self._known[key]
+        self._statements += statements
+        self._used = used.copy()
+        return result
 
 
 def _has_guard(statement: Any) -> bool:

@@ -292,8 +292,11 @@ def _function(name: str, dtype: str, power: float | None) -> Work:
         return tir.Var("held", expr.dtype)
 
     call = tir.call_intrin(dtype, name, *arguments) if name.startswith("tir.") else None
-    result = None if call is None else replacement(call, hold)
-    return OPERATION if result is None else _together((*held, result))
+    polynomial = None if call is None else replacement(call)
+    if polynomial is None:
+        return OPERATION
+    result = polynomial(x, hold)
+    return _together((*held, result))
 
 
 def _counted(expr: Any) -> Work:
