@@ -11,7 +11,7 @@ from tests.relay_modules import assert_close
 from tests.schedules.blocked_blocks import unscheduled
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import describe_block, describe_cpu, resolve_target, schedule
-from tvm_fusionx.schedules.products.converted_apart import converted_apart
+from tvm_fusionx.schedules.converted_apart import converted_apart
 from tvm_fusionx.tir.stored_types import as_single
 
 TARGET = resolve_target("llvm -mcpu=haswell -num-cores=2")
