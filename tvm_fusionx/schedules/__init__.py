@@ -99,7 +99,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
 )
 
 # Read an operand for each of their tiles, and take what a stage before them computes.
-_CONVERT_APART = (DOT.name, POINTWISE.name)
+_CONVERT_APART = (DOT.name, POINTWISE.name, FIRST_LAYER.name)
 
 ALL_TEMPLATES = (*CPU_TEMPLATES, *GPU_TEMPLATES)
 
