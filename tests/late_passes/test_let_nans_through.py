@@ -99,7 +99,7 @@ def _extremes(mod: tvm.IRModule) -> list[str]:
     [
         (lambda x: te.max(x, tir.const(0.0, F)), F, ["left"], ["instruction"]),
         (lambda x: te.max(x, x * 2.0), F, ["right"], ["instruction"]),
-        (lambda x: te.max(x, tir.const(0.0, "float16")), "float16", ["left"], ["left"]),
+        (lambda x: te.max(x, tir.const(0.0, "float16")), "float16", ["left"], ["instruction"]),
         # How kernels get rid of NaN.
         (lambda x: te.max(x, tir.const(-np.inf, F)), F, ["right"], ["right"]),
         (lambda x: te.min(x, tir.const(np.inf, F)), F, ["right"], ["right"]),

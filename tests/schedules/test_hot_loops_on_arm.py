@@ -19,6 +19,7 @@ from tests.relay_modules import var
 from tests.sampled import few_fast_rows
 from tests.schedules.blocked_blocks import NEON, dense, depthwise, unscheduled
 from tests.schedules.frame_blocks import along
+from tests.schedules.half_blocks import in_16_bits
 from tests.schedules.matrix_blocks import attention, gelu, layer_norm, packed_dense
 from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.sparse_blocks import Window, pruned, window
@@ -72,6 +73,10 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "24 to 144": dense(24, (56, 56), 144, ONE, blocks=FOURS, post=_relu),
         "160 to 960": dense(160, (7, 7), 960, ONE, blocks=FOURS, post=_relu),
         "256 to 64": dense(256, (28, 28), 64, ONE, blocks=FOURS, post=_relu),
+        # Converted before: the loop is that of float32.
+        "160 to 960, halves": in_16_bits(
+            dense(160, (7, 7), 960, ONE, blocks=FOURS, post=_relu), "float16"
+        ),
     },
     "along_frames": {"3 rows": along(16, (12, 80), 24, blocks=FIRST, post=_planes)},
     "conv2d": {
@@ -84,6 +89,9 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "3 x 3": depthwise(96, (28, 28), (3, 3), padding=PAD, block=4, post=_relu),
         "5 x 5, stride 2": depthwise(
             72, (28, 28), (5, 5), strides=(2, 2), padding=(2,) * 4, block=4, post=_relu
+        ),
+        "3 x 3, halves": in_16_bits(
+            depthwise(96, (28, 28), (3, 3), padding=PAD, block=4, post=_relu), "float16"
         ),
     },
     "pool": {
@@ -137,6 +145,7 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("pointwise_few_outputs", "2 outputs"): Loops(1.87, 5),
     ("along_frames", "3 rows"): Loops(1.42, 0),
     ("depthwise", "3 x 3"): Loops(1.79, 0),
+    ("depthwise", "3 x 3, halves"): Loops(2.32, 13),
     ("depthwise_pointwise", "stride 1"): Loops(1.91, 0),
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
     ("sparse", "128 rows"): Loops(1.69, 0),

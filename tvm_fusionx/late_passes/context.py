@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
+from tvm_fusionx.late_passes.convert_in_pairs import convert_in_pairs
 from tvm_fusionx.late_passes.decide_once_a_vector import decide_once_a_vector
 from tvm_fusionx.late_passes.emit_dots import emit_dots
 from tvm_fusionx.late_passes.flush_denormals import (
@@ -18,6 +19,7 @@ from tvm_fusionx.late_passes.flush_denormals import (
 )
 from tvm_fusionx.late_passes.index_lanes import index_lanes
 from tvm_fusionx.late_passes.let_nans_through import let_nans_through
+from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.pair_rows import pair_rows
 from tvm_fusionx.late_passes.shuffle_bytes import shuffle_bytes
@@ -61,17 +63,24 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
     ]
     if is_cpu(target):
         cpu = describe_cpu(target)
+        narrowed = narrow_in_pairs(cpu.lanes, compares_halves=cpu.compares_halves)
         after += [
             (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (BEFORE_VECTORS, decide_once_a_vector()),
+            *([(AFTER_LOWERING, narrowed)] if cpu.widens_upper_half else []),
             # Before there are polynomials, which have their own bounds.
-            (AFTER_LOWERING, let_nans_through(cpu.extremes_keep_nan)),
+            (
+                AFTER_LOWERING,
+                let_nans_through(cpu.extremes_keep_nan, compares_halves=cpu.compares_halves),
+            ),
             (AFTER_LOWERING, pair_rows(cpu.dot)),
             (AFTER_LOWERING, emit_dots(cpu.dot)),
             (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics()),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),
+            # Vectors whose lanes multiply are converted too.
+            *([(AFTER_LOWERING, convert_in_pairs(cpu.lanes))] if cpu.widens_upper_half else []),
             (AFTER_LOWERING, steal_work(cpu.cores)),
         ]
         register = control_register(target) if denormals == FLUSH else None

@@ -23,6 +23,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.tir.flat_place import FlatPlace
 from tvm_fusionx.tir.index_maps import variables_of
 
 # What jumps, or does not evaluate all it has.
@@ -31,36 +32,6 @@ _IF_THEN_ELSE = "tir.if_then_else"
 
 Vector = tuple[Any, int]
 """Index of a vector's first element, and the lane."""
-
-
-class _Place:
-    """An index into a buffer; equal where buffer and index are the same expressions."""
-
-    def __init__(self, data: Any, index: Any) -> None:
-        self.data, self.index = data, index
-
-    def __hash__(self) -> int:
-        return int(tvm.ir.structural_hash(self.index))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Place)
-            and self.data.same_as(other.data)
-            and bool(tvm.ir.structural_equal(self.index, other.index))
-        )
-
-    def offset(self) -> int | None:
-        """Return the constant part of the index; None where it is no arithmetic of variables."""
-        variables = variables_of(self.index)
-        if any("int" not in str(var.dtype) for var in variables):
-            return None
-        zeros = {var: tir.const(0, var.dtype) for var in variables}
-        offset = tvm.arith.Analyzer().simplify(tir.stmt_functor.substitute(self.index, zeros))
-        return int(offset) if isinstance(offset, tir.IntImm) else None
-
-    def before(self, offset: int) -> _Place:
-        """Return the place `offset` elements before."""
-        return _Place(self.data, tvm.arith.Analyzer().simplify(self.index - offset))
 
 
 def index_lanes(lanes: int) -> Any:
@@ -95,9 +66,9 @@ class _Shared:
     """Type that it is converted to."""
 
     @property
-    def place(self) -> _Place:
+    def place(self) -> FlatPlace:
         """Where the element lies."""
-        return _Place(self.load.buffer.data, self.load.indices[0])
+        return FlatPlace(self.load.buffer.data, self.load.indices[0])
 
     @staticmethod
     def of(node: Any) -> _Shared | None:
@@ -133,16 +104,16 @@ class _Converted:
     """
 
     def __init__(
-        self, shared: Iterable[_Shared], vectors: dict[_Place, Vector], lanes: int
+        self, shared: Iterable[_Shared], vectors: dict[FlatPlace, Vector], lanes: int
     ) -> None:
         self.lanes = lanes
         # All have one type: of another, which no template makes, the conversions stay in place.
         self.dtype = next((each.cast for each in shared if each.cast is not None), None)
-        self.sources: dict[_Place, tuple[_Shared, Any, int]] = {}
+        self.sources: dict[FlatPlace, tuple[_Shared, Any, int]] = {}
         for each in shared:
             if self.dtype is not None and each.cast == self.dtype and each.place in vectors:
                 start, _ = vectors[each.place]
-                place = _Place(each.load.buffer.data, start)
+                place = FlatPlace(each.load.buffer.data, start)
                 self.sources.setdefault(place, (each, start, len(self.sources)))
         size = max(1, len(self.sources)) * lanes
         self.buffer = tir.decl_buffer((size,), self.dtype or "float32", "lanes", scope="local")
@@ -151,7 +122,7 @@ class _Converted:
         """Return the vector that begins at `start`, where it was converted before."""
         if shared.cast is None or shared.cast != self.dtype:
             return None
-        _, _, number = self.sources[_Place(shared.load.buffer.data, start)]
+        _, _, number = self.sources[FlatPlace(shared.load.buffer.data, start)]
         return tir.BufferLoad(self.buffer, [self._register(number)])
 
     def before(self, body: Any) -> Any:
@@ -257,9 +228,9 @@ def _with_lanes(body: Any, lanes: int) -> Any | None:
     return converted.before(changed)
 
 
-def _vectors(shared: Iterable[_Shared], lanes: int) -> dict[_Place, Vector]:
+def _vectors(shared: Iterable[_Shared], lanes: int) -> dict[FlatPlace, Vector]:
     """Return the vector and the lane that each place can be taken from."""
-    runs: dict[_Place, dict[int, _Place]] = collections.defaultdict(dict)
+    runs: dict[FlatPlace, dict[int, FlatPlace]] = collections.defaultdict(dict)
     for place in {each.place for each in shared}:
         offset = place.offset()
         if offset is not None:

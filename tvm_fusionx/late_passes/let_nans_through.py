@@ -31,20 +31,27 @@ from tvm.target import codegen
 
 # LLVM's instructions that keep a NaN of either operand (``llvm.maxnum`` keeps the number).
 _INTRINSICS = {tir.Max: "llvm.maximum", tir.Min: "llvm.minimum"}
-# Of halves LLVM would widen the operands where the processor has no arithmetic in them.
 _WITH_INSTRUCTIONS = ("float32", "float64")
+_HALF = "float16"
 _NODES = ["tir.Max", "tir.Min", "tir.Cast"]
 
 
-def let_nans_through(extremes_keep_nan: bool) -> Any:
+def let_nans_through(extremes_keep_nan: bool, *, compares_halves: bool = False) -> Any:
     """Return the TIR pass that lets NaN through maxima and minima, after lowering.
 
     Parameters
     ----------
     extremes_keep_nan
         Whether the processor has an instruction that keeps a NaN of either operand.
+    compares_halves
+        Whether it has it for halves too; LLVM would widen the operands where it has none.
     """
-    rewrite = _as_instruction if extremes_keep_nan else _with_bound_first
+    types = (*_WITH_INSTRUCTIONS, *([_HALF] if compares_halves else []))
+
+    def rewrite(node: Any) -> Any:
+        if extremes_keep_nan and str(node.dtype).startswith(types):
+            return _as_instruction(node)
+        return _with_bound_first(node)
 
     def changed(node: Any) -> Any:
         is_extreme_of_floats = not isinstance(node, tir.Cast) and "float" in str(node.dtype)
@@ -76,8 +83,6 @@ def _left_alone(node: Any) -> Any:
 
 
 def _as_instruction(node: Any) -> Any:
-    if not str(node.dtype).startswith(_WITH_INSTRUCTIONS):
-        return _with_bound_first(node)
     operands = node.a, node.b
     count = tir.const(len(operands), "uint32")
     return tir.call_llvm_pure_intrin(node.dtype, _INTRINSICS[type(node)], count, *operands)

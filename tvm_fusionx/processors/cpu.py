@@ -27,6 +27,9 @@ FLOAT32_BITS = 32
 
 KIBI = 1024
 
+# LLVM's name of Armv8.2's arithmetic of halves.
+HALF_ARITHMETIC = "fullfp16"
+
 # Part of the second-level cache that templates fill; what streams past needs the rest. Tiles made
 # for all of it were 2 to 5 % slower on Zen 4 (MiniLM, ResNet-50, Whisper's encoder).
 L2_SHARE = 2
@@ -103,6 +106,12 @@ class Cpu:
     strip_rows: int = 0
     """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
 
+    widens_upper_half: bool = False
+    """Whether the upper half of a register of halves is widened like the lower."""
+
+    compares_halves: bool = False
+    """Whether there are maxima and minima of halves, which keep NaN where others do."""
+
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
 
@@ -177,6 +186,8 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         multiplies_by_lane=vectors.multiplies_by_lane,
         begins_with_bias=vectors.begins_with_bias,
         strip_rows=vectors.strip_rows,
+        widens_upper_half=vectors.widens_upper_half,
+        compares_halves=vectors.widens_upper_half and HALF_ARITHMETIC in features,
         dot=instruction_of(features),
         byte_tables=byte_tables_of(features),
     )

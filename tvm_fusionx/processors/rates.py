@@ -78,6 +78,9 @@ class Vectors:
     strip_rows: int = 0
     """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
 
+    widens_upper_half: bool = False
+    """Whether the upper half of a register of halves is widened like the lower."""
+
 
 @functools.cache
 def read_file() -> dict[str, Any]:

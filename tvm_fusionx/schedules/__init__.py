@@ -19,10 +19,10 @@ from tvm_fusionx.processors.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.processors.targets import is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
+from tvm_fusionx.schedules.converted_apart import converted_apart
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.packed.template import PACKED
-from tvm_fusionx.schedules.products.converted_apart import converted_apart
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.recurrent.template import RECURRENT
 from tvm_fusionx.schedules.rows.moves import MOVES
@@ -97,6 +97,9 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     ROWS,
     DEFAULT,
 )
+
+# Read an operand for each of their tiles, and take what a stage before them computes.
+_CONVERT_APART = (DOT.name, POINTWISE.name, FIRST_LAYER.name)
 
 ALL_TEMPLATES = (*CPU_TEMPLATES, *GPU_TEMPLATES)
 
@@ -202,7 +205,7 @@ def _in_single(
     if single is None:
         return None
     found = scheduled(single.func)
-    if found.template == DOT.name:
+    if found.template in _CONVERT_APART:
         apart = converted_apart(single, describe_block(single.func, processor))
         other = as_single(func, stores_apart=stores_apart, converted=apart) if apart else None
         if other is not None and (again := scheduled(other.func)).template == found.template:

@@ -96,6 +96,24 @@ def test_what_comes_before_the_data_decides_is_explained() -> None:
         check_kernel_by_kernel(mod, "--build")
 
 
+def test_what_stands_between_and_behind_is_explained_too() -> None:
+    x = relay.var("x", shape=(4, 8))
+    places = relay.argwhere(relay.tanh(relay.exp(x)) * relay.const(2.0))
+    rows = relay.shape_of(places, dtype="int64")
+    behind = relay.exp(relay.tanh(relay.cast(rows, "float32")) + relay.const(1.0))
+    report = explain(tvm.IRModule.from_expr(relay.Tuple([places, behind])), TARGET)
+    assert "2 static functions are planned" in report.findings[0].message
+    assert report.summary.operators == 3 + 4
+    names = [block.name for block in report.blocks]
+    assert len(set(names)) == len(names)
+    assert {name.split("/")[0] for name in names} == {"main_static_0", "main_static_1"}
+    assert report.summary.kernels == 2
+    assert "main_static_1/" in report.text()
+    answer = report.between(report.blocks[0].labels[0], report.blocks[0].labels[1])
+    assert answer.is_one_block
+    assert names[0].startswith("main_static_0/")
+
+
 def test_a_build_tells_the_template_of_each_kernel(tmp_path: Path) -> None:
     mod = two_products()
     with lowering(TARGET) as log:

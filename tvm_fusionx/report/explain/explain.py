@@ -28,12 +28,11 @@ from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, S
 from tvm_fusionx.report.explain.explanation import Report
 from tvm_fusionx.report.explain.legend import reason_code
 from tvm_fusionx.report.explain.linters import find_oddities, lint_plan
+from tvm_fusionx.report.explain.of_functions import joined
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
 
 MAIN = "main"
-# As OutlineStatic names what comes before all that the data decides.
-FIRST_STATIC = "main_static_0"
 
 
 def explain(
@@ -90,11 +89,18 @@ def explain(
             mod = step(mod)
     if MAIN in plans:
         return report_plan(plans[MAIN], str(resolved), applied)
-    if FIRST_STATIC in plans:
-        message = f"{why}: this is the plan of what comes before; behind it operators stand alone"
-        report = report_plan(plans[FIRST_STATIC], str(resolved), applied)
-        finding = Finding("virtual-machine", message, ())
-        return replace(report, findings=(finding, *report.findings))
+    if plans:
+        message = (
+            f"{why}: TVM's virtual machine runs the model; {len(plans)} static function"
+            f"{'s are' if len(plans) > 1 else ' is'} planned, and what is between stands alone"
+        )
+        text = str(resolved)
+        # Functions of a module have no order; shorter numbers come first.
+        order = sorted(plans, key=lambda name: (len(name), name))
+        # What was rewritten is counted of all functions together.
+        told = {name: report_plan(plans[name], text) for name in order}
+        whole = joined(told, [Finding("virtual-machine", message, ())])
+        return replace(whole, rewrites=tuple(applied.most_common()))
     finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
     return Report(str(resolved), Summary(0, 0, 0, 0, 0, 0), (), findings=(finding,))
 

@@ -12,11 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import tir
+
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts import lane_tiles
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
+    schedule_around,
     stage_nests,
 )
 from tvm_fusionx.schedules.parts.lanes import lanes_multiplied
@@ -50,6 +53,7 @@ from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
+from tvm_fusionx.tir.stored_types import NARROW
 
 KERNEL = "first_layer"
 
@@ -84,7 +88,7 @@ def find_image_window(info: BlockInfo) -> PaddedWindow | str:
         return "its channels are in groups"
     if window.kernel == (1, 1):
         return "its window is one pixel"
-    before = info.upstream(window.stage.name)
+    before = info.upstream(window.stage.name) - converting_stages(info)
     if not before:
         return PaddedWindow(window, window.data, (0, 0), None)
     if len(before) > 1 or info.stages[next(iter(before))].writes[0].data != window.data.data:
@@ -94,6 +98,18 @@ def find_image_window(info: BlockInfo) -> PaddedWindow | str:
     if padded is None:
         return "what is before it is no padding by zeros"
     return PaddedWindow(window, *padded, pad)
+
+
+def converting_stages(info: BlockInfo) -> set[str]:
+    """Return the stages that make float32 of halves, and nothing else: they are loops apart."""
+    return {
+        name
+        for name, stage in info.stages.items()
+        if isinstance(stage.block.body, tir.BufferStore)
+        and isinstance(stage.block.body.value, tir.Cast)
+        and isinstance(stage.block.body.value.value, tir.BufferLoad)
+        and stage.block.body.value.value.dtype in NARROW
+    }
 
 
 def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tuple[int, int]]:
@@ -198,7 +214,8 @@ class FirstLayer(Match):
         func = simplify_indices(sch.mod["main"])
         blocks = stage_nests(func)
         stages = [stage for stage in (found.pad, name) if stage is not None]
-        if blocks.keys() != {*stages, write}:
+        converting = converting_stages(info) & info.upstream(name)
+        if blocks.keys() != {*stages, *converting, write}:
             raise UnschedulableError("stages after the window keep loop nests of their own")
         written = {region.buffer.data for region in blocks[name].writes}
         parallel = should_parallelise(info.stages.values(), info.cpu.cores)
@@ -212,7 +229,8 @@ class FirstLayer(Match):
         kernel = InPlaceKernel(found, chunks, columns, result, weights_apart=apart).build(
             rows=values["task_rows"], parts=1, parallel=parallel
         )
-        return replace_stages(func, stages, write, [found.data], KERNEL, kernel)
+        func = replace_stages(func, stages, write, [found.data], KERNEL, kernel)
+        return schedule_around(func, KERNEL, info.cpu)
 
 
 def _match(info: BlockInfo) -> FirstLayer | str:
