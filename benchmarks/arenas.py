@@ -66,7 +66,10 @@ def planned(mod: tvm.IRModule, target: str) -> tuple[ModelMemory, ModelMemory]:
         log.in_place_of_code = emptied
         library = relay.build(blocks, resolved)
     graph, params = library.get_graph_json(), library.get_params()
-    return memory_of(graph, params, log.workspaces), memory_of(graph, params, {})
+    own, bare = (
+        memory_of(graph, params, each, in_place=log.in_place) for each in (log.workspaces, {})
+    )
+    return own, bare
 
 
 def row_of(name: str, mod: tvm.IRModule, target: str = TARGET) -> dict[str, Any]:

@@ -14,17 +14,17 @@ from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 from tvm_fusionx._tvm.object_files import save_object
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.kernels import KernelGraph
-from tvm_fusionx.build.memory import ModelMemory, memory_of
+from tvm_fusionx.build.memory import ModelMemory, memory_of_build
 from tvm_fusionx.bundle.description import describe
 from tvm_fusionx.bundle.names import check_bundle_name, class_name, identifier
 from tvm_fusionx.bundle.toolchain import Toolchain, find_toolchain
 from tvm_fusionx.bundle.weights import FORMAT, Weights, laid_out
 from tvm_fusionx.devices import find_device
 from tvm_fusionx.errors import ModelError, TargetError
-from tvm_fusionx.late_passes.workspaces import Workspace
 from tvm_fusionx.memory import ALIGNMENT
 from tvm_fusionx.output_file import make_folder, new_folder, reported_space
 from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.schedules.lowering_log import LoweringLog
 from tvm_fusionx.version import VERSION
 
 EMBEDDED, BESIDE = "embedded", "beside"
@@ -97,13 +97,13 @@ def export_bundle(
             next_step="Build the model for one set of shapes, all known: lib = fx.build(...).",
         )
     tools = find_toolchain(compiler, find_device(device) if device is not None else None)
-    workspaces = getattr(lib, BUILT_FROM)[1].workspaces
-    return write_bundle(lib, workspaces, path, tools, name=name, weights=weights, tasks=tasks)
+    log = getattr(lib, BUILT_FROM)[1]
+    return write_bundle(lib, log, path, tools, name=name, weights=weights, tasks=tasks)
 
 
 def write_bundle(
     lib: Any,
-    workspaces: Mapping[str, Workspace],
+    log: LoweringLog,
     path: str | Path,
     toolchain: Toolchain,
     *,
@@ -115,8 +115,8 @@ def write_bundle(
 
     Parameters
     ----------
-    workspaces
-        Of its kernels, from the log of their lowering.
+    log
+        Of the lowering of its kernels.
     toolchain
         What compiles and links for its target.
     """
@@ -125,10 +125,10 @@ def write_bundle(
     name = check_bundle_name(name if name is not None else final.name)
     params = lib.get_params()
     graph = KernelGraph.from_json(lib.get_graph_json())
-    memory = memory_of(lib.get_graph_json(), params, workspaces, tasks)
+    memory = memory_of_build(lib, log, tasks)
     stored = laid_out(params)
     fields = {
-        **describe(graph, params, memory, stored, workspaces).as_fields(),
+        **describe(graph, params, memory, stored, log.workspaces).as_fields(),
         **_weights_fields(stored),
         "name": name,
         "prefix": identifier(name),

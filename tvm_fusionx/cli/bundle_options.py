@@ -61,7 +61,7 @@ class BundleChoice:
         (build,) = builds
         memory = write_bundle(
             build.library,
-            build.log.workspaces,
+            build.log,
             self.folder,
             find_toolchain(compiler, device),
             name=self.name,
