@@ -83,7 +83,7 @@ def _compare(seed: int, folder: Path) -> int:
     library = fx.build(mod, LOCAL, params)
     memory = export_bundle(library, folder / NAME)
     program = compiled(
-        folder / NAME / "main.c", folder / "main", [folder / NAME], [*GUARDED, _allocator(folder)]
+        folder / NAME / "main.c", folder / "main", [folder / NAME], [*GUARDED, allocator(folder)]
     )
     files = [folder / f"{name}.in" for name in given]
     for file, array in zip(files, given.values(), strict=True):
@@ -102,7 +102,8 @@ def _compare(seed: int, folder: Path) -> int:
     return sum(plan.place_of(one) == plan.place_of(two) for one, two in inside)
 
 
-def _allocator(folder: Path) -> str:
+def allocator(folder: Path) -> str:
+    """Return the object of guarded_malloc.c, compiled."""
     made = folder / "guarded_malloc.o"
     run(["gcc", "-std=c99", "-O2", "-c", HERE / "guarded_malloc.c", "-o", made])
     return str(made)
