@@ -10,8 +10,10 @@ numbers are bytes, and the same on every machine of the target's kind, whatever 
   to compare with TVM's plan, which has none; both with inputs and outputs.
 - *ORT*: what its arena takes for results, weights elsewhere (they are allocated from the device
   allocator) and no workspaces of its kernels but those it takes from the same arena. It grows by
-  what is asked for, no more. ``ort_first`` is what the first run took; ``ort_pattern`` what the
-  second took at once, by the plan that ONNX Runtime made of the first. Inputs are the caller's.
+  what is asked for, no more, and gives all of it back after a run: what one run left there would
+  hide what the next takes. Results lie in memory of the caller, as ours do, and are added.
+  ``ort_first`` is what the first run took; ``ort_pattern`` what the second took, by the plan that
+  was made of the first. Inputs are the caller's.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from tvm_fusionx.schedules import resolve_target
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = "llvm -mcpu=native"
-RUN = "=== run"
+RUN, RESULTS = "=== run", "=== results"
 EXTENDED = re.compile(r"Extended allocation by (\d+) bytes")
 # ONNX Runtime's kSameAsRequested; chunks of more dead bytes are split, 256 being the least.
 SAME_AS_REQUESTED, LEAST_CHUNK = 1, 256
@@ -66,7 +68,10 @@ def planned(mod: tvm.IRModule, target: str) -> tuple[ModelMemory, ModelMemory]:
         log.in_place_of_code = emptied
         library = relay.build(blocks, resolved)
     graph, params = library.get_graph_json(), library.get_params()
-    return memory_of(graph, params, log.workspaces), memory_of(graph, params, {})
+    own, bare = (
+        memory_of(graph, params, each, in_place=log.in_place) for each in (log.workspaces, {})
+    )
+    return own, bare
 
 
 def row_of(name: str, mod: tvm.IRModule, target: str = TARGET) -> dict[str, Any]:
@@ -94,6 +99,10 @@ def measure_ort(model: Path, inputs: Path) -> None:
     """Run a model thrice in ONNX Runtime, its arena's log on standard error."""
     import onnxruntime as ort
 
+    given = dict(np.load(inputs))
+    plain = ort.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    results = [np.array(each) for each in plain.run(None, given)]
+    del plain
     ort.set_default_logger_severity(0)
     memory = ort.OrtMemoryInfo(
         "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
@@ -111,17 +120,26 @@ def measure_ort(model: Path, inputs: Path) -> None:
     options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     options.add_session_config_entry("session.use_env_allocators", "1")
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    given = dict(np.load(inputs))
+    binding = session.io_binding()
+    for name, array in given.items():
+        binding.bind_cpu_input(name, array)
+    for port, array in zip(session.get_outputs(), results, strict=True):
+        binding.bind_ortvalue_output(port.name, ort.OrtValue.ortvalue_from_numpy(array))
+    shrinking = ort.RunOptions()
+    shrinking.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    print(f"{RESULTS} {sum(array.nbytes for array in results)}", file=sys.stderr)
     for _ in range(3):
         print(RUN, file=sys.stderr, flush=True)
-        session.run(None, given)
+        session.run_with_iobinding(binding, shrinking)
     print(RUN, file=sys.stderr, flush=True)
 
 
 def read_ort_log(text: str) -> dict[str, int]:
     """Return what the arena grew by in the first and in the second run."""
-    runs = [sum(map(int, EXTENDED.findall(part))) for part in text.split(RUN)[1:]]
-    return {"ort_first_bytes": runs[0], "ort_pattern_bytes": runs[1]}
+    before, *parts = text.split(RUN)
+    results = int(before.rsplit(RESULTS, 1)[1])
+    first, second, *_ = (sum(map(int, EXTENDED.findall(part))) + results for part in parts)
+    return {"ort_first_bytes": first, "ort_pattern_bytes": second}
 
 
 def ort_bytes(model: Path, inputs: dict[str, np.ndarray]) -> dict[str, int]:

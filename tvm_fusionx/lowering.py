@@ -154,6 +154,9 @@ class _Session:
             own = workspaces_of(kernels)
             shared = {name: own[first] for name, first in names.items() if first in own}
             self.log.workspaces.update({**own, **shared})
+            functions = {str(each.name_hint): func for each, func in kernels.functions.items()}
+            self.log.kernels.update({n: f for n, f in functions.items() if n not in names})
+            self.log.shared_kernels.update(names)
             self.log.on_code()
             return self.log.in_place_of_code(kernels)
         self.log.on_code()

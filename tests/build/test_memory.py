@@ -59,7 +59,7 @@ PARAMS = {"p0": None}
 
 def test_views_are_no_tensors_and_outputs_lie_outside() -> None:
     graph = KernelGraph.from_json(GRAPH)
-    program, buffers = program_of(graph, {"second": Workspace(64, 128)}, tasks=2)
+    program, buffers = program_of(graph, {"second": Workspace(64, 128)}, 2, {})
     assert root_of(graph, (3, 0)) == (2, 0)
     assert [call.name for call in program.calls] == ["first", "second", "third"]
     assert [call.reads for call in program.calls] == [(), (0,), (1,)]

@@ -17,6 +17,7 @@ from tvm_fusionx.late_passes.steal_work import (
     PIECES_A_CORE,
     TAKE,
     can_be_shared,
+    pieces_of,
     steal_work,
 )
 
@@ -50,6 +51,23 @@ def _built(function: tir.PrimFunc, target: str = "llvm", cores: int = CORES) -> 
 def _is_shared(function: tir.PrimFunc, cores: int = CORES) -> bool:
     changed = steal_work(cores)(tvm.IRModule({"main": function}))
     return TAKE in changed["main"].script() and IS_TAKEN in changed["main"].script()
+
+
+def test_a_changed_loop_is_read_backwards() -> None:
+    function = _counting(1000)
+    changed = steal_work(CORES)(tvm.IRModule({"main": function}))["main"]
+    loops: list[tir.For] = []
+
+    def visit(node: object) -> None:
+        if isinstance(node, tir.For):
+            loops.append(node)
+
+    tir.stmt_functor.post_order_visit(changed.body, visit)
+    (found,) = [pieces for loop in loops if (pieces := pieces_of(loop)) is not None]
+    variable, count, body = found
+    assert (variable.name, count) == ("piece", MOST)
+    assert isinstance(body, tir.For)
+    assert pieces_of(function.body) is None
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

@@ -36,6 +36,18 @@ LENT = Program(
 )
 
 
+# Three tensors of four units, each made over the one before, and one of one unit.
+IN_PLACE = Program(
+    (Buffer("a", 256), Buffer("b", 256), Buffer("c", 250), Buffer("d", 64)),
+    (
+        Call("k0", (), (0,)),
+        Call("k1", (0,), (1,), in_place=((0, 1),)),
+        Call("k2", (1,), (2,), in_place=((1, 2),)),
+        Call("k3", (2,), (3,), in_place=((2, 3),)),
+    ),
+)
+
+
 def best_by_hand(some: Program) -> int:
     """Return the least peak of all orders that are right: every one is tried."""
     orders = itertools.permutations(range(len(some.calls)))
@@ -44,11 +56,15 @@ def best_by_hand(some: Program) -> int:
 
 @st.composite
 def programs(draw: st.DrawFn, most: int = 12) -> Program:
-    """Draw a program: sizes, edges, workspaces, and outputs that lie outside."""
+    """Draw a program: sizes, edges, workspaces, results in place, and outputs that lie outside."""
     count = draw(st.integers(1, most))
     buffers, calls = [], []
     for number in range(count):
-        buffers.append(Buffer(f"t{number}", draw(st.integers(0, 700)), draw(st.booleans())))
+        size = draw(st.one_of(st.just(300), st.integers(0, 700)))
+        buffers.append(Buffer(f"t{number}", size, draw(st.booleans())))
         reads = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
-        calls.append(Call(f"k{number}", tuple(reads), (number,), draw(st.integers(0, 300))))
+        over = draw(st.sets(st.sampled_from(sorted(reads)))) if reads else set()
+        pairs = tuple((operand, number) for operand in sorted(over))
+        need = draw(st.integers(0, 300))
+        calls.append(Call(f"k{number}", tuple(reads), (number,), need, pairs))
     return Program(tuple(buffers), tuple(calls))

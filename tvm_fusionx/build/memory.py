@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx.build.kernels import NO_OP, KernelGraph, Tensor
 from tvm_fusionx.errors import ModelError, ShapeError
+from tvm_fusionx.late_passes.in_place import Pairs
 from tvm_fusionx.late_passes.workspaces import Workspace
 from tvm_fusionx.memory import ALIGNMENT, Buffer, Call, MemoryPlan, Program, plan_memory
 
@@ -103,6 +105,7 @@ def memory_of(
     params: Mapping[str, Any],
     workspaces: Mapping[str, Workspace],
     tasks: int = 1,
+    in_place: Mapping[str, Pairs] | None = None,
     **options: Any,
 ) -> ModelMemory:
     """Plan the memory of a graph-executor library.
@@ -115,11 +118,13 @@ def memory_of(
         Of its kernels, by symbol, as the log of lowering has them.
     tasks
         Into how many tasks a parallel loop is cut: each has a workspace of its own.
+    in_place
+        Which results of its kernels may lie where which operands do, by symbol.
     **options
         Of :func:`tvm_fusionx.memory.plan_memory`.
     """
     graph = KernelGraph.from_json(graph_json)
-    program, buffers = program_of(graph, workspaces, tasks)
+    program, buffers = program_of(graph, workspaces, tasks, in_place or {})
     inputs = [node for node in graph.nodes if not node.is_call and node.name not in params]
     return ModelMemory(
         plan=plan_memory(program, **options),
@@ -133,7 +138,8 @@ def memory_of(
 
 def memory_of_build(library: Any, log: Any, tasks: int = 1) -> ModelMemory:
     """Plan the memory of a graph-executor factory module, whose lowering left `log`."""
-    return memory_of(library.get_graph_json(), library.get_params(), log.workspaces, tasks)
+    graph, params = library.get_graph_json(), library.get_params()
+    return memory_of(graph, params, log.workspaces, tasks, log.in_place)
 
 
 def no_known_memory() -> ModelError:
@@ -154,7 +160,10 @@ def root_of(graph: KernelGraph, entry: Entry) -> Entry:
 
 
 def program_of(
-    graph: KernelGraph, workspaces: Mapping[str, Workspace], tasks: int
+    graph: KernelGraph,
+    workspaces: Mapping[str, Workspace],
+    tasks: int,
+    in_place: Mapping[str, Pairs],
 ) -> tuple[Program, dict[Entry, int]]:
     """Return a graph's kernels as calls, and the number of the buffer that each tensor is.
 
@@ -175,8 +184,26 @@ def program_of(
         roots = [root_of(graph, entry) for entry in node.inputs]
         reads = dict.fromkeys(number_of[root] for root in roots if root in number_of)
         needed = workspaces.get(node.function, Workspace()).with_tasks(tasks)
-        calls.append(Call(node.name, tuple(reads), tuple(writes), needed))
+        pairs = _pairs(in_place.get(node.function, ()), roots, number_of, writes)
+        calls.append(Call(node.name, tuple(reads), tuple(writes), needed, pairs))
     return Program(tuple(buffers), tuple(calls)), number_of
+
+
+def _pairs(
+    proved: Pairs, roots: list[Entry], number_of: Mapping[Entry, int], writes: list[int]
+) -> Pairs:
+    """Return which buffers a call may write over which, from what is proved of its arguments.
+
+    An operand that the call is given twice is read through both arguments, and left alone.
+    """
+    times = Counter(roots)
+    return tuple(
+        (number_of[roots[operand]], writes[result - len(roots)])
+        for operand, result in proved
+        if operand < len(roots) <= result
+        and roots[operand] in number_of
+        and times[roots[operand]] == 1
+    )
 
 
 def tvm_activations(graph_json: str, params: Mapping[str, Any]) -> int:

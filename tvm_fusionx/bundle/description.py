@@ -11,6 +11,7 @@ import tvm
 from tvm_fusionx.build.kernels import KernelGraph, Tensor
 from tvm_fusionx.build.memory import Entry, ModelMemory, root_of
 from tvm_fusionx.bundle.names import distinct_identifiers
+from tvm_fusionx.bundle.streaming import loaded_bytes, loads_of
 from tvm_fusionx.bundle.weights import Weights
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.late_passes.workspaces import Workspace
@@ -27,6 +28,10 @@ C_TYPES = {
 NUMPY_TYPES = {"bfloat16": "uint16"}
 # Which a tensor's place is counted from, as the generated code calls them.
 ARENA, WEIGHTS, INPUT, OUTPUT = "IN_ARENA", "IN_WEIGHTS", "IN_INPUT", "IN_OUTPUT"
+
+
+Place = tuple[str, int, int]
+"""Which of these, its number there, and bytes from its beginning."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Description:
     arguments: list[int] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     copies: list[dict[str, int]] = field(default_factory=list)
+    loads: list[dict[str, int]] = field(default_factory=list)
     has_workspace: bool = False
 
     def as_fields(self) -> dict[str, Any]:
@@ -100,6 +106,7 @@ def describe(
     memory: ModelMemory,
     weights: Weights,
     workspaces: Mapping[str, Workspace],
+    is_streamed: bool = False,
 ) -> Description:
     """Return the description of a planned library.
 
@@ -124,7 +131,7 @@ def describe(
                 found=port.tensor.dtype,
                 next_step="Cast it in the model.",
             )
-    _Rows(described, graph, params, memory, weights, workspaces).fill()
+    _Rows(described, graph, params, memory, weights, workspaces, is_streamed).fill()
     return described
 
 
@@ -138,9 +145,10 @@ class _Rows:
     memory: ModelMemory
     weights: Weights
     workspaces: Mapping[str, Workspace]
+    is_streamed: bool = False
     _known: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
-    _places: dict[Entry, tuple[str, int, int]] = field(default_factory=dict)
+    _places: dict[Entry, Place] = field(default_factory=dict)
 
     def fill(self) -> None:
         """Fill them."""
@@ -171,12 +179,15 @@ class _Rows:
         for position, number in enumerate(self.memory.plan.order):
             self._add_call(position, kernels[number])
         for number, entry in copied:
+            self._check_copied(entry)
             size = self.graph.nodes[entry[0]].outputs[entry[1]].bytes
             row = {"bytes": size, "output": number, "source": self._tensor(entry)}
             self.out.copies.append(row)
 
     def _add_call(self, position: int, node: Any) -> None:
         entries = [*node.inputs, *((node.index, place) for place in range(len(node.outputs)))]
+        first_load = len(self.out.loads)
+        own = self._load(position, node) if self.is_streamed else {}
         need = self.workspaces.get(node.function, Workspace())
         self.out.has_workspace |= need != Workspace()
         self.out.calls.append(
@@ -187,14 +198,41 @@ class _Rows:
                 "workspace": self.memory.plan.workspace_offset(position),
                 "shared_bytes": need.bytes,
                 "task_bytes": need.bytes_a_task,
+                "first_load": first_load,
+                "loads": len(self.out.loads) - first_load,
             }
         )
-        self.out.arguments.extend(map(self._tensor, entries))
+        self.out.arguments.extend(self._tensor(entry, own) for entry in entries)
 
-    def _tensor(self, entry: Entry) -> int:
+    def _load(self, position: int, node: Any) -> dict[Entry, Place]:
+        """Add what is read for a call, and return where it lies while it runs."""
+        loads = loads_of(self.graph, node, self.params)
+        number = self.memory.plan.order[position]
+        workspace = self.memory.plan.program.calls[number].workspace_bytes - loaded_bytes(loads)
+        begin = self.memory.plan.workspace_offset(position) + workspace
+        numbers = {each.name: each.index for each in self.graph.nodes if not each.is_call}
+        own: dict[Entry, Place] = {}
+        for load in loads:
+            own[numbers[load.name], 0] = (ARENA, 0, begin + load.place)
+            source = self.weights.offsets[load.name]
+            row = {"source": source, "place": begin + load.place, "bytes": load.bytes}
+            self.out.loads.append(row)
+        return own
+
+    def _check_copied(self, entry: Entry) -> None:
+        if self.is_streamed and self._places[root_of(self.graph, entry)][0] == WEIGHTS:
+            raise ModelError(
+                "output of a bundle with streamed weights",
+                expected="something that the model computes",
+                found="a constant",
+                next_step="Export it with weights='beside', or leave the output out.",
+            )
+
+    def _tensor(self, entry: Entry, own: Mapping[Entry, Place] | None = None) -> int:
         """Return the number of a tensor's row; a view has a row of its own, in the same place."""
         tensor = self.graph.nodes[entry[0]].outputs[entry[1]]
-        where, number, place = self._places[root_of(self.graph, entry)]
+        root = root_of(self.graph, entry)
+        where, number, place = (own or {}).get(root) or self._places[root]
         kind = tvm.DataType(tensor.dtype)
         if tensor.shape not in self._shapes:
             self._shapes[tensor.shape] = len(self.out.shapes)

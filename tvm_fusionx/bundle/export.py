@@ -14,20 +14,21 @@ from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 from tvm_fusionx._tvm.object_files import save_object
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.kernels import KernelGraph
-from tvm_fusionx.build.memory import ModelMemory, memory_of
+from tvm_fusionx.build.memory import ModelMemory, check_limit, memory_of_build
 from tvm_fusionx.bundle.description import describe
 from tvm_fusionx.bundle.names import check_bundle_name, class_name, identifier
+from tvm_fusionx.bundle.streaming import streamed
 from tvm_fusionx.bundle.toolchain import Toolchain, find_toolchain
 from tvm_fusionx.bundle.weights import FORMAT, Weights, laid_out
 from tvm_fusionx.devices import find_device
 from tvm_fusionx.errors import ModelError, TargetError
-from tvm_fusionx.late_passes.workspaces import Workspace
 from tvm_fusionx.memory import ALIGNMENT
 from tvm_fusionx.output_file import make_folder, new_folder, reported_space
 from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.schedules.lowering_log import LoweringLog
 from tvm_fusionx.version import VERSION
 
-EMBEDDED, BESIDE = "embedded", "beside"
+EMBEDDED, BESIDE, STREAMED = PLACES = ("embedded", "beside", "streamed")
 TEMPLATES = Path(__file__).parent / "templates"
 # Cores of the largest machines that models run on.
 MOST_TASKS = 64
@@ -53,6 +54,7 @@ def export_bundle(
     tasks: int = 1,
     compiler: str | None = None,
     device: str | None = None,
+    memory_limit: str | int | None = None,
 ) -> ModelMemory:
     """Write a model as a folder: libraries, a header, weights, an example, loaders.
 
@@ -67,7 +69,8 @@ def export_bundle(
     name
         What files and symbols begin with; by default the folder's name.
     weights
-        ``"embedded"`` in the libraries, or ``"beside"`` them in a file that processes share.
+        ``"embedded"`` in the libraries, or ``"beside"`` them in a file that processes share, or
+        ``"streamed"`` from that file: read for one kernel at a time, into the arena, in every run.
     tasks
         Into how many tasks a launcher may cut a kernel, each with a workspace of its own.
     compiler
@@ -75,6 +78,9 @@ def export_bundle(
         by default.
     device
         Name of the device that it is for, whose linker links it; see ``fusionx devices list``.
+    memory_limit
+        Most that weights, inputs, outputs and arena may take, as for :func:`tvm_fusionx.build`.
+        Streamed weights are a part of the arena.
 
     Returns
     -------
@@ -84,7 +90,8 @@ def export_bundle(
     Raises
     ------
     ModelError, TargetError
-        The library is no such one; the target is no CPU; the name is none.
+        The library is no such one, or needs more than `memory_limit`; the target is no CPU; the
+        name is none.
     MissingDependencyError, LinkError, OutputFileError
         There is no compiler; a kernel needs TVM's runtime, or linking fails; the folder holds
         something else, or cannot be written.
@@ -97,26 +104,29 @@ def export_bundle(
             next_step="Build the model for one set of shapes, all known: lib = fx.build(...).",
         )
     tools = find_toolchain(compiler, find_device(device) if device is not None else None)
-    workspaces = getattr(lib, BUILT_FROM)[1].workspaces
-    return write_bundle(lib, workspaces, path, tools, name=name, weights=weights, tasks=tasks)
+    log = getattr(lib, BUILT_FROM)[1]
+    return write_bundle(
+        lib, log, path, tools, name=name, weights=weights, tasks=tasks, memory_limit=memory_limit
+    )
 
 
 def write_bundle(
     lib: Any,
-    workspaces: Mapping[str, Workspace],
+    log: LoweringLog,
     path: str | Path,
     toolchain: Toolchain,
     *,
     name: str | None = None,
     weights: str = EMBEDDED,
     tasks: int = 1,
+    memory_limit: str | int | None = None,
 ) -> ModelMemory:
     """Write the bundle of a graph-executor factory module, as :func:`export_bundle` does.
 
     Parameters
     ----------
-    workspaces
-        Of its kernels, from the log of their lowering.
+    log
+        Of the lowering of its kernels.
     toolchain
         What compiles and links for its target.
     """
@@ -125,10 +135,14 @@ def write_bundle(
     name = check_bundle_name(name if name is not None else final.name)
     params = lib.get_params()
     graph = KernelGraph.from_json(lib.get_graph_json())
-    memory = memory_of(lib.get_graph_json(), params, workspaces, tasks)
+    memory = memory_of_build(lib, log, tasks)
+    if weights == STREAMED:
+        memory = streamed(memory, graph, params)
+    if memory_limit is not None:
+        check_limit(memory, memory_limit)
     stored = laid_out(params)
     fields = {
-        **describe(graph, params, memory, stored, workspaces).as_fields(),
+        **describe(graph, params, memory, stored, log.workspaces, weights == STREAMED).as_fields(),
         **_weights_fields(stored),
         "name": name,
         "prefix": identifier(name),
@@ -140,6 +154,7 @@ def write_bundle(
         "alignment": ALIGNMENT,
         "tasks": tasks,
         "is_embedded": weights == EMBEDDED,
+        "is_streamed": weights == STREAMED,
         "tvm_version": tvm.__version__,
         "llvm_version": tvm.target.codegen.llvm_version_major(allow_none=True),
     }
@@ -150,7 +165,7 @@ def write_bundle(
             built = _whole_object(lib, Path(scratch), fields, stored, toolchain)
             toolchain.archive(built, folder / f"lib{name}.a")
             toolchain.share(built, folder / f"lib{name}.so")
-        if weights == BESIDE:
+        if weights != EMBEDDED:
             stored.write(folder / f"{name}.weights")
     return memory
 
@@ -163,8 +178,8 @@ def _check(lib: Any, weights: str, tasks: int) -> None:
             found=_target_text(lib),
             next_step="Build the model for llvm.",
         )
-    if weights not in (EMBEDDED, BESIDE):
-        raise ValueError(f"weights: expected {EMBEDDED!r} or {BESIDE!r}; found {weights!r}.")
+    if weights not in PLACES:
+        raise ValueError(f"weights: expected one of {', '.join(PLACES)}; found {weights!r}.")
     if not 1 <= tasks <= MOST_TASKS:
         raise ValueError(f"tasks: expected 1 to {MOST_TASKS}; found {tasks}.")
 

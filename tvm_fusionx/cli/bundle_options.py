@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # As in the room of bundles, which this module must not import: it loads before TVM is known to be
 # there.
-PLACES = ("embedded", "beside")
+PLACES = ("embedded", "beside", "streamed")
 MOST_TASKS = 64
 
 
@@ -61,7 +61,7 @@ class BundleChoice:
         (build,) = builds
         memory = write_bundle(
             build.library,
-            build.log.workspaces,
+            build.log,
             self.folder,
             find_toolchain(compiler, device),
             name=self.name,
@@ -88,7 +88,8 @@ _OPTIONS = (
         type=click.Choice(PLACES),
         default=PLACES[0],
         show_default=True,
-        help="In the library, or in a file beside it that processes share.",
+        help="In the library, in a file beside it that processes share, or in memory only as long "
+        "as kernels read them.",
     ),
     click.option(
         "--bundle-tasks",

@@ -94,6 +94,32 @@ def can_be_shared(loop: Any) -> bool:
     return is_parallel and isinstance(loop.min, tir.IntImm) and int(loop.min) == 0
 
 
+def pieces_of(loop: Any) -> tuple[Any, int, Any] | None:
+    """Return of a loop that the pass made a variable, how many values it has, and what runs once.
+
+    None for every other loop. It is the pass read backwards, for those who look at lowered kernels.
+    """
+    if loop.kind != tir.ForKind.PARALLEL or not _asks(loop.body, IS_TAKEN):
+        return None
+    walk = loop.body.then_case
+    if not isinstance(walk, tir.For) or not isinstance(walk.body, tir.LetStmt):
+        return None
+    taken = walk.body.body
+    if not _asks(taken, TAKE) or not isinstance(loop.extent, tir.IntImm):
+        return None
+    return walk.body.var, int(loop.extent), taken.then_case
+
+
+def _asks(stmt: Any, function: str) -> bool:
+    """Tell whether a statement is a choice, without another case, by what a function answers."""
+    if not isinstance(stmt, tir.IfThenElse) or stmt.else_case is not None:
+        return False
+    call: Any = getattr(stmt.condition, "a", None)
+    if not isinstance(call, tir.Call) or call.op.name != "tir.call_extern":
+        return False
+    return str(call.args[0].value) == function
+
+
 def _in_pieces(loop: Any, most: int) -> Any:
     """Return `loop` in at most `most` pieces of as many iterations each, that threads take."""
     extent = int(loop.extent)

@@ -84,12 +84,24 @@ def place(tenants: Sequence[Tenant], bound: int) -> list[int]:
     return best
 
 
-def why_not_apart(tenants: Sequence[Tenant], offsets: Sequence[int]) -> str | None:
-    """Return which two tenants lie in each other's place at one moment, or None."""
+def why_not_apart(
+    tenants: Sequence[Tenant],
+    offsets: Sequence[int],
+    is_heir: Callable[[Tenant, Tenant], bool] = lambda one, two: False,
+) -> str | None:
+    """Return which two tenants lie in each other's place at one moment, or None.
+
+    Parameters
+    ----------
+    is_heir
+        Tells whether the second may begin where the first does, though both are needed then.
+    """
     rows = list(zip(tenants, offsets, strict=True))
     for number, (tenant, offset) in enumerate(rows):
         for other, there in rows[:number]:
             is_apart = offset + tenant.bytes <= there or there + other.bytes <= offset
-            if tenant.meets(other) and not is_apart:
+            if is_apart or not tenant.meets(other):
+                continue
+            if offset != there or not (is_heir(tenant, other) or is_heir(other, tenant)):
                 return f"{tenant.name} and {other.name}"
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm_fusionx.memory.heirs import heirs_of, joined, taken_over
 from tvm_fusionx.memory.lifetimes import aligned, live_bytes, tenants_of
 from tvm_fusionx.memory.program import Program
 
@@ -46,7 +47,9 @@ class _State:
 
 def peak_of(program: Program, order: tuple[int, ...]) -> int:
     """Return the most bytes that are needed at one moment when the calls run in `order`."""
-    return max(live_bytes(tenants_of(program, order), len(order)), default=0)
+    tenants = tenants_of(program, order)
+    whole, _ = joined(tenants, heirs_of(program, order, tenants))
+    return max(live_bytes(whole, len(order)), default=0)
 
 
 def best_order(program: Program, width: int = BEAM_WIDTH) -> Order:
@@ -75,6 +78,7 @@ def _least_for_one_call(program: Program) -> int:
     return max(
         (
             sum(sizes[buffer] for buffer in {*call.reads, *call.writes})
+            - sum(sizes[result] for _, result in taken_over(program, call, {*call.reads}))
             + aligned(call.workspace_bytes)
             for call in program.calls
         ),
@@ -103,11 +107,16 @@ def _search(program: Program, below: int, width: int) -> tuple[_State | None, bo
                 bit = 1 << number
                 if state.done & bit or producers[number] & ~state.done:
                     continue
+                done = state.done | bit
                 live = state.live + sum(sizes[buffer] for buffer in call.writes)
-                peak = max(state.peak, live + aligned(call.workspace_bytes))
+                shared = 0
+                if call.in_place:
+                    gone = {buffer for buffer in call.reads if not readers[buffer] & ~done}
+                    pairs = taken_over(program, call, gone)
+                    shared = sum(sizes[result] for _, result in pairs)
+                peak = max(state.peak, live - shared + aligned(call.workspace_bytes))
                 if peak >= below:
                     continue
-                done = state.done | bit
                 for buffer in {*call.reads, *call.writes}:
                     if not readers[buffer] & ~done:
                         live -= sizes[buffer]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from tvm_fusionx.memory.lending import least_arena, lend, lenders_of
+from tvm_fusionx.memory.heirs import Heirs, heirs_of, is_heir, joined
+from tvm_fusionx.memory.lending import Lender, least_arena, lend, lenders_of
 from tvm_fusionx.memory.lending_solver import Loans, solve_lending
 from tvm_fusionx.memory.lifetimes import ALIGNMENT, Tenant, live_bytes, tenants_of
 from tvm_fusionx.memory.offsets import arena_of, place, why_not_apart
@@ -58,7 +60,13 @@ class MemoryPlan:
     @property
     def live(self) -> list[int]:
         """Return the bytes of the arena that are needed at each call, in their order."""
-        return live_bytes(self._in(None)[0], len(self.order))
+        tenants, offsets = self._in(None)
+        live = live_bytes(tenants, len(self.order))
+        for one, offset in zip(tenants, offsets, strict=True):
+            for two, there in zip(tenants, offsets, strict=True):
+                if offset == there and one is not two and one.last == two.first:
+                    live[two.first] -= two.bytes
+        return live
 
     @property
     def peak_call(self) -> str:
@@ -128,19 +136,48 @@ def plan_memory(
     is_best = order is not None and order.is_best
     orders = dict.fromkeys([own, *([order.calls] if order is not None else [])])
     plans = [
-        _placed(program, calls, is_best, loans, time_limit_seconds)
+        _placed(layout, is_best, loans, time_limit_seconds)
         for calls in orders
-        for loans in _loans(program, calls, time_limit_seconds)
+        for layout in _layouts(program, calls)
+        for loans in _loans(layout, time_limit_seconds)
     ]
     plan = min(plans, key=lambda each: each.arena_bytes)
     check_plan(plan)
     return plan
 
 
-def _loans(program: Program, order: tuple[int, ...], time_limit_seconds: float) -> list[Loans]:
+@dataclass(frozen=True)
+class _Layout:
+    """What is to be placed when the calls run in an order, some of it in place of other."""
+
+    program: Program
+    order: tuple[int, ...]
+    tenants: tuple[Tenant, ...]
+    whole: tuple[Tenant, ...]
+    """Chains of tenants that lie in one place, each as one."""
+    members: list[list[int]]
+    """For each of them the numbers of its tenants."""
+    lenders: tuple[Lender, ...]
+    bound: int
+
+
+def _layouts(program: Program, order: tuple[int, ...]) -> list[_Layout]:
+    """Return what is to be placed, with all results in place that can be.
+
+    Where outputs lend memory, without them, too: what stays longer may be too late to be lent any.
+    """
+    tenants, lenders = tenants_of(program, order), lenders_of(program, order)
+    heirs = heirs_of(program, order, tenants)
+    bound = least_arena(joined(tenants, heirs)[0], lenders, len(order))
+    choices: list[Heirs] = [heirs, *([{}] if heirs and lenders else [])]
+    return [
+        _Layout(program, order, tenants, *joined(tenants, each), lenders, bound) for each in choices
+    ]
+
+
+def _loans(layout: _Layout, time_limit_seconds: float) -> list[Loans]:
     """Return ways to lend memory of outputs, none of it among them."""
-    tenants, count = tenants_of(program, order), len(order)
-    lenders = lenders_of(program, order)
+    tenants, count, lenders = layout.whole, len(layout.order), layout.lenders
     found: list[Loans] = [{}]
     if lenders:
         found.append(lend(tenants, lenders, count))
@@ -149,37 +186,38 @@ def _loans(program: Program, order: tuple[int, ...], time_limit_seconds: float) 
     return found
 
 
-def _placed(
-    program: Program,
-    order: tuple[int, ...],
-    is_best: bool,
-    lent: Loans,
-    time_limit_seconds: float,
-) -> MemoryPlan:
-    everything, count = tenants_of(program, order), len(order)
-    lenders = lenders_of(program, order)
+def _placed(layout: _Layout, is_best: bool, lent: Loans, time_limit_seconds: float) -> MemoryPlan:
+    everything, count, bound = layout.whole, len(layout.order), layout.bound
     own = [number for number in range(len(everything)) if number not in lent]
     tenants = [everything[number] for number in own]
     needed = max(live_bytes(tenants, count), default=0)
-    bound = least_arena(everything, lenders, count)
     offsets = place(tenants, needed)
     arena = arena_of(tenants, offsets)
     is_solved = False
     if arena > needed and time_limit_seconds > 0 and can_solve(tenants):
         answer = solve(tenants, offsets, needed, time_limit_seconds)
         if answer is not None:
-            if not lenders:
+            if not layout.lenders:
                 bound = max(bound, min(answer[1], arena))
             if arena_of(tenants, answer[0]) < arena and not why_not_apart(tenants, answer[0]):
                 offsets, is_solved = answer[0], True
-    homes: list[int | None] = [None] * len(everything)
-    places = [0] * len(everything)
+    homes: list[int | None] = [None] * len(layout.tenants)
+    places = [0] * len(layout.tenants)
     for number, offset in zip(own, offsets, strict=True):
-        places[number] = offset
+        for member in layout.members[number]:
+            places[member] = offset
     for number, (lender, offset) in lent.items():
-        homes[number], places[number] = lender, offset
+        for member in layout.members[number]:
+            homes[member], places[member] = lender, offset
     return MemoryPlan(
-        program, order, everything, tuple(places), tuple(homes), max(0, bound), is_best, is_solved
+        layout.program,
+        layout.order,
+        layout.tenants,
+        tuple(places),
+        tuple(homes),
+        max(0, bound),
+        is_best,
+        is_solved,
     )
 
 
@@ -197,7 +235,8 @@ def check_plan(plan: MemoryPlan) -> None:
         problem = "tensors are not there when they are used"
     lenders = {each.buffer: each for each in lenders_of(plan.program, plan.order)}
     for home in {None, *plan.homes}:
-        if problem is None and (shared := why_not_apart(*plan._in(home))):
+        may_share = partial(is_heir, plan.program, plan.order)
+        if problem is None and (shared := why_not_apart(*plan._in(home), may_share)):
             problem = f"{shared} lie in one place"
     for tenant, home, offset in zip(plan.tenants, plan.homes, plan.offsets, strict=True):
         if home is None or problem is not None:

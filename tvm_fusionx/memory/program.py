@@ -38,12 +38,16 @@ class Call:
         Numbers of buffers. What the caller or the weights file holds is none.
     workspace_bytes
         What it needs while it runs, and never after.
+    in_place
+        A buffer that it reads and one that it writes, where the second may lie exactly where the
+        first does. Pairs hold together as long as no buffer is in two of them.
     """
 
     name: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     workspace_bytes: int = 0
+    in_place: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
 
+from tvm_fusionx.late_passes.in_place import Pairs, in_places_of
 from tvm_fusionx.late_passes.workspaces import Workspace
 from tvm_fusionx.schedules.template import Refusal
 
@@ -67,6 +69,12 @@ class LoweringLog:
     workspaces: dict[str, Workspace] = field(default_factory=dict)
     """The memory that kernels ask for while they run, by symbol."""
 
+    kernels: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """A CPU's lowered kernels that code is made of, by symbol."""
+
+    shared_kernels: dict[str, str] = field(default_factory=dict)
+    """For the symbol of each kernel that passes its arguments on, that of the one with the code."""
+
     buffers: Mapping[str, str] = field(default_factory=dict)
     """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
 
@@ -90,6 +98,18 @@ class LoweringLog:
         default=lambda mod: None, repr=False, compare=False
     )
     """Called with the lowered kernels of a GPU, equal ones too, before code is made of them."""
+
+    @functools.cached_property
+    def in_place(self) -> dict[str, Pairs]:
+        """Return which results of which kernels may lie where an operand did, by symbol.
+
+        It is proved when it is first asked for: only who plans memory needs it.
+        """
+        found = {
+            symbol: pairs for symbol, func in self.kernels.items() if (pairs := in_places_of(func))
+        }
+        shared = {one: found[first] for one, first in self.shared_kernels.items() if first in found}
+        return {**found, **shared}
 
     def add(self, entry: LoweredBlock) -> None:
         """Add an entry, and tell so."""
