@@ -111,7 +111,7 @@ def _replace(graph: Graph, node: Node, layer: ReuseLayer, choice: Choice) -> Non
         last, layer = following[0], replace(layer, has_relu=True)
     missing = ((0, 0), (0, PANEL - layer.bits))
     constants = [
-        _weights(node),
+        row_weights(node),
         np.pad(choice.projections(), missing),
         np.pad(choice.threshold_array(), missing),
         bias,
@@ -124,7 +124,7 @@ def _replace(graph: Graph, node: Node, layer: ReuseLayer, choice: Choice) -> Non
     graph.replace(last, made if made.shape == shape else reshape(graph, made, shape))
 
 
-def _weights(node: Node) -> np.ndarray:
+def row_weights(node: Node) -> np.ndarray:
     """Return the weights ``[columns, O]``, rows as windows are read: pixel by pixel."""
     if node.op != DENSE_BLOCKED:
         return np.ascontiguousarray(by_column(node).T)

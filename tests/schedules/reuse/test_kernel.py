@@ -10,8 +10,8 @@ from tvm import tir
 from tests.relay_modules import REASSOCIATING
 from tests.reuse_layers import Numbers, drawn
 from tests.verified_kernels import assert_kernel
+from tvm_fusionx.reuse.tiling import ReuseTiling
 from tvm_fusionx.schedules.reuse.kernel import ReuseKernel, ReuseOperands
-from tvm_fusionx.schedules.reuse.tiling import ReuseTiling
 
 
 @pytest.mark.parametrize(

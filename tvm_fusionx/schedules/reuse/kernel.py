@@ -15,11 +15,11 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.reuse.layer import ReuseLayer, Segment
+from tvm_fusionx.reuse.tiling import ReuseTiling
 from tvm_fusionx.schedules.parts.tasks import tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, load, ramp, store
 from tvm_fusionx.schedules.reuse.image import PaddedImage
-from tvm_fusionx.schedules.reuse.tiling import ReuseTiling
 
 FLOAT, INT = "float32", "int32"
 

@@ -10,9 +10,7 @@ from tvm import tir
 
 from tvm_fusionx.expressions.similar_products import REUSED, REUSED_BUFFERS, reuse_layer_of
 from tvm_fusionx.reuse.layer import ReuseLayer
-from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
-from tvm_fusionx.schedules.reuse.kernel import ReuseKernel, ReuseOperands
-from tvm_fusionx.schedules.reuse.tiling import (
+from tvm_fusionx.reuse.tiling import (
     ReuseTiling,
     hash_lanes,
     hash_row_choices,
@@ -20,6 +18,8 @@ from tvm_fusionx.schedules.reuse.tiling import (
     result_lanes,
     vector_choices,
 )
+from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
+from tvm_fusionx.schedules.reuse.kernel import ReuseKernel, ReuseOperands
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.root_block import with_root

@@ -9,7 +9,7 @@ import pytest
 from tests.reuse_layers import drawn
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.schedules.reuse.tiling import (
+from tvm_fusionx.reuse.tiling import (
     hash_lanes,
     hash_row_choices,
     hash_vectors,
