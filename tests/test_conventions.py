@@ -26,6 +26,7 @@ ROOMS = (
     "rewrite",
     "processors",
     "tir",
+    "reuse",
     "expressions",
     "sparse",
     "gguf",

@@ -37,6 +37,7 @@ from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
+from tvm_fusionx.expressions.similar_products import REUSED, register_similar_products
 from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.expressions.winograd import register_winograd
 from tvm_fusionx.late_passes.context import pass_context
@@ -188,7 +189,8 @@ def _convert(args: Any, constants: Any) -> Any:
     sessions = _sessions()
     if not sessions:
         return func
-    if func is None and LAYER in args[-1].op.attrs and is_cpu(sessions[-1].target):
+    is_ours = any(name in args[-1].op.attrs for name in (LAYER, REUSED))
+    if func is None and is_ours and is_cpu(sessions[-1].target):
         func = _extern_converter(args, constants)
     session = sessions[-1]
     session.pending = None
@@ -213,6 +215,7 @@ def register() -> None:
     register_block_weights()
     register_sparse_products()
     register_recurrent()
+    register_similar_products()
     register_rounding()
     register_look_up()
     register_sampling()

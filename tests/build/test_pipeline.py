@@ -38,6 +38,7 @@ PASSES = [
     "tvm_fusionx.OutlineStatic",
     "tvm_fusionx.RewriteQuantized",
     "tvm_fusionx.RewriteGraph",
+    "tvm_fusionx.ReuseSimilar",
     "tvm_fusionx.PackSparse",
     "tvm_fusionx.PackLayouts",
     "tvm_fusionx.FuseByMapping",

@@ -10,6 +10,7 @@ from tvm_fusionx._tvm.selection import register_selection
 from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
+from tvm_fusionx.expressions.similar_products import register_similar_products
 from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.operators import MAPPING_TYPES, MappingType, mapping_type_of
@@ -40,9 +41,10 @@ def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None
     register_rounding()
     register_sampling()
     register_selection()
+    register_similar_products()
     register_sparse_products()
     known = _relay_operators()
-    assert len(known) == 312
+    assert len(known) == 313
     assert MAPPING_TYPES.keys() == known
 
 

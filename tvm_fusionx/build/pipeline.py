@@ -27,6 +27,7 @@ from tvm_fusionx.passes import (
     PackLayouts,
     PackSparse,
     PackTextures,
+    ReuseSimilar,
     RewriteGraph,
     RewriteQuantized,
     UnrollRecurrent,
@@ -156,7 +157,7 @@ def phases(
             RewriteGraph(rules=rules, denormals=denormals, chunk=channels_at_once(resolved))
         ],
         # Layouts and packed constants, while every operator still stands alone.
-        "layout": [PackSparse(resolved), PackLayouts(resolved)],
+        "layout": [ReuseSimilar(resolved), PackSparse(resolved), PackLayouts(resolved)],
         # Then blocks.
         "fuse": [FuseByMapping(resolved, options=options)],
         # Last what lies between them.

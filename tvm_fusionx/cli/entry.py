@@ -34,6 +34,7 @@ COMMANDS = (
     "profile-db",
     "quantize",
     "prune",
+    "reuse",
     "latency-table",
     "search",
     "tune",

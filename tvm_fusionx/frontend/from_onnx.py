@@ -26,6 +26,9 @@ from tvm_fusionx.frontend.support import check_operators
 from tvm_fusionx.frontend.translate import Translation
 from tvm_fusionx.frontend.values import Tensor, Value
 
+# Of a file's properties those that passes read: attributes of the module.
+KEPT_PROPERTIES = frozenset(["fusionx.reuse"])
+
 
 def from_onnx(
     path_or_model: ModelSource,
@@ -57,6 +60,7 @@ def from_onnx(
     mod : tvm.IRModule
         ``main`` takes the model's inputs in order, weights are constants, types are inferred. A
         sequence output becomes as many outputs as it has items.
+        The file's choices of what to reuse are its attribute ``fusionx.reuse``.
     params : dict
         Empty: every weight is in `mod`. Kept for the convention of TVM's importers.
 
@@ -127,7 +131,8 @@ def _import(
     module["main"] = relay.Function(params, body)
     mod = relay.transform.InferType()(module)
     check_products(mod)
-    return mod
+    kept = {prop.key: prop.value for prop in model.metadata_props if prop.key in KEPT_PROPERTIES}
+    return mod.with_attrs(kept) if kept else mod
 
 
 def _flatten(values: list[Value]) -> list[Any]:

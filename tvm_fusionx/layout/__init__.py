@@ -4,6 +4,7 @@ from tvm_fusionx.layout.block_weights import pack_block_weights
 from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
+from tvm_fusionx.layout.similar import reuse_similar
 from tvm_fusionx.layout.single_blocks import compute_in_single
 from tvm_fusionx.layout.sparse import has_zeros, pack_sparse
 from tvm_fusionx.layout.stored_floats import BRAIN, HALF, store_narrow
@@ -22,6 +23,7 @@ __all__ = [
     "pack_sparse",
     "pack_winograd",
     "prepare_textures",
+    "reuse_similar",
     "store_narrow",
     "transpose_weights",
 ]

@@ -227,6 +227,7 @@ MANY_TO_MANY = frozenset(
         "fusionx.sparse_conv2d_NCHWc",
         "fusionx.sparse_dense",
         "fusionx.recurrent",
+        "fusionx.reuse_conv2d",
         "image.affine_grid",
         "image.dilation2d",
         "image.grid_sample",

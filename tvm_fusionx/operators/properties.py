@@ -12,6 +12,7 @@ EXTERN_KERNELS = frozenset(
         "cumsum",
         "dft",
         "fusionx.recurrent",
+        "fusionx.reuse_conv2d",
         "nn.contrib_conv2d_winograd_nnpack_weight_transform",
         "nn.cross_entropy",
         "nn.cross_entropy_with_logits",

@@ -7,6 +7,7 @@ from tvm_fusionx.passes.pack_floats import PackFloats
 from tvm_fusionx.passes.pack_layouts import PackLayouts
 from tvm_fusionx.passes.pack_sparse import PackSparse
 from tvm_fusionx.passes.pack_textures import PackTextures
+from tvm_fusionx.passes.reuse_similar import ReuseSimilar
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
 from tvm_fusionx.passes.unroll_recurrent import UnrollRecurrent
@@ -19,6 +20,7 @@ __all__ = [
     "PackLayouts",
     "PackSparse",
     "PackTextures",
+    "ReuseSimilar",
     "RewriteGraph",
     "RewriteQuantized",
     "UnrollRecurrent",

@@ -25,6 +25,7 @@ from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.packed.template import PACKED
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.recurrent.template import RECURRENT
+from tvm_fusionx.schedules.reuse.template import REUSE
 from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
 from tvm_fusionx.schedules.sparse.template import SPARSE
@@ -92,6 +93,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     PACKED,
     SPARSE,
     RECURRENT,
+    REUSE,
     DOT,
     MOVES,
     ROWS,

@@ -16,6 +16,7 @@ import numpy as np
 from tvm import tir
 
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
+from tvm_fusionx.expressions.similar_products import REUSED, reuse_layer_of
 from tvm_fusionx.expressions.sparse_products import GEOMETRY as GEOMETRY_OF_LISTS
 from tvm_fusionx.expressions.sparse_products import VALUE_AXES, Index
 from tvm_fusionx.expressions.winograd import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
@@ -89,8 +90,8 @@ def work_of(func: Any) -> Work:
     blocks = list(collect_blocks(func))
     transforms = _transforms(blocks)
     for block in blocks:
-        if LAYER in block.annotations:
-            total = total.plus(_of_layer(layer_of(block.annotations)))
+        if LAYER in block.annotations or REUSED in block.annotations:
+            total = total.plus(_of_operator(block.annotations))
             for buffer in func.buffer_map.values():
                 touched[buffer.data] = math.prod(map(int, buffer.shape))
             continue
@@ -131,6 +132,21 @@ def _in_lists(block: Any) -> dict[Any, int]:
     values = next(shape for shape in shapes if len(shape) == VALUE_AXES)
     groups = Index.of(values, index, result[1] * math.prod(result[4:])).groups
     return {entry: math.ceil(values[0] / groups)}
+
+
+def _of_operator(annotations: Any) -> Work:
+    """Return the work of an operator that is one kernel of ours, whole."""
+    if LAYER in annotations:
+        return _of_layer(layer_of(annotations))
+    layer = reuse_layer_of(annotations)
+    rows = layer.images * layer.pixels
+    # Hashing, products of as many clusters as there may be, and their sums.
+    hashing = rows * layer.columns * layer.bits
+    products = layer.groups * layer.clusters * layer.columns * layer.channels
+    sums = rows * layer.segment_count * layer.channels
+    counted = hashing + products
+    work = Work(flops=2 * counted, instructions=counted, products=2 * counted)
+    return work.plus(OPERATION, sums)
 
 
 def _of_layer(layer: Layer) -> Work:

@@ -21,6 +21,9 @@ from tvm_fusionx.errors import InputError
 Write = Callable[[Collection[str]], Any]
 """From the units that are quantised to the model."""
 
+# What units are that are changed, and that are not, as stages tell it.
+WORDS = "as integers", "in float"
+
 
 @dataclass(frozen=True)
 class Guarded:
@@ -62,6 +65,7 @@ def guard(
     budget_seconds: float | None = None,
     on_stage: Stage,
     clock: Callable[[], float] = time.monotonic,
+    words: tuple[str, str] = WORDS,
 ) -> Guarded:
     """Return the units to quantise so that the model costs at most `max_drop`.
 
@@ -73,6 +77,8 @@ def guard(
         In the metric's unit, or of the divergence.
     budget_seconds
         After which no trial begins; the best model so far is taken, in float if none was good.
+    words
+        What layers are that are changed, and that are not, for `on_stage`.
 
     Raises
     ------
@@ -88,12 +94,13 @@ def guard(
         )
     search = _Search(write, judge, journal, max_drop, on_stage)
     search.clock, search.deadline = clock, None
+    search.words = words
     if budget_seconds is not None:
         search.deadline = clock() + budget_seconds
     full: Score | None = None
     is_out_of_time = False
     try:
-        full = search.score(names, "all layers as integers")
+        full = search.score(names, f"all layers {words[0]}")
         if not search.is_good(full):
             _narrow(search, names)
     except _OutOfTimeError:
@@ -112,6 +119,7 @@ class _Search:
         self.best: tuple[frozenset[str], Score] = (frozenset(), judge.float_score)
         self.clock: Callable[[], float] = time.monotonic
         self.deadline: float | None = None
+        self.words = WORDS
 
     def is_good(self, score: Score) -> bool:
         return self.judge.drop(score) <= self.max_drop
@@ -144,7 +152,7 @@ def _narrow(search: _Search, names: Sequence[str]) -> None:
     few, many = 0, len(ranked)
     while many - few > 1:
         middle = (few + many) // 2
-        score = search.score(ranked[middle:], f"{middle} of {len(ranked)} layers in float")
+        score = search.score(ranked[middle:], f"{middle} of {len(ranked)} layers {search.words[1]}")
         few, many = (few, middle) if search.is_good(score) else (middle, many)
     kept = ranked[:many]
     for number, name in enumerate(reversed(list(kept))):

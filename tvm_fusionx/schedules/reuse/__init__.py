@@ -1,0 +1,1 @@
+"""Convolutions whose similar rows share products: hashing, products, and sums of them."""
