@@ -40,6 +40,7 @@ COMMANDS = (
     "records",
     "generate",
     "ask",
+    "serve-demo",
     "zoo",
     "devices",
     "opencl",
