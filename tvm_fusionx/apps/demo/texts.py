@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tvm_fusionx.apps.answers import ask
+from tvm_fusionx.apps.answers import ask, asking
 from tvm_fusionx.apps.demo.asked import QuestionAsked, TextAsked
 from tvm_fusionx.apps.demo.desk import COMPILING, Event, Job, Work
 from tvm_fusionx.apps.generate import GenerationStats, generate
+from tvm_fusionx.apps.likely_spans import MOST_TOKENS
 from tvm_fusionx.apps.programs import TextPrograms
 from tvm_fusionx.apps.text_model import TextModel
 from tvm_fusionx.processors.targets import TargetLike
@@ -59,25 +59,20 @@ def question_work(asked: QuestionAsked) -> Work[TextModel]:
     """Return work that ends with an answer, and where the passage has it."""
 
     def work(model: TextModel, job: Job) -> Event:
-        _make_room(model, _tokens_at_most(model, asked))
+        prompt = asking(model, asked.passage, asked.question)
+        _make_room(model, len(model.tokenizer.encode(prompt)) + MOST_TOKENS)
         job.tell("reading")
-        began = time.perf_counter()
-        answer = ask(model, asked.passage, asked.question)
+        answer = ask(model, asked.passage, asked.question, lambda: job.is_stopped)
         return {
             "text": answer.text,
             # Characters as JavaScript counts them are not ours: what is before and behind is told.
             "before": asked.passage[: answer.start],
             "after": "" if answer.end is None else asked.passage[answer.end :],
             "is_found": answer.start is not None,
-            "milliseconds": 1e3 * (time.perf_counter() - began),
+            "milliseconds": answer.milliseconds,
         }
 
     return work
-
-
-def _tokens_at_most(model: TextModel, asked: QuestionAsked) -> int:
-    """Return the tokens of a question's text, as if nothing of it shared one."""
-    return len(model.tokenizer.encode(asked.passage + asked.question))
 
 
 def _make_room(model: TextModel, tokens: int) -> None:
