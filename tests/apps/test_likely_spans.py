@@ -8,9 +8,7 @@ import pytest
 from tests.apps.fake_reader import FakeReader
 from tvm_fusionx.apps.likely_spans import BEHIND, MOST_TOKENS, WORD, LikelySpan, likeliest_span
 
-PASSAGE = (
-    "The red team won 20% (or $20) in K\u00f6ln, the \u201cred\u201d town.\nred: \U0001f600 won"
-)
+PASSAGE = "The red team won 20% (or $2,020.5) in K\u00f6ln, the \u201cred\u201d town.\nred: \U0001f600 won"
 PROMPT = "who won"
 
 
@@ -58,7 +56,7 @@ def test_no_span_is_likelier(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    ["red team", "20%", "$20", "K\u00f6ln", "town", "won 20% (or"],
+    ["red team", "20%", "$2,020.5", "K\u00f6ln", "town", "won 20% (or"],
 )
 def test_what_the_model_wants_to_say_is_found_and_little_else_read(said: str) -> None:
     model = FakeReader(None, f" {said}")
@@ -67,6 +65,12 @@ def test_what_the_model_wants_to_say_is_found_and_little_else_read(said: str) ->
     assert PASSAGE[found.start : found.end] == said
     least = len(model.tokenizer.encode(PROMPT)) + len(model.tokenizer.encode(f" {said}"))
     assert model.reads == least
+
+
+def test_a_number_is_not_cut() -> None:
+    found = likeliest_span(FakeReader(None, " 2"), PROMPT, "It is 2,020.5 km long.")
+    assert found is not None
+    assert (found.start, found.end) != (6, 7)
 
 
 def test_what_the_passage_lacks_is_never_said() -> None:

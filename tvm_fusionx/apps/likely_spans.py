@@ -20,8 +20,8 @@ from tvm_fusionx.apps.tokenizer import Tokenizer
 
 Array = np.ndarray[Any, Any]
 
-# Words, and signs that belong to a number.
-WORD = re.compile(r"[$£€]?\w+%?")
+# Words; a number is one with its point, its commas and the signs that belong to it.
+WORD = re.compile(r"[$£€]?\w+(?:[.,]\d+)*%?")
 
 # Longer answers are told, not named. No word of an answer has more characters than these.
 MOST_TOKENS = 24

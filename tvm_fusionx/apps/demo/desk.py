@@ -51,6 +51,10 @@ class Job:
         """Whether someone said stop."""
         return self._stopped.is_set()
 
+    def is_called(self, name: str) -> bool:
+        """Tell whether this is its name, in a time that tells nothing of it."""
+        return secrets.compare_digest(self.name.encode(), name.encode())
+
     def stop(self) -> None:
         """Have it end at the next token."""
         self._stopped.set()
@@ -126,13 +130,16 @@ class Desk(Generic[Model]):
     def stop(self, name: str) -> bool:
         """Stop the job of that name; return whether there is one."""
         with self._changed:
-            jobs = [job for job, _ in self._waiting]
-            if self._running is not None:
-                jobs.append(self._running)
-            for job in jobs:
-                if secrets.compare_digest(job.name.encode(), name.encode()):
+            for place, (job, _) in enumerate(self._waiting):
+                if job.is_called(name):
+                    del self._waiting[place]
                     job.stop()
+                    job.tell(STOPPED)
+                    self._tell_places()
                     return True
+            if self._running is not None and self._running.is_called(name):
+                self._running.stop()
+                return True
         return False
 
     def say(self, stage: str) -> None:

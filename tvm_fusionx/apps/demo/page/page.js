@@ -133,7 +133,8 @@ class Asker {
   }
 }
 
-const milliseconds = (value) => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
+const duration = (value) =>
+  value < 10 ? `${value.toFixed(1)} ms` : value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
 
 // Text.
 
@@ -174,7 +175,7 @@ new Asker(formText, () => {
         const status = asker.querySelector(".status");
         status.textContent =
           `${event.event === "end" ? "Done" : "Stopped"}: ${event.tokens} tokens, ` +
-          `${event.rate.toFixed(1)} a second; first after ${milliseconds(event.first_token_ms)}` +
+          `${event.rate.toFixed(1)} a second; first after ${duration(event.first_token_ms)}` +
           ` (${event.prompt_tokens} tokens of prompt).`;
       }
     },
@@ -199,8 +200,8 @@ new Asker(formAsk, () => {
       byId("marked").replaceChildren(event.before, ...(event.is_found ? [mark] : []), event.after);
       mark.scrollIntoView({ block: "nearest" });
       formAsk.querySelector(".status").textContent = event.is_found
-        ? `Done in ${milliseconds(event.milliseconds)}.`
-        : `Done in ${milliseconds(event.milliseconds)}; the passage does not have these words.`;
+        ? `Done in ${duration(event.milliseconds)}.`
+        : `Done in ${duration(event.milliseconds)}; the passage does not have these words.`;
     },
   };
 });
@@ -253,7 +254,7 @@ new Asker(formLook, () => {
             `Class ${label.class} of ImageNet; ${(100 * label.probability).toFixed(1)} %`));
       byId("found").replaceChildren(...rows);
       formLook.querySelector(".status").textContent =
-        `Done in ${milliseconds(event.milliseconds)}: ` +
+        `Done in ${duration(event.milliseconds)}: ` +
         (event.boxes ? `${rows.length} lines of text.` : "the likeliest classes.");
     },
   };
