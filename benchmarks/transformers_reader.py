@@ -46,7 +46,8 @@ class TransformersReader:
     def rewind(self, position: int) -> None:
         """Forget all but some tokens."""
         if position < self._position:
-            self._cache.crop(position)
+            # How many go, as a negative number.
+            self._cache.crop(position - self._position)
             self._position = position
 
     def read(self, tokens: Sequence[int]) -> np.ndarray[Any, Any]:

@@ -8,7 +8,10 @@ import pytest
 from tests.apps.fake_reader import FakeReader
 from tvm_fusionx.apps.likely_spans import BEHIND, MOST_TOKENS, WORD, LikelySpan, likeliest_span
 
-PASSAGE = "The red team won 20% (or $2,020.5) in K\u00f6ln, the \u201cred\u201d town.\nred: \U0001f600 won"
+PASSAGE = (
+    "The red team won 20% (or $2,020.5) in K\u00f6ln, "
+    "the \u201cred\u201d town.\nred: \U0001f600 won"
+)
 PROMPT = "who won"
 
 
