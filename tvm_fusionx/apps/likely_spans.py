@@ -79,28 +79,33 @@ def likeliest_span(
     """
     words = [match.span() for match in WORD.finditer(passage)]
     ends = {end for _, end in words}
+    parts = [_parts(model.tokenizer, passage, start) for start, _ in words]
     after = _Continuations(model, prompt)
     is_over = _over(model.tokenizer)
-    first = after(())
-    parts = [_parts(model.tokenizer, passage, start) for start, _ in words]
-    # Beginnings of spans, the likeliest first: score, number of the word, tokens but one.
-    begun = [(-float(first[each[0][0]]), number, 0) for number, each in enumerate(parts) if each]
-    heapq.heapify(begun)
     best: LikelySpan | None = None
+    # Beginnings, the likeliest first: score, its tokens, and the numbers of words that begin so.
+    begun: list[tuple[float, tuple[int, ...], list[int]]] = []
+
+    def go_on(said: tuple[int, ...], score: float, numbers: Sequence[int], chances: Array) -> None:
+        further: dict[int, list[int]] = {}
+        for number in numbers:
+            if len(parts[number]) > len(said):
+                further.setdefault(parts[number][len(said)][0], []).append(number)
+        for token, those in further.items():
+            heapq.heappush(begun, (-score - float(chances[token]), (*said, token), those))
+
+    go_on((), 0.0, range(len(words)), after(()))
     while begun and not is_stopped():
-        negative, number, count = heapq.heappop(begun)
+        negative, said, numbers = heapq.heappop(begun)
         if best is not None and -negative <= best.score:
             break
-        own = parts[number]
-        chances = after(tuple(token for token, _ in own[: count + 1]))
-        end = own[count][1]
-        if end in ends:
-            whole = float(np.logaddexp.reduce(chances[is_over])) - negative
-            if best is None or whole > best.score:
-                best = LikelySpan(words[number][0], end, whole)
-        if count + 1 < len(own):
-            further = float(chances[own[count + 1][0]])
-            heapq.heappush(begun, (negative - further, number, count + 1))
+        chances = after(said)
+        whole = float(np.logaddexp.reduce(chances[is_over])) - negative
+        places = [(words[each][0], parts[each][len(said) - 1][1]) for each in numbers]
+        found = [LikelySpan(start, end, whole) for start, end in places if end in ends]
+        if found and (best is None or whole > best.score):
+            best = found[0]
+        go_on(said, -negative, numbers, chances)
     return best
 
 
@@ -117,24 +122,27 @@ def _parts(tokenizer: Tokenizer, passage: str, start: int) -> list[tuple[int, in
 
 
 class _Continuations:
-    """What follows a prompt and some tokens; asked of the model once each, and never read again."""
+    """What follows a prompt and some tokens: what the cache holds of them is not read again."""
 
     def __init__(self, model: Reader, prompt: str) -> None:
         self._model = model
-        tokens = model.tokenizer.encode(prompt)
-        model.restart()
-        self._known: dict[tuple[int, ...], Array] = {(): _log_chances(model.read(tokens))}
-        self._begin = len(tokens)
-        # What the model's cache holds behind the prompt.
-        self._held: tuple[int, ...] = ()
+        self._prompt = model.tokenizer.encode(prompt)
+        self._held: tuple[int, ...] | None = None
 
-    def __call__(self, tokens: tuple[int, ...]) -> Array:
-        if tokens not in self._known:
-            common = sum(1 for _ in _shared(self._held, tokens[:-1]))
-            self._model.rewind(self._begin + common)
-            self._known[tokens] = _log_chances(self._model.read(list(tokens[common:])))
-            self._held = tokens
-        return self._known[tokens]
+    def __call__(self, said: tuple[int, ...]) -> Array:
+        """Return the logarithms of chances; at least the last token is read."""
+        if self._held is None:
+            self._model.restart()
+            logits = self._model.read([*self._prompt, *said])
+        else:
+            common = sum(1 for _ in _shared(self._held, said[:-1]))
+            self._model.rewind(len(self._prompt) + common)
+            logits = self._model.read(list(said[common:]))
+        self._held = said
+        numbers = logits.astype("float64")
+        numbers -= numbers.max()
+        found: Array = numbers - np.log(np.exp(numbers).sum())
+        return found
 
 
 def _shared(one: Sequence[int], other: Sequence[int]) -> Iterator[int]:
@@ -142,14 +150,6 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> Iterator[int]:
         if left != right:
             return
         yield left
-
-
-def _log_chances(logits: Array) -> Array:
-    numbers = logits.astype("float64")
-    numbers -= numbers.max()
-    # Kept for each place that was looked at: half the bytes.
-    found: Array = (numbers - np.log(np.exp(numbers).sum())).astype("float32")
-    return found
 
 
 @lru_cache(maxsize=4)
