@@ -1,5 +1,5 @@
 # The command `fusionx` and its page, for a machine with Docker and nothing else:
-#   docker build -t fusionx . && docker run --rm -p 127.0.0.1:8000:8000 -v fusionx:/home/fusionx fusionx
+#   docker build -t fusionx . && docker run --rm -p 127.0.0.1:8000:8000 -v fusionx:/var/lib/fusionx fusionx
 # The volume keeps compiled models. Other commands: docker run --rm fusionx doctor
 
 FROM python:3.12.12-slim-bookworm AS wheel
@@ -17,7 +17,7 @@ FROM python:3.12.12-slim-bookworm
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --uid 10001 fusionx
+    && useradd --create-home --home-dir /var/lib/fusionx --uid 10001 fusionx
 COPY requirements /requirements
 COPY --from=wheel /wheels /wheels
 RUN python -m pip install --no-cache-dir -c /requirements/constraints.txt \
@@ -28,8 +28,8 @@ RUN python -m pip install --no-cache-dir -c /requirements/constraints.txt \
     && rm -rf /wheels
 ENV TOPHUB_LOCATION=NONE PYTHONUNBUFFERED=1
 USER fusionx
-WORKDIR /home/fusionx
-VOLUME /home/fusionx
+WORKDIR /var/lib/fusionx
+VOLUME /var/lib/fusionx
 EXPOSE 8000
 ENTRYPOINT ["fusionx"]
 # Who may reach it is the port's affair: publish it on 127.0.0.1 only.

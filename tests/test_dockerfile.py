@@ -43,7 +43,10 @@ def test_it_does_not_run_as_root(steps: list[tuple[str, str]]) -> None:
     words = [word for word, _ in steps]
     (user,) = _of(steps, "USER")
     assert user not in ("root", "0")
-    assert any(f"useradd --create-home --uid 10001 {user}" in run for run in _of(steps, "RUN"))
+    assert any(
+        f"useradd --create-home --home-dir /var/lib/{user} --uid 10001 {user}" in run
+        for run in _of(steps, "RUN")
+    )
     # Nothing is installed or copied as that user, and the program starts as it.
     last = words.index("USER")
     assert not {"RUN", "COPY", "ADD"} & set(words[last:])

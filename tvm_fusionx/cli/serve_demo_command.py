@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 from pathlib import Path
 
 import click
 
 from tvm_fusionx.cli.generate_command import MODEL_HELP
+from tvm_fusionx.cli.insist import EXIT_INTERRUPTED
 from tvm_fusionx.cli.options import LOGGER, debug_option, target_option, threads_option
 
 LOOPBACK = "127.0.0.1"
+
+# A token takes less, and what is compiled is not waited for.
+LAST_SECONDS = 5.0
 
 
 @click.command("serve-demo")
@@ -66,6 +71,10 @@ def command(
     logging.getLogger(LOGGER).info("text model %s", where)
     click.echo(f"serving http://{_written(host)}:{server.effective_port}/ ; Ctrl-C ends it")
     server.run()
+    # A thread that still computes while the process goes would take it down.
+    ended = [desk.close(LAST_SECONDS) for desk in (desks.texts, desks.pictures)]
+    if not all(ended):
+        os._exit(EXIT_INTERRUPTED)
 
 
 def _written(host: str) -> str:

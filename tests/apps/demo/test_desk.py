@@ -136,3 +136,15 @@ def test_names_of_jobs_are_not_to_be_guessed() -> None:
     names = {Job().name for _ in range(100)}
     assert len(names) == 100
     assert min(map(len, names)) >= 20
+
+
+def test_a_desk_that_closes_stops_all() -> None:
+    desk = Desk(lambda say: "model")
+    begun = threading.Event()
+    first = desk.submit(_counting(begun, threading.Event()))
+    assert begun.wait(SECONDS)
+    second = desk.submit(_counting(threading.Event(), threading.Event()))
+    assert desk.close(SECONDS)
+    assert _events(first)[-1]["event"] == "stopped"
+    assert _events(second)[-1]["event"] == "stopped"
+    assert desk.submit(lambda model, job: {}) is None

@@ -106,11 +106,12 @@ class Desk(Generic[Model]):
         self._waiting: deque[tuple[Job, Work[Model]]] = deque()
         self._running: Job | None = None
         self._changed = threading.Condition()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="desk", daemon=True)
         self._thread.start()
 
     def submit(self, work: Work[Model]) -> Job | None:
-        """Put work into the line; return None where the line is full.
+        """Put work into the line; return None where the line is full, or the desk closed.
 
         Parameters
         ----------
@@ -120,7 +121,8 @@ class Desk(Generic[Model]):
         job = Job()
         job.tell("begin", job=job.name)
         with self._changed:
-            if sum(not each.is_stopped for each, _ in self._waiting) >= MOST_WAITING:
+            waiting = sum(not each.is_stopped for each, _ in self._waiting)
+            if self._is_closed or waiting >= MOST_WAITING:
                 return None
             self._waiting.append((job, work))
             self._tell_places()
@@ -142,6 +144,20 @@ class Desk(Generic[Model]):
                 return True
         return False
 
+    def close(self, seconds: float) -> bool:
+        """Stop all jobs, and take none any more; return whether the last ended in time."""
+        with self._changed:
+            self._is_closed = True
+            for job, _ in self._waiting:
+                job.stop()
+                job.tell(STOPPED)
+            self._waiting.clear()
+            if self._running is not None:
+                self._running.stop()
+            self._changed.notify()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
     def say(self, stage: str) -> None:
         """Tell the job that runs what is being done."""
         if self._running is not None:
@@ -160,6 +176,8 @@ class Desk(Generic[Model]):
                 self._running = None
                 self._tell_places()
                 while not self._waiting:
+                    if self._is_closed:
+                        return
                     self._changed.wait()
                 job, work = self._waiting.popleft()
                 self._running = job
