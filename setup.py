@@ -83,10 +83,13 @@ EXTRAS = {
         "optuna>=4.5",
         "torch==2.13.0",
     ],
+    # `make demo`, and the page of `fusionx serve-demo`.
     "demo": [
+        "flask>=3.1",
         "onnxruntime>=1.20",
         "pillow>=11",
         "scipy>=1.15",
+        "waitress>=3.0",
     ],
     # Chooses the fastest plan; the greedy planner needs none.
     "optimal": ["scipy>=1.15"],
@@ -110,6 +113,7 @@ EXTRAS = {
         "ruff>=0.11",
         "scipy>=1.15",
         "sympy>=1.13",
+        "websocket-client>=1.8",
         "z3-solver>=4.13",
     ],
 }
@@ -173,6 +177,7 @@ setup(
         "tvm_fusionx": [
             "py.typed",
             "report/explain/templates/*",
+            "apps/demo/page/*",
             "bundle/templates/*",
             "**/*.json",
             "devices/opencl/**/*",

@@ -1,11 +1,14 @@
 """Answer the questions of XQuAD, and count the right answers.
 
-    python benchmarks/questions.py XQUAD.json [--limit N] [--model FILE]
-                                   [--span-model FILE.onnx --tokenizer FILE.json] [--json OUT]
+    python benchmarks/questions.py XQUAD.json [--limit N] [--model FILE] [--json OUT]
+                                   [--side likely|free|transformers] [--threads N]
+                                   [--span-model FILE.onnx --tokenizer FILE.json]
 
 XQUAD.json is `xquad.en.json` of XQuAD (Artetxe et al., 2020; CC BY-SA 4.0): 1,190 questions with
 their answers in 240 passages. Exact match and F1 are those of SQuAD (Rajpurkar et al., 2016).
-With --limit the questions are every so manieth, so that all passages have their share.
+With --limit the questions are every so manieth, so that all passages have their share. Sides are
+`likely`, what `fusionx ask` does; `transformers`, the same algorithm with the same file run by that
+package; and `free`, the model's own words found again in the passage. JSON has each answer.
 """
 
 from __future__ import annotations
@@ -23,12 +26,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from free_answers import ask_freely
+from transformers_reader import TransformersReader
+
 import tvm_fusionx as fx
 from tvm_fusionx.apps.answers import Answer, ask
 from tvm_fusionx.apps.programs import TextPrograms
 from tvm_fusionx.apps.spans import load_span_model
 from tvm_fusionx.apps.text_model import TextModel
 from tvm_fusionx.zoo.language_models import default_language_model
+
+LIKELY, FREE, TRANSFORMERS = "likely", "free", "transformers"
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
@@ -76,6 +84,7 @@ def scored(questions: list[Question], answer: Callable[[str, str], Answer]) -> d
     """Return the scores of some questions, in percent, and the median time."""
     exact = total = 0.0
     times = []
+    rows = []
     aligned = 0
     for number, question in enumerate(questions, 1):
         found = answer(question.passage, question.text)
@@ -83,6 +92,7 @@ def scored(questions: list[Question], answer: Callable[[str, str], Answer]) -> d
         total += max(f1(found.text, right) for right in question.answers)
         aligned += found.start is not None
         times.append(found.milliseconds)
+        rows.append({"question": question.text, "answer": found.text, "start": found.start})
         if sys.stderr.isatty():
             print(f"\r{number} of {len(questions)}", end="", file=sys.stderr)
     count = len(questions)
@@ -92,7 +102,20 @@ def scored(questions: list[Question], answer: Callable[[str, str], Answer]) -> d
         "f1": 100 * total / count,
         "in_the_passage": 100 * aligned / count,
         "median_ms": sorted(times)[count // 2],
+        "answers": rows,
     }
+
+
+def asker(side: str, path: Path, threads: int) -> Callable[[str, str], Answer]:
+    """Return what answers: one of our sides, or `transformers`."""
+    programs = TextPrograms(path)
+    if side == TRANSFORMERS:
+        reader = TransformersReader(path, programs.tokenizer(), threads)
+        return lambda passage, question: ask(reader, passage, question)
+    model = TextModel(programs)
+    if side == FREE:
+        return lambda passage, question: ask_freely(model, passage, question)
+    return lambda passage, question: ask(model, passage, question)
 
 
 def main() -> int:
@@ -101,24 +124,31 @@ def main() -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--side", choices=(LIKELY, FREE, TRANSFORMERS), default=LIKELY)
     parser.add_argument("--span-model", type=Path)
     parser.add_argument("--tokenizer", type=Path)
+    parser.add_argument("--threads", type=int)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     questions = list(questions_of(json.loads(given.data.read_text(encoding="utf-8"))))
     if given.limit:
         questions = questions[:: max(1, len(questions) // given.limit)][: given.limit]
-    threads = fx.threads()
+    threads = fx.threads(given.threads)
     if given.span_model:
         path = given.span_model
         spans = load_span_model(path, given.tokenizer or path.parent / "tokenizer.json")
         found = scored(questions, spans.ask)
     else:
         path = given.model or default_language_model()
-        model = TextModel(TextPrograms(path))
-        found = scored(questions, lambda passage, question: ask(model, passage, question))
-    result = {"model": path.name, "threads": threads, **found, "command": " ".join(sys.argv)}
-    print(json.dumps(result, indent=1))
+        found = scored(questions, asker(given.side, path, threads))
+    result = {
+        "model": path.name,
+        "side": "spans" if given.span_model else given.side,
+        "threads": threads,
+        **found,
+        "command": " ".join(sys.argv),
+    }
+    print(json.dumps({key: value for key, value in result.items() if key != "answers"}, indent=1))
     if given.json:
         given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -1,39 +1,37 @@
-"""Answers are found again in their passage, or nowhere."""
+"""Answers are words of their passage."""
 
 from __future__ import annotations
 
 import pytest
 
-from tvm_fusionx.apps.answers import align, check_asked
+from tests.apps.fake_reader import FakeReader
+from tvm_fusionx.apps.answers import ask, asking, check_asked
 from tvm_fusionx.errors import InputError
 
-PASSAGE = "The Panthers beat the Denver Broncos, 24-10, in Santa Clara, California, in February."
+PASSAGE = " they lost.\nThe red team won 20 games.\n"
 
 
-@pytest.mark.parametrize(
-    ("said", "found"),
-    [
-        ("Santa Clara", "Santa Clara"),
-        ("santa clara, California.", "Santa Clara, California"),
-        ("The game was played in Santa Clara, California.", "in Santa Clara, California"),
-        ("24-10", "24-10"),
-        ("Denver Broncos, the", "the Denver Broncos"),
-        ("February", "February"),
-    ],
-)
-def test_words_are_found(said: str, found: str) -> None:
-    place = align(said, PASSAGE)
-    assert place is not None
-    assert PASSAGE[slice(*place)] == found
+def test_an_answer_is_the_passage_at_its_place() -> None:
+    found = ask(FakeReader(None, " red team"), PASSAGE, "who won?\n")
+    assert found.text == "red team"
+    assert (found.start, found.end) == (PASSAGE.index("red"), PASSAGE.index(" won"))
+    assert found.milliseconds > 0
 
 
-@pytest.mark.parametrize("said", ["", "?!", "London", "A game of chess in old London town"])
-def test_other_words_are_not(said: str) -> None:
-    assert align(said, PASSAGE) is None
-    assert align(said, "") is None
+def test_the_model_is_told_passage_and_question() -> None:
+    prompt = asking(FakeReader(0), PASSAGE, "who won?\n")
+    assert "Passage: they lost.\nThe red team won 20 games.\n\nQuestion: who won?" in prompt
+    assert prompt.endswith("Answer:")
+
+
+def test_a_passage_without_words_has_no_answer() -> None:
+    found = ask(FakeReader(0), "...", "who won?")
+    assert (found.text, found.start, found.end) == ("", None, None)
 
 
 @pytest.mark.parametrize(("passage", "question"), [("", "Who?"), ("Text.", " \n")])
 def test_nothing_is_refused(passage: str, question: str) -> None:
     with pytest.raises(InputError, match="expected some text; found none"):
         check_asked(passage, question)
+    with pytest.raises(InputError, match="expected some text; found none"):
+        ask(FakeReader(0), passage, question)

@@ -51,6 +51,20 @@ def test_whatever_the_parts(made: tuple[TextModel, dict[str, Array]]) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_rewound_is_forgotten(made: tuple[TextModel, dict[str, Array]]) -> None:
+    model, held = made
+    model.restart()
+    model.read(TOKENS[:9])
+    model.rewind(4)
+    expected = logits_of(held, [*TOKENS[:4], 11, 12], TINY)[-1]
+    found = model.read([11, 12])
+    assert np.abs(found - expected).max() <= TOLERANCE * np.abs(expected).max()
+    for position in (-1, 7):
+        with pytest.raises(InputError, match="expected a number from 0 to 6"):
+            model.rewind(position)
+
+
+@pytest.mark.slow
 def test_text_goes_on_as_the_model_says(made: tuple[TextModel, dict[str, Array]]) -> None:
     model, held = made
     stats = GenerationStats()

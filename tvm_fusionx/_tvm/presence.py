@@ -26,6 +26,8 @@ EXTRAS = {
     "scipy": "optimal",
     "egglog": "saturate",
     "gguf": "text",
+    "flask": "demo",
+    "waitress": "demo",
     "pyyaml": "prune",
     "tomli": "prune",
     "torch": "zoo",

@@ -1,31 +1,21 @@
-"""Questions answered from a passage: a language model's words, found again in the passage."""
+"""Questions answered from a passage: what of it a language model would most likely say."""
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections import Counter
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm_fusionx.apps.generate import GenerationStats, generate
-from tvm_fusionx.apps.text_model import TextModel
+from tvm_fusionx.apps.likely_spans import Reader, likeliest_span
 from tvm_fusionx.errors import InputError
-
-# Longer answers to such questions are stories.
-MOST_TOKENS = 32
 
 REQUEST = (
     "Read the passage and answer the question with a few words copied from the passage.\n\n"
     "Passage: {passage}\n\nQuestion: {question}"
 )
 
-WORD = re.compile(r"\w+")
-
-# Share of an answer's words that the place in the passage must have.
-LEAST_OVERLAP = 0.5
-
-# More words than these are a sentence around the few words of an answer.
-FEW_WORDS = 4
+# What the model has begun to say: few words follow, and no sentence about them.
+BEGUN = "Answer:"
 
 
 @dataclass(frozen=True)
@@ -33,17 +23,31 @@ class Answer:
     """An answer, and where the passage has it."""
 
     text: str
-    """What the model says, or the passage at the place found."""
+    """The passage at the place found."""
     start: int | None
-    """Its first character in the passage; None where it is not there."""
+    """Its first character in the passage; None where nothing was found."""
     end: int | None
     """Behind its last character."""
     milliseconds: float
     """From the question to the answer."""
 
 
-def ask(model: TextModel, passage: str, question: str) -> Answer:
+def ask(
+    model: Reader,
+    passage: str,
+    question: str,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Answer:
     """Answer a question from a passage.
+
+    Parameters
+    ----------
+    model
+        It forgets what it read before.
+    passage, question
+        Texts.
+    is_stopped
+        Asked between tokens; once it says True, the best answer so far is returned.
 
     Raises
     ------
@@ -51,15 +55,19 @@ def ask(model: TextModel, passage: str, question: str) -> Answer:
         Either is empty, or both are too long for the model.
     """
     check_asked(passage, question)
+    start = time.perf_counter()
+    prompt = asking(model, passage, question)
+    found = likeliest_span(model, prompt, passage, is_stopped)
+    took = 1e3 * (time.perf_counter() - start)
+    if found is None:
+        return Answer("", None, None, took)
+    return Answer(passage[found.start : found.end], found.start, found.end, took)
+
+
+def asking(model: Reader, passage: str, question: str) -> str:
+    """Return the text that an answer follows."""
     content = REQUEST.format(passage=passage.strip(), question=question.strip())
-    prompt = model.tokenizer.chat([{"role": "user", "content": content}])
-    stats = GenerationStats()
-    pieces = generate(model, prompt, max_tokens=MOST_TOKENS, stops=["\n"], stats=stats)
-    said = "".join(pieces).strip()
-    place = align(said, passage)
-    start, end = place if place is not None else (None, None)
-    took = 1e3 * (stats.prompt_seconds + stats.decode_seconds)
-    return Answer(passage[start:end] if place is not None else said, start, end, took)
+    return model.tokenizer.chat([{"role": "user", "content": content}]) + BEGUN
 
 
 def check_asked(passage: str, question: str) -> None:
@@ -69,32 +77,3 @@ def check_asked(passage: str, question: str) -> None:
             raise InputError(
                 name, expected="some text", found="none", next_step="Give one that is not empty."
             )
-
-
-def align(said: str, passage: str) -> tuple[int, int] | None:
-    """Return where a passage says what was said, or None where it does not.
-
-    The words themselves where they are there; else the longest run of them that both have, and the
-    words of the answer around it. At least half of the answer's words must be there.
-    """
-    words = [(match.group().casefold(), match.span()) for match in WORD.finditer(passage)]
-    wanted = [match.group().casefold() for match in WORD.finditer(said)]
-    if not wanted or not words:
-        return None
-    held = [word for word, _ in words]
-    matcher = difflib.SequenceMatcher(None, held, wanted, autojunk=False)
-    match = matcher.find_longest_match()
-    if not match.size:
-        return None
-    first, last = match.a, match.a + match.size
-    # What of the answer's other words stands right beside.
-    others = Counter(wanted) - Counter(held[first:last])
-    while first > 0 and others[held[first - 1]]:
-        first -= 1
-        others[held[first]] -= 1
-    while last < len(held) and others[held[last]]:
-        others[held[last]] -= 1
-        last += 1
-    if match.size < LEAST_OVERLAP * min(len(wanted), FEW_WORDS):
-        return None
-    return words[first][1][0], words[last - 1][1][1]

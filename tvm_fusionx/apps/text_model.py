@@ -62,6 +62,23 @@ class TextModel:
         """Forget what was read."""
         self.position = 0
 
+    def rewind(self, position: int) -> None:
+        """Forget all but the first `position` tokens.
+
+        Raises
+        ------
+        InputError
+            So many were not read.
+        """
+        if not 0 <= position <= self.position:
+            raise InputError(
+                "position",
+                expected=f"a number from 0 to {self.position}, the tokens read",
+                found=str(position),
+                next_step="Give one of them.",
+            )
+        self.position = position
+
     def read(self, tokens: Sequence[int]) -> Array:
         """Read some tokens; return the logits ``[vocabulary]`` of what follows the last.
 

@@ -61,6 +61,17 @@ class Tokenizer:
         ids = list(self._made.encode(text, add_special_tokens=False).ids)  # type: ignore[attr-defined]
         return ids if self.begin is None else [self.begin, *ids]
 
+    def parts(self, text: str) -> list[tuple[int, int]]:
+        """Return the tokens of a text, each with the number of characters up to its end."""
+        made: Any = self._made  # type: ignore[attr-defined]
+        found = made.encode(text, add_special_tokens=False)
+        return [(token, end) for token, (_, end) in zip(found.ids, found.offsets, strict=True)]
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are."""
+        return int(self._made.get_vocab_size())  # type: ignore[attr-defined]
+
     def piece(self, token: int) -> bytes:
         """Return the bytes of one token; those of a mark are none."""
         made: Any = self._made  # type: ignore[attr-defined]

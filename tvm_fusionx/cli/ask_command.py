@@ -54,7 +54,8 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
-    from tvm_fusionx.apps.answers import ask
+    from tvm_fusionx.apps.answers import ask, asking, check_asked
+    from tvm_fusionx.apps.likely_spans import MOST_TOKENS
     from tvm_fusionx.apps.programs import TextPrograms
     from tvm_fusionx.apps.spans import load_span_model
     from tvm_fusionx.apps.text_model import TextModel
@@ -74,7 +75,9 @@ def command(
         where = path or default_language_model()
         with Stages(where.name) as stage:
             model = TextModel(TextPrograms(where, target, on_stage=stage))
-            model.reserve(1)
+            check_asked(passage, question)
+            prompt = asking(model, passage, question)
+            model.reserve(len(model.tokenizer.encode(prompt)) + MOST_TOKENS)
         answer = ask(model, passage, question)
     shown = Text(passage.strip("\n"))
     if answer.start is not None and answer.end is not None:

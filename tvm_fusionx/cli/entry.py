@@ -41,6 +41,7 @@ COMMANDS = (
     "records",
     "generate",
     "ask",
+    "serve-demo",
     "zoo",
     "devices",
     "opencl",

