@@ -16,7 +16,7 @@ from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.pipeline import (
     channels_at_once,
     check_module,
-    pipeline,
+    phases,
     planner_options,
 )
 from tvm_fusionx.ecg import Value
@@ -27,12 +27,20 @@ from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.passes.rewrite_quantized import rewrite_quantized
 from tvm_fusionx.processors.targets import TargetLike
-from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
+from tvm_fusionx.report.explain.entries import (
+    BlockEntry,
+    EdgeEntry,
+    Finding,
+    ProductEntry,
+    Summary,
+)
 from tvm_fusionx.report.explain.explanation import Report
 from tvm_fusionx.report.explain.legend import reason_code
 from tvm_fusionx.report.explain.linters import find_oddities, lint_plan
 from tvm_fusionx.rewrite import Rule
+from tvm_fusionx.rewrite.quantized import ProductChoice
 from tvm_fusionx.schedules import resolve_target
 
 MAIN = "main"
@@ -83,9 +91,13 @@ def explain(
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
     chunk = channels_at_once(resolved)
-    # Two passes are taken apart for what they know and do not leave in the module.
-    for step in pipeline(resolved).passes:
-        if step.info.name == "tvm_fusionx.RewriteGraph":
+    choices: list[ProductChoice] = []
+    # Three passes are taken apart for what they know and do not leave in the module.
+    order = phases(resolved, measure=measure)
+    for step in (each for phase in order for each in phase.passes):
+        if step.info.name == "tvm_fusionx.RewriteQuantized":
+            mod, choices = rewrite_quantized(mod, resolved, step.why_slower)
+        elif step.info.name == "tvm_fusionx.RewriteGraph":
             mod, applications = rewrite_module(mod, rules=rules, denormals=denormals, chunk=chunk)
             applied.update(application.rule for application in applications)
         elif step.info.name == "tvm_fusionx.FuseByMapping":
@@ -93,17 +105,22 @@ def explain(
         else:
             mod = step(mod)
     if MAIN in plans:
-        return report_plan(plans[MAIN], str(resolved), applied)
+        return report_plan(plans[MAIN], str(resolved), applied, choices)
     if FIRST_STATIC in plans:
         message = f"{why}: this is the plan of what comes before; behind it operators stand alone"
-        report = report_plan(plans[FIRST_STATIC], str(resolved), applied)
+        report = report_plan(plans[FIRST_STATIC], str(resolved), applied, choices)
         finding = Finding("virtual-machine", message, ())
         return replace(report, findings=(finding, *report.findings))
     finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
     return Report(str(resolved), Summary(0, 0, 0, 0, 0, 0), (), findings=(finding,))
 
 
-def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = None) -> Report:
+def report_plan(
+    planned: Plan,
+    target: str,
+    applied: Mapping[str, int] | None = None,
+    choices: Sequence[ProductChoice] = (),
+) -> Report:
     """Return the report of a plan.
 
     Parameters
@@ -114,6 +131,8 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
         For the heading.
     applied
         How often each rewriting rule was applied before the plan was made.
+    choices
+        What became of products of quantized numbers.
     """
     edges = tuple(
         EdgeEntry(
@@ -139,6 +158,7 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
         plan=str(planned.solution or ""),
         versions={"tvm": tvm.__version__},
         source=planned,
+        products=tuple(ProductEntry(each.name, each.op, each.reason or "") for each in choices),
     )
     return _linted(report)
 
