@@ -87,9 +87,20 @@ def test_rows_of_a_batch_and_a_residual(tmp_path: Path) -> None:
     _check(layers, layers.add("Add", product, "x"), tmp_path, 1)
 
 
-def test_depths_that_no_instruction_divides_stay_floats(tmp_path: Path) -> None:
-    layers = Layers(4, 10)
-    _check(layers, layers.add("MatMul", "x", layers.weights(10, 8)), tmp_path, 0)
+@pytest.mark.parametrize("depth", [10, 7])
+def test_depths_that_no_instruction_divides_are_filled_up(tmp_path: Path, depth: int) -> None:
+    layers = Layers(4, depth)
+    _check(layers, layers.add("MatMul", "x", layers.weights(depth, 8)), tmp_path, 1)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), few_fast_rows([(6, 12), (10, 10), (8, 1)], 1))
+def test_channels_that_no_instruction_divides_are_filled_up(
+    tmp_path: Path, inputs: int, outputs: int
+) -> None:
+    layers = Layers(1, inputs, 7, 5)
+    first = layers.add("Relu", layers.conv("x", outputs, inputs, 3))
+    second = layers.conv(first, inputs, outputs, 1)
+    _check(layers, layers.add("Add", "x", second), tmp_path, 2)
 
 
 def _convolutions() -> tuple[Layers, str]:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 
 from tvm_fusionx.ecg.graph import Node
-from tvm_fusionx.layout.blocked_convolution import CONV2D, is_depthwise
+from tvm_fusionx.layout.blocked_convolution import CONV2D, integer_chunk, is_depthwise
 from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, block_for, blocked_shape
 from tvm_fusionx.layout.convolution import WIDEST_VECTOR
 from tvm_fusionx.layout.winograd import filtered_cycles_of
@@ -30,6 +30,9 @@ from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 TO_FLOAT, FROM_SUM, SHIFT = 3, 3, 1
 # A byte is widened by the load itself; taking the zero point away is an instruction.
 WIDEN = 1
+
+# A load and a store, of which one begins in a cycle beside the arithmetic.
+COPY = 2
 
 # Share of the multiply-adds that templates reach at best, floats and integers alike: 85 to 95 %.
 EFFICIENCY = 0.95
@@ -77,13 +80,14 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
         # A column is read once for all taps that share it, and widened each time it is read.
         widened = rows * (WIDEN + (data.zero != 0)) * step
         taps = rows * columns * _pair_instructions(dot)
-        sums = (taps + widened) * _places(node) * _vectors(node, cpu.lanes, cpu)
+        sums = (taps + widened) * _places(node) * _vectors(node, cpu)
     else:
         depth = dot.depth
         inputs, window = _terms(node)
         steps = window * math.ceil(inputs / depth)
         each = 1 if dot.takes_sum else 2
-        sums = each * steps * _places(node) * _vectors(node, max(cpu.lanes, depth), cpu)
+        sums = each * steps * _places(node) * _integer_vectors(node, dot, cpu)
+        around += _filled_up(node, dot, cpu)
         if data.dtype != dot.data:
             changed = WIDEN + (data.zero != 0) if dot.data == WIDE else SHIFT
             around += changed * read / cpu.lanes
@@ -97,7 +101,7 @@ def float_cycles(node: Node, cpu: Cpu) -> float:
     """Return the estimated cycles of a core for a product of floats made of bytes."""
     read, _ = _elements(node)
     inputs, window = _terms(node)
-    vectors = _vectors(node, cpu.lanes, cpu)
+    vectors = _vectors(node, cpu)
     sums = window * inputs * _places(node) * vectors / cpu.multiply_adds / EFFICIENCY
     filtered = _filtered(node, cpu)
     if filtered is not None:
@@ -138,16 +142,42 @@ def _places(node: Node) -> int:
     return result.elements // channels
 
 
-def _vectors(node: Node, lanes: int, cpu: Cpu) -> int:
+def _vectors(node: Node, cpu: Cpu) -> int:
     """Return the vectors that hold the channels of a place of the result."""
     if node.op != CONV2D:
         return math.ceil(node.outputs[0].shape[-1] / cpu.lanes)
     channels, groups = node.outputs[0].shape[CHANNEL_AXIS], int(node.attrs["groups"])
     groups = 1 if is_depthwise(node) else groups
-    block = block_for(channels // groups, min(WIDEST_VECTOR, lanes))
-    chunks = channels // groups // block
-    joined = joined_chunks(chunks, block, cpu)
-    return groups * math.ceil(chunks / joined) * math.ceil(block * joined / cpu.lanes)
+    block = block_for(channels // groups, min(WIDEST_VECTOR, cpu.lanes))
+    return groups * _vectors_of(channels // groups, block, cpu)
+
+
+def _integer_vectors(node: Node, dot: DotInstruction, cpu: Cpu) -> int:
+    """Return the vectors that hold the 32-bit sums of a place of the result."""
+    if node.op != CONV2D:
+        return _vectors(node, cpu)
+    channels = node.outputs[0].shape[CHANNEL_AXIS]
+    block, empty = integer_chunk(channels, max(min(WIDEST_VECTOR, cpu.lanes), dot.depth), dot)
+    return _vectors_of(channels + empty, block, cpu)
+
+
+def _vectors_of(channels: int, block: int, cpu: Cpu) -> int:
+    joined = joined_chunks(channels // block, block, cpu)
+    return math.ceil(channels // block / joined) * math.ceil(block * joined / cpu.lanes)
+
+
+def _filled_up(node: Node, dot: DotInstruction, cpu: Cpu) -> float:
+    """Return the instructions of copies with zeros behind what an instruction does not divide."""
+    read, made = _elements(node)
+    copied = 0.0
+    if _terms(node)[0] % dot.depth:
+        # An image leaves its chunks, is filled up, and enters others.
+        copied += COPY * read * (3 if node.op == CONV2D else 1)
+    if node.op == CONV2D:
+        channels = node.outputs[0].shape[CHANNEL_AXIS]
+        vector = max(min(WIDEST_VECTOR, cpu.lanes), dot.depth)
+        copied += COPY * made if integer_chunk(channels, vector, dot)[1] else 0
+    return copied / cpu.lanes
 
 
 def _filtered(node: Node, cpu: Cpu) -> float | None:

@@ -31,10 +31,7 @@ def why_not_integers(node: Node, cpu: Cpu) -> str | None:
         layouts = node.attrs["data_layout"], node.attrs["kernel_layout"]
         if layouts != (UNBLOCKED, WEIGHTS) or node.attrs["out_layout"] not in ("", UNBLOCKED):
             return f"its layouts are {layouts[0]} and {layouts[1]}"
-        return why_not_integer_convolution(node, cpu.dot)
+        return why_not_integer_convolution(node)
     if node.op != DENSE:
         return f"{node.op} of integers has no layout"
-    length = node.operands[0].shape[-1]
-    if length % cpu.dot.depth:
-        return f"its depth of {length} is no multiple of {cpu.dot.depth}"
     return None
