@@ -48,6 +48,8 @@ def test_products_with_a_layout(expr: Any) -> None:
     ("expr", "because"),
     [
         (_conv(16, 16, groups=4), "in groups"),
+        (_conv(16, 1), "one output"),
+        (relay.nn.dense(var("x", 169, 8), const(1, 8)), "one output"),
         (relay.nn.batch_matmul(var("x", 2, 3, 8), var("y", 2, 5, 8)), "has no layout"),
     ],
 )
