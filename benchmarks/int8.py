@@ -20,6 +20,7 @@ import math
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,9 @@ def quantize(out: Path, name: str) -> Path:
         return path
     cleaned, scratch = out / f"{name}.cleaned.onnx", out / f"{name}.{INT8}.part"
     quant_pre_process(original, cleaned, skip_symbolic_shape=True)
-    is_transformer = any(node.op_type == "Softmax" for node in onnx.load(cleaned).graph.node)
+    counts = Counter(node.op_type for node in onnx.load(cleaned).graph.node)
+    # A detector of convolutions may have a softmax at its end.
+    is_transformer = counts["Softmax"] > 0 and counts["MatMul"] + counts["Gemm"] > counts["Conv"]
     quantize_static(
         cleaned,
         scratch,

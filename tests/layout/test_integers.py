@@ -8,7 +8,7 @@ import pytest
 from tvm import relay
 
 from tests.relay_modules import const, graph, var
-from tvm_fusionx.layout.blocked_convolution import pack_integer_weights
+from tvm_fusionx.layout.blocked_convolution import integer_chunk, pack_integer_weights
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_integers
 from tvm_fusionx.layout.integers import why_not_integers
@@ -34,7 +34,11 @@ def _conv(inputs: int, outputs: int, **how: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "expr", [_dense(16), _conv(8, 16), _conv(12, 24), _conv(3, 16), _conv(16, 16, groups=16)]
+    "expr",
+    [
+        *(_dense(16), _conv(8, 16), _conv(12, 24), _conv(3, 16), _conv(16, 16, groups=16)),
+        *(_dense(10), _conv(6, 16), _conv(8, 12), _conv(8, 10)),
+    ],
 )
 def test_products_with_a_layout(expr: Any) -> None:
     assert _reason(expr) is None
@@ -43,10 +47,9 @@ def test_products_with_a_layout(expr: Any) -> None:
 @pytest.mark.parametrize(
     ("expr", "because"),
     [
-        (_dense(10), "no multiple of 4"),
-        (_conv(6, 16), "no multiple of 4"),
         (_conv(16, 16, groups=4), "in groups"),
-        (_conv(8, 12), "12 output channels"),
+        (_conv(16, 1), "one output"),
+        (relay.nn.dense(var("x", 169, 8), const(1, 8)), "one output"),
         (relay.nn.batch_matmul(var("x", 2, 3, 8), var("y", 2, 5, 8)), "has no layout"),
     ],
 )
@@ -102,6 +105,23 @@ def test_depthwise_convolutions_multiply_short_integers(dtype: str, packed: int)
     assert ("nn.contrib_depthwise_conv2d_NCHWc" in ops) == bool(packed)
 
 
-def test_matrices_need_depths_of_eight() -> None:
-    assert _reason(_dense(16), MATRICES) is None
-    assert "no multiple of 8" in str(_reason(_dense(12), MATRICES))
+@pytest.mark.parametrize(
+    ("outputs", "vector", "target", "expected"),
+    [
+        (64, 16, VNNI, (16, 0)),
+        (24, 16, VNNI, (8, 0)),
+        # Vectors of eight and of four sums, where one of twelve has no instruction.
+        (12, 16, VNNI, (4, 0)),
+        (10, 16, VNNI, (16, 6)),
+        (21, 16, VNNI, (16, 11)),
+        (1, 16, VNNI, (4, 3)),
+        (16, 8, MATRICES, (8, 0)),
+        (6, 8, MATRICES, (4, 2)),
+    ],
+)
+def test_chunks_that_an_instruction_sums(
+    outputs: int, vector: int, target: str, expected: tuple[int, int]
+) -> None:
+    instruction = describe_cpu(resolve_target(target)).dot
+    assert instruction is not None
+    assert integer_chunk(outputs, vector, instruction) == expected

@@ -10,8 +10,15 @@ import tvm
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tests.quantized_models import Layers, meaning, step_of_last
+from tests.quantized_models import (
+    Layers,
+    build_on_integers,
+    meaning,
+    on_integers,
+    step_of_last,
+)
 from tests.sampled import few_fast_rows
+from tvm_fusionx.passes.rewrite_quantized import rewrite_quantized
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 KINDS = few_fast_rows(product(["QUInt8", "QInt8"], [True, False]), 1)
@@ -19,9 +26,9 @@ KINDS = few_fast_rows(product(["QUInt8", "QInt8"], [True, False]), 1)
 VNNI = "llvm -mcpu=icelake-server"
 
 
-def _integer_products(model: Any, target: str = VNNI) -> int:
+def _integer_products(model: Any, chosen: Any) -> int:
     mod, _ = fx.from_onnx(model)
-    changed = fx.passes.RewriteQuantized(target)(mod)
+    changed = chosen(mod)
     return changed["main"].astext(show_meta_data=False).count('out_dtype="int32"')
 
 
@@ -29,9 +36,9 @@ def _integer_products(model: Any, target: str = VNNI) -> int:
 NARROW = "llvm -mcpu=haswell"
 
 
-def _run(model: Any, x: np.ndarray, target: str = "llvm -mcpu=native") -> np.ndarray:
+def _run(model: Any, x: np.ndarray, target: str, build: Any = build_on_integers) -> np.ndarray:
     mod, _ = fx.from_onnx(model)
-    library = fx.build(mod, target)
+    library = build(mod, target)
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
     executor.set_input("x", x)
     executor.run()
@@ -48,7 +55,7 @@ def _check(
     **how: Any,
 ) -> None:
     model = layers.quantized(output, folder, **how)
-    assert _integer_products(model) == products
+    assert _integer_products(model, on_integers(VNNI)) == products
     x = layers.input()
     expected, found = meaning(model, x), _run(model, x, target)
     difference = np.abs(found - expected) / step_of_last(model)
@@ -80,9 +87,27 @@ def test_rows_of_a_batch_and_a_residual(tmp_path: Path) -> None:
     _check(layers, layers.add("Add", product, "x"), tmp_path, 1)
 
 
-def test_depths_that_no_instruction_divides_stay_floats(tmp_path: Path) -> None:
-    layers = Layers(4, 10)
-    _check(layers, layers.add("MatMul", "x", layers.weights(10, 8)), tmp_path, 0)
+@pytest.mark.parametrize("depth", [10, 7])
+def test_depths_that_no_instruction_divides_are_filled_up(tmp_path: Path, depth: int) -> None:
+    layers = Layers(4, depth)
+    _check(layers, layers.add("MatMul", "x", layers.weights(depth, 8)), tmp_path, 1)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), few_fast_rows([(6, 12), (10, 10)], 1))
+def test_channels_that_no_instruction_divides_are_filled_up(
+    tmp_path: Path, inputs: int, outputs: int
+) -> None:
+    layers = Layers(1, inputs, 7, 5)
+    first = layers.add("Relu", layers.conv("x", outputs, inputs, 3))
+    second = layers.conv(first, inputs, outputs, 1)
+    _check(layers, layers.add("Add", "x", second), tmp_path, 2)
+
+
+def test_one_column_between_transposes_is_one_of_floats(tmp_path: Path) -> None:
+    layers = Layers(1, 8, 13, 13)
+    rows = layers.add("Transpose", "x", perm=[0, 2, 3, 1])
+    product = layers.add("MatMul", rows, layers.weights(8, 1))
+    _check(layers, layers.add("Transpose", product, perm=[0, 3, 1, 2]), tmp_path, 0)
 
 
 def _convolutions() -> tuple[Layers, str]:
@@ -147,3 +172,40 @@ def test_gates_between_integers_are_tables(tmp_path: Path) -> None:
     assert counts(VNNI) == (2, 0)
     # Eight bytes one by one cost as much as what they stand for.
     assert counts(NARROW) == (0, 2)
+
+
+def test_layers_that_integers_make_slower_stay_floats(tmp_path: Path) -> None:
+    layers = Layers(1, 16, 24, 24)
+    wide = layers.add("Relu", layers.conv("x", 16, 16, 3))
+    output = layers.conv(wide, 32, 16, 3, strides=[2, 2])
+    model = layers.quantized(output, tmp_path)
+    # Minimal filtering takes fewer multiplications than an instruction for two products spares.
+    chosen = map(fx.passes.RewriteQuantized, (VNNI, NARROW))
+    assert [_integer_products(model, each) for each in chosen] == [2, 1]
+    mod, _ = fx.from_onnx(model)
+    report = fx.explain(mod, NARROW)
+    first, second = report.products
+    assert (second.operator, second.reason) == ("nn.conv2d", "")
+    assert "thousand on floats" in first.reason
+    text = report.text()
+    assert "Quantized products: 1 of 2 multiply integers" in text
+    assert f"{first.name} in floats: {first.reason}" in text
+    x = layers.input()
+    difference = np.abs(_run(model, x, NARROW, fx.build) - meaning(model, x)) / step_of_last(model)
+    assert difference.max() <= 1.01
+    assert (difference > 0.5).mean() < 0.01
+
+
+def test_whoever_chooses_is_asked(tmp_path: Path) -> None:
+    layers, output = _perceptron()
+    mod, _ = fx.from_onnx(layers.quantized(output, tmp_path))
+    asked = []
+
+    def judge(graph: Any, node: Any, data: Any) -> str | None:
+        asked.append((node.op, data.dtype))
+        return "not this one" if len(asked) == 1 else None
+
+    changed, choices = rewrite_quantized(mod, VNNI, judge)
+    assert asked == [("nn.dense", "uint8")] * 2
+    assert [choice.reason for choice in choices] == ["not this one", None]
+    assert changed["main"].astext(show_meta_data=False).count('out_dtype="int32"') == 1

@@ -12,15 +12,11 @@ from tvm.contrib import graph_executor
 from tests.relay_modules import graph, var
 from tests.sampled import few_fast_rows
 from tvm_fusionx.ecg import to_relay
-from tvm_fusionx.expressions.round_even import register_rounding
-from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.rewrite.quantized import (
-    ROUND_EVEN,
     IntegerTypes,
-    drop_requantizations,
+    QuantizedData,
+    keeps_channels_apart,
     multiply_integers,
-    pool_integers,
-    round_by_instruction,
 )
 
 TYPES = {
@@ -85,7 +81,8 @@ def _run(function: Any, x: np.ndarray) -> np.ndarray:
 
 def _replaced(expr: Any, types: IntegerTypes = TYPES["unsigned"]) -> tuple[int, Any]:
     found = graph(expr)
-    return multiply_integers(found, types, lambda node: None), found
+    choices = multiply_integers(found, types, lambda node: None)
+    return sum(choice.reason is None for choice in choices), found
 
 
 @pytest.mark.parametrize(
@@ -106,7 +103,7 @@ def test_products_are_the_same_to_the_last_bit(
     (variable,) = relay.analysis.free_vars(expr)
     x = _integers(given[0], *(int(extent) for extent in variable.type_annotation.shape))
     assert np.array_equal(_run(to_relay(changed), x), _run(relay.Function([variable], expr), x))
-    assert multiply_integers(changed, types, lambda node: None) == 0
+    assert multiply_integers(changed, types, lambda node: None) == []
 
 
 @pytest.mark.parametrize("given", [("uint8", 7), ("int8", -3), ("uint8", 0)])
@@ -180,59 +177,22 @@ def test_reasons_to_stay_a_product_of_floats(
 def test_a_product_without_a_kernel_stays(caplog: pytest.LogCaptureFixture) -> None:
     found = graph(_dense("uint8", 0))
     with caplog.at_level("DEBUG", "tvm_fusionx.rewrite.quantized"):
-        assert multiply_integers(found, TYPES["unsigned"], lambda node: "no kernel") == 0
+        (choice,) = multiply_integers(found, TYPES["unsigned"], lambda node: "no kernel")
+    assert (choice.op, choice.reason) == ("nn.dense", "no kernel")
     assert "no kernel" in caplog.text
 
 
-def test_roundings_that_are_spelled_out_become_one_operator() -> None:
-    register_rounding()
-    found = graph(round_half_even(var("x", 4), "float32"))
-    assert round_by_instruction(found) == 1
-    assert [node.op for node in found.calls()] == [ROUND_EVEN]
-    assert round_by_instruction(found) == 0
+def test_each_product_is_judged_by_what_it_reads() -> None:
+    both = relay.nn.dense(_dequantized(var("x", 3, 8, dtype="int8"), SCALE, -3), _weights(4, 8))
+    found = graph(relay.nn.dense(both, relay.const(_integers("int8", 2, 4).astype("float32"))))
+    seen = []
 
+    def slower(graph: Any, node: Any, data: QuantizedData) -> str:
+        seen.append((node.op, data, keeps_channels_apart(node)))
+        return "floats are faster"
 
-def test_other_choices_are_no_roundings() -> None:
-    x = var("x", 4)
-    low = relay.floor(x)
-    half = relay.const(0.5)
-    found = graph(relay.where(relay.greater(x - low, half), low + relay.const(1.0), low))
-    before = [node.op for node in found.calls()]
-    assert round_by_instruction(found) == 0
-    assert [node.op for node in found.calls()] == before
-
-
-def _quantized(x: Any, scale: float, zero: int) -> Any:
-    register_rounding()
-    rounded = relay.Call(relay.op.get(ROUND_EVEN), [x / relay.const(scale)])
-    return relay.cast(relay.clip(rounded + relay.const(float(zero)), 0, 255), "uint8")
-
-
-def _pooled(zero: int) -> Any:
-    image = _dequantized(var("x", 1, 2, 4, 4, dtype="uint8"), SCALE, zero)
-    return relay.nn.max_pool2d(image, (3, 3), padding=(1, 1))
-
-
-def test_maxima_are_of_integers() -> None:
-    expr = _pooled(5)
-    found = graph(expr)
-    assert pool_integers(found) == 1
-    assert [node.op for node in found.calls()] == ["nn.max_pool2d", "qnn.dequantize"]
-    assert pool_integers(found) == 0
-    x = _integers("uint8", 1, 2, 4, 4)
-    (variable,) = relay.analysis.free_vars(expr)
-    assert np.array_equal(_run(to_relay(found), x), _run(relay.Function([variable], expr), x))
-
-
-def test_other_maxima_stay() -> None:
-    assert pool_integers(graph(relay.nn.max_pool2d(var("x", 1, 2, 4, 4), (2, 2)))) == 0
-
-
-@pytest.mark.parametrize(
-    ("scale", "zero", "dropped"), [(SCALE, 5, 1), (2 * SCALE, 5, 0), (SCALE, 4, 0)]
-)
-def test_quantizations_of_the_same_scale_are_dropped(scale: float, zero: int, dropped: int) -> None:
-    x = _dequantized(var("x", 4, dtype="uint8"), SCALE, 5)
-    found = graph(_quantized(x, scale, zero))
-    assert drop_requantizations(found) == dropped
-    assert (found.calls() == []) == bool(dropped)
+    (choice,) = multiply_integers(found, TYPES["signed"], lambda node: None, slower)
+    # The second product reads floats: nobody asks of it.
+    assert seen == [("nn.dense", QuantizedData("int8", -3), False)]
+    assert choice.reason == "floats are faster"
+    assert [node.op for node in found.calls()] == ["qnn.dequantize"] * 2 + ["nn.dense"] * 2

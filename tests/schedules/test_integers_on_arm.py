@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tests.devices.emulated_board import emulated_boards
-from tests.quantized_models import Layers, meaning, step_of_last
+from tests.quantized_models import Layers, build_on_integers, meaning, step_of_last
 from tests.sampled import few_fast_rows
 from tests.schedules.arm_board import ARMV82, ARMV86, Board, target_with
-from tvm_fusionx.build.build import build
 from tvm_fusionx.frontend.from_onnx import from_onnx
 
 # Of quantized results, a step apart at most where two numbers are rounded otherwise, and how many.
@@ -66,7 +65,7 @@ def test_products_of_quantized_layers_are_right(
     x = layers.input()
     target = target_with(board.bench.device, features)
     mod, params = from_onnx(model)
-    library = build(mod, target, params=params)
+    library = build_on_integers(mod, target, params)
     assert INSTRUCTIONS[features] in library.get_lib().get_source("asm")
     (found,) = board.run(library, {"x": x})
     # Sums are exact; what follows may round to the other side (docs/design/int8.md).

@@ -23,9 +23,8 @@ nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pi
 
 def test_there_are_tutorials_and_they_are_numbered() -> None:
     numbers = [int(path.name[:2]) for path in NOTEBOOKS]
-    assert numbers[:5] == [1, 2, 3, 4, 5]
-    # A number may be kept free for what is being written beside another.
-    assert numbers == sorted(set(numbers))
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= 7
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

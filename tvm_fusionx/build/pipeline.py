@@ -12,6 +12,7 @@ from tvm import relay
 
 from tvm_fusionx.build.backends import backend_of
 from tvm_fusionx.build.phases import Phase, Phases, passes_of
+from tvm_fusionx.build.product_times import ProductTimer
 from tvm_fusionx.build.served_blocks import why_unserved
 from tvm_fusionx.errors import ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
@@ -61,8 +62,9 @@ def planner_options(
     planner
         ``"greedy"``, or ``"optimal"``: the fastest cover by legal blocks that a solver finds.
     measure
-        Whether ties are measured on this machine, with answers kept in the user's profile database
-        or in the file that is given. This machine is calibrated first if it was not yet.
+        Whether ties, and what a quantized layer takes on integers and on floats, are measured on
+        this machine, with answers kept in the user's profile database or in the file that is given.
+        This machine is calibrated first if it was not yet.
     allow, deny
         Names of operators, nodes or blocks: all that is fused, where there are any; what is not.
 
@@ -84,10 +86,13 @@ def planner_options(
     if measure is False:
         return options
     check_runs_here(resolved)
-    database = ProfileDatabase(database_path() if measure is True else measure)
-    return replace(
-        options, costs=calibrated_costs(resolved), measure=BlockTimer(resolved, database)
-    )
+    timer = BlockTimer(resolved, _database(measure))
+    return replace(options, costs=calibrated_costs(resolved), measure=timer)
+
+
+def _database(measure: bool | str | Path) -> ProfileDatabase:
+    """Return the file of answers that a build may measure for."""
+    return ProfileDatabase(database_path() if isinstance(measure, bool) else measure)
 
 
 def check_runs_here(target: TargetLike) -> None:
@@ -166,8 +171,22 @@ def phases(
         "textures": [PackTextures(resolved)] if is_gpu(resolved) else [],
     }
     order = Phases(tuple(Phase(name, tuple(passes)) for name, passes in usual.items()))
+    if measure is not False:
+        order = order.replaced(
+            "quantized", Phase("quantized", (_measured(order, resolved, measure),))
+        )
     backend = backend_of(resolved)
     return order if backend is None else backend.phases(order, resolved)
+
+
+def _measured(order: Phases, target: Any, measure: bool | str | Path) -> RewriteQuantized:
+    """Return the choice of integers by what layers take when the same order builds them."""
+
+    def passes(chosen: RewriteQuantized) -> Any:
+        built = order.replaced("quantized", Phase("quantized", (chosen,)))
+        return built.sequential("tvm_fusionx.build.layer")
+
+    return RewriteQuantized(target, ProductTimer(target, _database(measure), passes))
 
 
 def pipeline(

@@ -60,7 +60,7 @@ def why_not_blocked(node: Node, instruction: DotInstruction | None = None) -> st
             return None if types == (SHORT, SHORT) else f"it multiplies {types[0]} by {types[1]}"
         if types != (instruction.data, instruction.weights):
             return f"no instruction multiplies {types[0]} by {types[1]}"
-        return why_not_integer_convolution(node, instruction)
+        return why_not_integer_convolution(node)
     if not node.operands[0].type.is_float:
         return f"its data is {node.operands[0].dtype}"
     groups, outputs = int(attrs["groups"]), node.outputs[0].shape[CHANNEL_AXIS]
@@ -80,21 +80,35 @@ def sums_integers(node: Node) -> bool:
     return node.outputs[0].dtype == SUM
 
 
-def why_not_integer_convolution(node: Node, instruction: DotInstruction) -> str | None:
-    """Return why a convolution has no layout for `instruction`, or None; its types are not read."""
-    if is_depthwise(node):
-        return None
-    if int(node.attrs["groups"]) != 1:
+def why_not_integer_convolution(node: Node) -> str | None:
+    """Return why a convolution has no layout for integers, or None; its types are not read."""
+    if not is_depthwise(node) and int(node.attrs["groups"]) != 1:
         return "its channels are in groups"
-    inputs = node.operands[0].shape[CHANNEL_AXIS]
-    # An image has few channels: they are filled up by zeros.
-    if inputs % instruction.depth and inputs > instruction.depth:
-        return f"its {inputs} input channels are no multiple of {instruction.depth}"
-    lanes = max(count for count, _ in instruction.by_lanes)
-    block = block_for(node.outputs[0].shape[CHANNEL_AXIS], lanes)
-    if instruction.name_for(block) is None:
-        return f"no instruction sums {block} output channels at once"
     return None
+
+
+def integer_chunk(outputs: int, vector: int, instruction: DotInstruction) -> tuple[int, int]:
+    """Return the output channels of a chunk, and how many channels of zeros fill the last one.
+
+    Parameters
+    ----------
+    outputs
+        Output channels.
+    vector
+        Lanes to fill.
+    instruction
+        What sums integers: vectors of some numbers of channels.
+    """
+    lanes = [count for count, _ in instruction.by_lanes]
+    block = block_for(outputs, vector)
+    # Rows that are paired are cut into vectors later.
+    if block in lanes or (instruction.rows > 1 and block % max(lanes) == 0):
+        return block, 0
+    dividing = [each for each in lanes if outputs % each == 0]
+    if dividing:
+        return max(dividing), 0
+    block = min(lanes, key=lambda each: (-(-outputs // each), each))
+    return block, -outputs % block
 
 
 def block_convolution(
@@ -114,7 +128,7 @@ def block_convolution(
     if why_not_blocked(node, instruction) is not None:
         return None
     if instruction is not None and sums_integers(node) and not is_depthwise(node):
-        return _block_integers(graph, node, blocked, vector, instruction.depth)
+        return _block_integers(graph, node, blocked, vector, instruction)
     if is_depthwise(node):
         return _block_depthwise(graph, node, blocked, vector)
     outputs = node.outputs[0].shape[CHANNEL_AXIS]
@@ -169,10 +183,13 @@ def _is_direct(node: Node) -> bool:
     return int(node.attrs["groups"]) == 1 and not _is_filterable(node)
 
 
-def _block_integers(graph: Graph, node: Node, blocked: Convert, vector: int, depth: int) -> Blocked:
+def _block_integers(
+    graph: Graph, node: Node, blocked: Convert, vector: int, instruction: DotInstruction
+) -> Blocked | Value:
     data, array = node.operands[0], node.operands[1].array
-    shape = node.outputs[0].shape
-    block = block_for(shape[CHANNEL_AXIS], vector)
+    depth, shape = instruction.depth, node.outputs[0].shape
+    outputs = shape[CHANNEL_AXIS]
+    block, empty = integer_chunk(outputs, vector, instruction)
     form = blocked(data)
     if form is not None and form.block % depth:
         data, form = leave(graph, form, data.shape), None
@@ -184,16 +201,18 @@ def _block_integers(graph: Graph, node: Node, blocked: Convert, vector: int, dep
         channels = data.shape[CHANNEL_AXIS]
         fitting = [each for each in range(depth, vector + 1, depth) if channels % each == 0]
         form = enter(graph, data, max(fitting))
+    array = np.pad(array, ((0, empty), (0, 0), (0, 0), (0, 0)))
     groups = form.block // depth
     attrs = node.attrs.replace(
-        **_sizes(node),
+        **{**_sizes(node), "channels": outputs + empty},
         data_layout=blocked_layout(form.block),
         kernel_layout=f"OIHW{groups}i{block}o{depth}i",
         out_layout=blocked_layout(block),
     )
     packed = graph.constant(pack_integer_weights(array, groups, block, depth))
     value = graph.call(DENSE_BLOCKED, [form.value, packed], attrs, name=node.name)
-    return Blocked(value, shape)
+    made = Blocked(value, (shape[0], outputs + empty, *shape[2:]))
+    return _first_channels(graph, made, outputs) if empty else made
 
 
 def _with_channels(graph: Graph, data: Value, missing: int) -> Value:

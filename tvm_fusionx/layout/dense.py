@@ -48,8 +48,6 @@ def why_not_constant(node: Node, instruction: DotInstruction | None = None) -> s
             return f"it accumulates {data.dtype} in {result.dtype}"
     elif (data.dtype, weights.dtype) != (instruction.data, instruction.weights):
         return f"no instruction multiplies {data.dtype} by {weights.dtype}"
-    elif data.shape[-1] % instruction.depth:
-        return f"{data.shape[-1]} is no multiple of {instruction.depth}"
     if node.attrs.get("transpose_a", False):
         return "its data is transposed"
     if node.op == BATCH_MATMUL and weights.shape[0] != 1:
@@ -128,15 +126,22 @@ def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
     columns, rows = shape[-1], _rows(node)
     width = _panel_width(node, cpu)
     result_dtype = node.outputs[0].dtype
+    array, length = by_column(node), data.shape[-1]
+    matrix = reshape(graph, data, (rows, length))
     if cpu.dot is not None and result_dtype == SUM:
-        layout = f"NC{width}n{cpu.dot.depth}c"
-        panels = graph.constant(pack_integers(by_column(node), width, cpu.dot.depth))
+        depth = cpu.dot.depth
+        missing = -length % depth
+        if missing:
+            # What is multiplied by zeros may be anything.
+            array = np.pad(array, ((0, 0), (0, missing)))
+            matrix = _with_terms(graph, matrix, missing)
+        layout = f"NC{width}n{depth}c"
+        panels = graph.constant(pack_integers(array, width, depth))
     else:
         layout = f"NC{width}n"
-        panels = graph.constant(pack_weights(by_column(node), width))
+        panels = graph.constant(pack_weights(array, width))
     units = panels.shape[0] * width
     attrs = default_attributes(PACKED, units=units, out_dtype=result_dtype, weight_layout=layout)
-    matrix = reshape(graph, data, (rows, data.shape[-1]))
     result = graph.call(PACKED, [matrix, panels], attrs, name=node.name)
     if units != columns:
         result = graph.call(
@@ -152,6 +157,12 @@ def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
             ),
         )
     return reshape(graph, result, shape)
+
+
+def _with_terms(graph: Graph, matrix: Value, missing: int) -> Value:
+    """Return a matrix with columns of zeros behind its own."""
+    attrs = default_attributes("nn.pad", pad_width=((0, 0), (0, missing)), pad_mode="constant")
+    return graph.call("nn.pad", [matrix, graph.constant(0, matrix.dtype)], attrs)
 
 
 def by_column(node: Node) -> np.ndarray:

@@ -8,7 +8,7 @@ from tvm_fusionx.layout.blocked_convolution import (
     WEIGHTS,
     why_not_integer_convolution,
 )
-from tvm_fusionx.layout.blocked_tensor import UNBLOCKED
+from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, UNBLOCKED
 from tvm_fusionx.layout.dense import DENSE
 from tvm_fusionx.processors.cpu import Cpu
 
@@ -27,14 +27,15 @@ def why_not_integers(node: Node, cpu: Cpu) -> str | None:
         return "the processor has no instruction for dot products of integers"
     if node.outputs[0].dtype != "float32":
         return f"its result is {node.outputs[0].dtype}"
+    channels = node.outputs[0].shape[CHANNEL_AXIS if node.op == CONV2D else -1]
+    if channels == 1:
+        # A cut of a vector to one element loses its test where an axis of one is dropped.
+        return "its one output fills no vector"
     if node.op == CONV2D:
         layouts = node.attrs["data_layout"], node.attrs["kernel_layout"]
         if layouts != (UNBLOCKED, WEIGHTS) or node.attrs["out_layout"] not in ("", UNBLOCKED):
             return f"its layouts are {layouts[0]} and {layouts[1]}"
-        return why_not_integer_convolution(node, cpu.dot)
+        return why_not_integer_convolution(node)
     if node.op != DENSE:
         return f"{node.op} of integers has no layout"
-    length = node.operands[0].shape[-1]
-    if length % cpu.dot.depth:
-        return f"its depth of {length} is no multiple of {cpu.dot.depth}"
     return None

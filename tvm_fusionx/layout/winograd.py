@@ -8,6 +8,7 @@ does it gain enough over the direct sum.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -102,8 +103,17 @@ def why_not_faster(node: Node, cpu: Cpu) -> str | None:
 
 def best_problem(node: Node, cpu: Cpu) -> Problem:
     """Return the way of filtering that is estimated to be the fastest."""
+    return best_problem_of(
+        node.operands[0].shape, node.outputs[0].shape, node.attrs["padding"], cpu
+    )
+
+
+def best_problem_of(
+    in_shape: tuple[int, ...], out_shape: tuple[int, ...], padding: Sequence[int], cpu: Cpu
+) -> Problem:
+    """Return the fastest way, by estimate, of filtering a window of such shapes in NCHWc."""
     problems = [
-        _problem(node, tile, transforms_weights, cpu)
+        _problem(in_shape, out_shape, padding, tile, transforms_weights, cpu)
         for tile in FILTERINGS
         for transforms_weights in (False, True)
     ]
@@ -123,15 +133,47 @@ def filtered_cycles(node: Node, cpu: Cpu) -> float | None:
     return cut_cycles(problem, best_cut(problem, cpu), cpu)
 
 
-def _problem(node: Node, tile: int, transforms_weights: bool, cpu: Cpu) -> Problem:
-    shape = node.outputs[0].shape
-    _, chunks, _, _, block = shape
-    top, left, _, _ = (int(each) for each in node.attrs["padding"])
+def filtered_cycles_of(
+    in_shape: tuple[int, ...],
+    out_shape: tuple[int, ...],
+    window: Sequence[int],
+    padding: Sequence[int],
+    cpu: Cpu,
+) -> float | None:
+    """Return :func:`filtered_cycles` of a window of steps of 1, in one group, of such shapes.
+
+    Parameters
+    ----------
+    in_shape, out_shape
+        In NCHWc.
+    window
+        Rows and columns.
+    padding
+        Above, left, below, right.
+    """
+    if tuple(window) != (WINDOW, WINDOW) or min(in_shape[-1], out_shape[-1]) < FEWEST_LANES:
+        return None
+    problem = best_problem_of(in_shape, out_shape, padding, cpu)
+    if estimated_gain(problem, cpu) < LEAST_GAIN:
+        return None
+    return cut_cycles(problem, best_cut(problem, cpu), cpu)
+
+
+def _problem(
+    in_shape: tuple[int, ...],
+    out_shape: tuple[int, ...],
+    padding: Sequence[int],
+    tile: int,
+    transforms_weights: bool,
+    cpu: Cpu,
+) -> Problem:
+    _, chunks, _, _, block = out_shape
+    top, left, _, _ = (int(each) for each in padding)
     panel = panel_channels(chunks * block, block, cpu)
     return Problem(
         filtering=FILTERINGS[tile],
-        in_shape=node.operands[0].shape,
-        out_shape=shape,
+        in_shape=in_shape,
+        out_shape=out_shape,
         padding=(top, left),
         panel=panel,
         transforms_weights=transforms_weights,
@@ -177,6 +219,7 @@ def unpack_weights(array: np.ndarray) -> np.ndarray:
 __all__ = [
     "WINOGRAD",
     "filtered_cycles",
+    "filtered_cycles_of",
     "pack_winograd",
     "unpack_weights",
     "why_not_faster",

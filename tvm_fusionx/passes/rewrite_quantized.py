@@ -8,8 +8,10 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.ecg import Graph, to_relay
+from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
+from tvm_fusionx.layout.integer_costs import why_slower_on_integers
 from tvm_fusionx.layout.integers import why_not_integers
 from tvm_fusionx.layout.packed_products import pack_products
 from tvm_fusionx.passes.graph_pass import transform_graphs
@@ -19,8 +21,13 @@ from tvm_fusionx.rewrite.byte_functions import look_up_bytes
 from tvm_fusionx.rewrite.dequantized_constants import unpack_constants
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
-    drop_requantizations,
+    ProductChoice,
+    QuantizedData,
+    WhySlower,
     multiply_integers,
+)
+from tvm_fusionx.rewrite.requantized import (
+    drop_requantizations,
     pool_integers,
     round_by_instruction,
 )
@@ -51,27 +58,55 @@ class RewriteQuantized:
     target: Any
     """What the products run on; on another target than a CPU they are products of floats."""
 
+    why_slower: WhySlower | None = None
+    """Returns why a product is faster as one of floats, or None; an estimate from the processor's
+    rates when None."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with products of integers."""
-        target = resolve_target(self.target)
-        cpu = describe_cpu(target) if is_cpu(target) else None
-        register_rounding()
-        register_look_up()
-
-        def rewrite(_: str, graph: Graph) -> Any:
-            changes = 0
-            if cpu is not None:
-                steps = (round_by_instruction, pool_integers, drop_requantizations)
-                changes = sum(step(graph) for step in steps)
-                changes += look_up_bytes(graph) if cpu.byte_tables is not None else 0
-                changes += _multiply(graph, cpu) + pack_products(graph, cpu)
-            return to_relay(graph) if changes + unpack_constants(graph) else None
-
-        return transform_graphs(mod, rewrite)
+        return rewrite_quantized(mod, self.target, self.why_slower)[0]
 
 
-def _multiply(graph: Graph, cpu: Cpu) -> int:
+def rewrite_quantized(
+    mod: Any, target: Any, why_slower: WhySlower | None = None
+) -> tuple[Any, list[ProductChoice]]:
+    """Return what :class:`RewriteQuantized` makes of a module, and what became of each product.
+
+    Parameters
+    ----------
+    mod
+        Relay module.
+    target, why_slower
+        As for the pass.
+    """
+    resolved = resolve_target(target)
+    cpu = describe_cpu(resolved) if is_cpu(resolved) else None
+    register_rounding()
+    register_look_up()
+    choices: list[ProductChoice] = []
+
+    def rewrite(_: str, graph: Graph) -> Any:
+        changes = 0
+        if cpu is not None:
+            steps = (round_by_instruction, pool_integers, drop_requantizations)
+            changes = sum(step(graph) for step in steps)
+            changes += look_up_bytes(graph) if cpu.byte_tables is not None else 0
+            made = _multiply(graph, cpu, why_slower)
+            choices.extend(made)
+            changes += sum(choice.reason is None for choice in made)
+            changes += pack_products(graph, cpu)
+        return to_relay(graph) if changes + unpack_constants(graph) else None
+
+    return transform_graphs(mod, rewrite), choices
+
+
+def _multiply(graph: Graph, cpu: Cpu, why_slower: WhySlower | None) -> list[ProductChoice]:
     if cpu.dot is None:
-        return 0
+        return []
+
+    def estimate(_: Graph, node: Node, data: QuantizedData) -> str | None:
+        return why_slower_on_integers(node, data, cpu)
+
     types = IntegerTypes(cpu.dot.data, cpu.dot.weights)
-    return multiply_integers(graph, types, lambda node: why_not_integers(node, cpu))
+    judge = estimate if why_slower is None else why_slower
+    return multiply_integers(graph, types, lambda node: why_not_integers(node, cpu), judge)

@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 DEQUANTIZE = "qnn.dequantize"
 CONV2D = "nn.conv2d"
 DENSE = "nn.dense"
-MAX_POOL = "nn.max_pool2d"
 PRODUCTS = (DENSE, CONV2D)
 
 MOVES = frozenset({"reshape", "transpose", "squeeze", "expand_dims"})
@@ -59,12 +58,50 @@ class IntegerTypes:
     weights: str
 
 
+@dataclass(frozen=True)
+class QuantizedData:
+    """What a product of dequantized integers reads, as it is stored.
+
+    Parameters
+    ----------
+    dtype
+        Of the bytes.
+    zero
+        The byte that stands for zero.
+    """
+
+    dtype: str
+    zero: int
+
+
+WhySlower = Callable[[Graph, Node, QuantizedData], "str | None"]
+
+
+@dataclass(frozen=True)
+class ProductChoice:
+    """What became of a product that reads dequantized integers.
+
+    Parameters
+    ----------
+    name, op
+        Of the product of floats that the model has.
+    reason
+        Why it stays one; None where integers are multiplied.
+    """
+
+    name: str
+    op: str
+    reason: str | None
+
+
 # A channel that only its own weights multiply leaves nothing to add up for an instruction on
 # neighbours: lanes are channels, and each multiplies 16-bit integers, zero points taken away.
 ONE_BY_ONE = IntegerTypes(WIDE, WIDE)
 
 
-def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int:
+def multiply_integers(
+    graph: Graph, types: IntegerTypes, why_not: WhyNot, why_slower: WhySlower | None = None
+) -> list[ProductChoice]:
     """Replace products of dequantized integers by products of integers, in place.
 
     Parameters
@@ -75,27 +112,48 @@ def multiply_integers(graph: Graph, types: IntegerTypes, why_not: WhyNot) -> int
         What is multiplied; where channels are kept apart, 16-bit integers are.
     why_not
         Returns why a product of floats has no kernel as one of integers, or None.
+    why_slower
+        Returns why a product that can be one of integers is faster as one of floats, or None; all
+        are of integers that can be when None.
 
     Returns
     -------
-    int
-        How many products were replaced. Why the others were not is logged.
+    list of ProductChoice
+        One for each product whose data is dequantized; others are logged.
     """
-    count = 0
+    choices: list[ProductChoice] = []
+    found: list[Node] = []
     for node in graph.calls():
         if node.op not in PRODUCTS:
             continue
+        reason = None
         try:
             _require(why_not(node))
             product = _IntegerProduct(graph, node, types)
-        except _NoIntegersError as reason:
+            if why_slower is not None:
+                _require(why_slower(graph, node, product.data))
+            found.append(node)
+        except _NoIntegersError as error:
+            reason = str(error)
             logger.debug("%s stays a product of floats: %s", node.name, reason)
-            continue
-        graph.replace(node[0], product.build())
-        count += 1
-    if count:
+        if reason is None or reads_integers(node):
+            choices.append(ProductChoice(node.name, node.op, reason))
+    # All are judged before one changes: a judge may look at neighbours.
+    for node in found:
+        if graph.contains(node):
+            graph.replace(node[0], _IntegerProduct(graph, node, types).build())
+    if found:
         graph.prune()
-    return count
+    return choices
+
+
+def reads_integers(node: Node) -> bool:
+    """Tell whether the data of a product is dequantized bytes."""
+    try:
+        source, _ = _integers_before(node.operands[0], "data is")
+    except _NoIntegersError:
+        return False
+    return source.operands[0].dtype in BYTES and not source.operands[0].is_constant
 
 
 def keeps_channels_apart(node: Node) -> bool:
@@ -128,6 +186,7 @@ class _IntegerProduct:
         if scale.size != 1 or zero.size != 1:
             raise _NoIntegersError("its data has a scale for each channel")
         self.scale, self.zero = scale.reshape(()), int(zero.reshape(()))
+        self.data = QuantizedData(self.source.dtype, self.zero)
         self.weights, self.weight_scales = _weights(weights)
         limits = np.iinfo(types.weights)
         if self.weights.min() < limits.min or self.weights.max() > limits.max:
@@ -240,99 +299,3 @@ def _padded(graph: Graph, data: Value, padding: tuple[int, ...], value: int) -> 
         "nn.pad", pad_width=((0, 0), (0, 0), (top, bottom), (left, right)), pad_mode="constant"
     )
     return graph.call("nn.pad", [data, graph.constant(value, data.dtype)], attrs)
-
-
-def round_by_instruction(graph: Graph) -> int:
-    """Replace roundings to the even neighbour, spelled out, by one operator; return how many.
-
-    The front end has none to write: Relay's ``round`` moves halves away from zero.
-    """
-    count = 0
-    for node in graph.calls():
-        if node.op != "where" or node.operands[2].op != "floor":
-            continue
-        x = node.operands[2].node.operands[0]
-        mark = graph.mark()
-        is_rounding = _spelled_out(graph, x) is node[0]
-        graph.rollback(mark)
-        if is_rounding:
-            graph.replace(node[0], graph.call(ROUND_EVEN, [x], name=node.name))
-            count += 1
-    if count:
-        graph.prune()
-    return count
-
-
-def _spelled_out(graph: Graph, x: Value) -> Value:
-    """Return the rounding of `x` as the front end writes it."""
-    half, one = graph.constant(0.5, x.dtype), graph.constant(1.0, x.dtype)
-    low = graph.call("floor", [x])
-    fraction = graph.call("subtract", [x, low])
-    half_low = graph.call("multiply", [low, half])
-    is_odd = graph.call("not_equal", [half_low, graph.call("floor", [half_low])])
-    is_half = graph.call("equal", [fraction, half])
-    is_up = graph.call(
-        "logical_or",
-        [graph.call("greater", [fraction, half]), graph.call("logical_and", [is_half, is_odd])],
-    )
-    return graph.call("where", [is_up, graph.call("add", [low, one]), low])
-
-
-def pool_integers(graph: Graph) -> int:
-    """Let maxima be of integers: dequantization keeps their order. Return how many changed."""
-    count = 0
-    for node in graph.calls():
-        if node.op != MAX_POOL or node.operands[0].op != DEQUANTIZE:
-            continue
-        dequantize = node.operands[0].node
-        source, scale, zero = dequantize.operands
-        if not scale.is_constant or scale.type.elements != 1 or not (scale.array > 0).all():
-            continue
-        pooled = graph.call(MAX_POOL, [source], node.attrs.replace(), name=node.name)
-        attrs = dequantize.attrs
-        result = graph.call(DEQUANTIZE, [pooled, scale, zero], attrs, name=dequantize.name)
-        graph.replace(node[0], result)
-        count += 1
-    if count:
-        graph.prune()
-    return count
-
-
-def drop_requantizations(graph: Graph) -> int:
-    """Drop quantizations of what was dequantized with the same scale; return how many."""
-    count = 0
-    for node in graph.calls():
-        source = _requantized(node)
-        if source is not None:
-            graph.replace(node[0], source)
-            count += 1
-    if count:
-        graph.prune()
-    return count
-
-
-def _requantized(node: Node) -> Value | None:
-    """Return the integers that a quantization gives back, or None where it changes them."""
-    if node.op != "cast" or node.operands[0].op != "clip":
-        return None
-    clip = node.operands[0].node
-    limits = np.iinfo(node.outputs[0].dtype) if node.outputs[0].dtype in BYTES else None
-    if limits is None or (clip.attrs["a_min"], clip.attrs["a_max"]) != (limits.min, limits.max):
-        return None
-    rounded, shift = clip.operands[0], 0.0
-    if rounded.op == "add" and rounded.node.operands[1].is_constant:
-        rounded, added = rounded.node.operands
-        if added.type.elements != 1:
-            return None
-        shift = float(added.array.reshape(()))
-    if rounded.op != ROUND_EVEN or rounded.node.operands[0].op != "divide":
-        return None
-    x, scale = rounded.node.operands[0].node.operands
-    if x.op != DEQUANTIZE or not scale.is_constant or scale.type.elements != 1:
-        return None
-    source, own_scale, zero = x.node.operands
-    if not own_scale.is_constant or not zero.is_constant or own_scale.type.elements != 1:
-        return None
-    is_same = own_scale.array.reshape(()) == scale.array.reshape(())
-    is_same = is_same and zero.type.elements == 1 and float(zero.array.reshape(())) == shift
-    return source if is_same and source.dtype == node.outputs[0].dtype else None

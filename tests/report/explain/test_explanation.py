@@ -37,7 +37,7 @@ def test_the_json_schema_is_stable() -> None:
     assert json.loads(json.dumps(data)) == data
     assert list(data) == [
         "schema", "title", "target", "versions", "summary", "plan", "blocks", "edges", "reasons",
-        "rewrites", "findings", "tir", "run_seconds",
+        "rewrites", "findings", "tir", "run_seconds", "products",
     ]  # fmt: skip
     assert list(data["summary"]) == [
         "operators", "kernels_unfused", "kernels", "intermediate_bytes_unfused",

@@ -98,6 +98,23 @@ class EdgeEntry:
 
 
 @dataclass(frozen=True)
+class ProductEntry:
+    """A product of quantized numbers, and whether integers are multiplied.
+
+    Attributes
+    ----------
+    name, operator
+        Of the product in the model.
+    reason
+        Why it is computed in floats; empty where it is not.
+    """
+
+    name: str
+    operator: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """Something in the plan that a person should look at.
 

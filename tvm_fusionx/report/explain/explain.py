@@ -14,7 +14,7 @@ import tvm
 from tvm_fusionx.build.executors import why_virtual_machine
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.parameters import check_module
-from tvm_fusionx.build.pipeline import channels_at_once, pipeline, planner_options
+from tvm_fusionx.build.pipeline import channels_at_once, phases, planner_options
 from tvm_fusionx.ecg import Value
 from tvm_fusionx.fusion import Block, Plan
 from tvm_fusionx.fusion.block_key import block_keys
@@ -23,13 +23,21 @@ from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
 from tvm_fusionx.operators import REORGANIZE
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping, fuse_module
 from tvm_fusionx.passes.rewrite_graph import rewrite_module
+from tvm_fusionx.passes.rewrite_quantized import rewrite_quantized
 from tvm_fusionx.processors.targets import TargetLike
-from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
+from tvm_fusionx.report.explain.entries import (
+    BlockEntry,
+    EdgeEntry,
+    Finding,
+    ProductEntry,
+    Summary,
+)
 from tvm_fusionx.report.explain.explanation import Report
 from tvm_fusionx.report.explain.legend import reason_code
 from tvm_fusionx.report.explain.linters import find_oddities, lint_plan
 from tvm_fusionx.report.explain.of_functions import joined
 from tvm_fusionx.rewrite import Rule
+from tvm_fusionx.rewrite.quantized import ProductChoice
 from tvm_fusionx.schedules import resolve_target
 
 MAIN = "main"
@@ -78,9 +86,13 @@ def explain(
     plans: dict[str, Plan] = {}
     applied: Counter[str] = Counter()
     chunk = channels_at_once(resolved)
-    # Two passes are taken apart for what they know and do not leave in the module.
-    for step in pipeline(resolved).passes:
-        if step.info.name == "tvm_fusionx.RewriteGraph":
+    choices: list[ProductChoice] = []
+    # Three passes are taken apart for what they know and do not leave in the module.
+    order = phases(resolved, measure=measure)
+    for step in (each for phase in order for each in phase.passes):
+        if step.info.name == "tvm_fusionx.RewriteQuantized":
+            mod, choices = rewrite_quantized(mod, resolved, step.why_slower)
+        elif step.info.name == "tvm_fusionx.RewriteGraph":
             mod, applications = rewrite_module(mod, rules=rules, denormals=denormals, chunk=chunk)
             applied.update(application.rule for application in applications)
         elif step.info.name == "tvm_fusionx.FuseByMapping":
@@ -88,7 +100,7 @@ def explain(
         else:
             mod = step(mod)
     if MAIN in plans:
-        return report_plan(plans[MAIN], str(resolved), applied)
+        return report_plan(plans[MAIN], str(resolved), applied, choices)
     if plans:
         message = (
             f"{why}: TVM's virtual machine runs the model; {len(plans)} static function"
@@ -96,16 +108,22 @@ def explain(
         )
         text = str(resolved)
         # Functions of a module have no order; shorter numbers come first.
-        order = sorted(plans, key=lambda name: (len(name), name))
-        # What was rewritten is counted of all functions together.
-        told = {name: report_plan(plans[name], text) for name in order}
+        names = sorted(plans, key=lambda name: (len(name), name))
+        # What was rewritten, and chosen, is told of all functions together.
+        told = {name: report_plan(plans[name], text) for name in names}
         whole = joined(told, [Finding("virtual-machine", message, ())])
-        return replace(whole, rewrites=tuple(applied.most_common()))
+        rewrites, products = tuple(applied.most_common()), _products(choices)
+        return replace(whole, rewrites=rewrites, products=products)
     finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
     return Report(str(resolved), Summary(0, 0, 0, 0, 0, 0), (), findings=(finding,))
 
 
-def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = None) -> Report:
+def report_plan(
+    planned: Plan,
+    target: str,
+    applied: Mapping[str, int] | None = None,
+    choices: Sequence[ProductChoice] = (),
+) -> Report:
     """Return the report of a plan.
 
     Parameters
@@ -116,6 +134,8 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
         For the heading.
     applied
         How often each rewriting rule was applied before the plan was made.
+    choices
+        What became of products of quantized numbers.
     """
     edges = tuple(
         EdgeEntry(
@@ -141,8 +161,13 @@ def report_plan(planned: Plan, target: str, applied: Mapping[str, int] | None = 
         plan=str(planned.solution or ""),
         versions={"tvm": tvm.__version__},
         source=planned,
+        products=_products(choices),
     )
     return _linted(report)
+
+
+def _products(choices: Sequence[ProductChoice]) -> tuple[ProductEntry, ...]:
+    return tuple(ProductEntry(each.name, each.op, each.reason or "") for each in choices)
 
 
 def with_schedules(report: Report, library: Any, log: Any) -> Report:

@@ -13,7 +13,13 @@ from tvm_fusionx.fusion import Plan
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.explain.answers import Answer, between
 from tvm_fusionx.report.explain.drawing import drawing_of, grouped, kernels_of
-from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
+from tvm_fusionx.report.explain.entries import (
+    BlockEntry,
+    EdgeEntry,
+    Finding,
+    ProductEntry,
+    Summary,
+)
 from tvm_fusionx.report.explain.html import Section, save_page
 from tvm_fusionx.report.explain.legend import FREE_RESHAPE
 from tvm_fusionx.report.profile.profile import ProfileReport
@@ -46,6 +52,8 @@ class Report:
     """The plan itself, for exports; not part of the JSON."""
     run_seconds: float | None = None
     """Time of a whole run, where it was measured."""
+    products: tuple[ProductEntry, ...] = ()
+    """Products of quantized numbers, and why some are computed in floats."""
 
     def reasons(self) -> list[dict[str, Any]]:
         """Return every reason an edge was refused for, most bytes first; free reshapes last.
@@ -102,6 +110,7 @@ class Report:
             "findings": [_plain(finding) for finding in self.findings],
             "tir": list(self.tir),
             "run_seconds": self.run_seconds,
+            "products": [_plain(product) for product in self.products],
         }
 
     def with_title(self, title: str) -> Report:
@@ -156,6 +165,7 @@ class Report:
         if self.rewrites:
             lines += ["", "Rewritten"]
             lines += [f"  {times:5}  {rule}" for rule, times in self.rewrites]
+        lines += self._products_in_text()
         reasons = [row for row in self.reasons() if row["reason"] != FREE_RESHAPE]
         if reasons:
             lines += ["", "Edges not fused, by reason"]
@@ -167,6 +177,18 @@ class Report:
             lines += ["", "Findings"]
             lines += [f"  {finding.kind}: {finding.message}" for finding in self.findings]
         return "\n".join(lines + self._blocks_in_text())
+
+    def _products_in_text(self) -> list[str]:
+        """Return how many products multiply integers, and why the others do not."""
+        if not self.products:
+            return []
+        floats = [product for product in self.products if product.reason]
+        count = f"{len(self.products) - len(floats)} of {len(self.products)}"
+        lines = ["", f"Quantized products: {count} multiply integers"]
+        for product in floats[:ROWS_IN_TEXT]:
+            lines.append(f"  {product.name or product.operator} in floats: {product.reason}")
+        more = len(floats) - ROWS_IN_TEXT
+        return [*lines, f"  and {more} more; the JSON has them all"] if more > 0 else lines
 
     def _blocks_in_text(self) -> list[str]:
         """Return a line for each group of equal blocks: the slowest, or the largest, first."""
@@ -243,7 +265,7 @@ def readable_bytes(size: int) -> str:
     return f"{value:.1f} {BYTE_UNITS[-1]}"
 
 
-def _plain(entry: BlockEntry | EdgeEntry | Finding) -> dict[str, Any]:
+def _plain(entry: BlockEntry | EdgeEntry | Finding | ProductEntry) -> dict[str, Any]:
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in asdict(entry).items()

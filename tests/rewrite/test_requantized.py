@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+
+from tests.relay_modules import graph, var
+from tvm_fusionx.ecg import to_relay
+from tvm_fusionx.expressions.round_even import register_rounding
+from tvm_fusionx.frontend.converters.elementwise import round_half_even
+from tvm_fusionx.rewrite.quantized import ROUND_EVEN
+from tvm_fusionx.rewrite.requantized import (
+    drop_requantizations,
+    pool_integers,
+    round_by_instruction,
+)
+
+SCALE = 0.5
+
+
+def _dequantized(x: Any, scale: float, zero: int) -> Any:
+    return relay.qnn.op.dequantize(x, relay.const(scale), relay.const(zero, "int32"))
+
+
+def _run(function: Any, x: np.ndarray) -> np.ndarray:
+    library = relay.build(tvm.IRModule.from_expr(function), "llvm")
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    executor.set_input("x", x)
+    executor.run()
+    result: np.ndarray = executor.get_output(0).numpy()
+    return result
+
+
+def test_roundings_that_are_spelled_out_become_one_operator() -> None:
+    register_rounding()
+    found = graph(round_half_even(var("x", 4), "float32"))
+    assert round_by_instruction(found) == 1
+    assert [node.op for node in found.calls()] == [ROUND_EVEN]
+    assert round_by_instruction(found) == 0
+
+
+def test_other_choices_are_no_roundings() -> None:
+    x = var("x", 4)
+    low = relay.floor(x)
+    half = relay.const(0.5)
+    found = graph(relay.where(relay.greater(x - low, half), low + relay.const(1.0), low))
+    before = [node.op for node in found.calls()]
+    assert round_by_instruction(found) == 0
+    assert [node.op for node in found.calls()] == before
+
+
+def _quantized(x: Any, scale: float, zero: int) -> Any:
+    register_rounding()
+    rounded = relay.Call(relay.op.get(ROUND_EVEN), [x / relay.const(scale)])
+    return relay.cast(relay.clip(rounded + relay.const(float(zero)), 0, 255), "uint8")
+
+
+def _pooled(zero: int) -> Any:
+    image = _dequantized(var("x", 1, 2, 4, 4, dtype="uint8"), SCALE, zero)
+    return relay.nn.max_pool2d(image, (3, 3), padding=(1, 1))
+
+
+def test_maxima_are_of_integers() -> None:
+    expr = _pooled(5)
+    found = graph(expr)
+    assert pool_integers(found) == 1
+    assert [node.op for node in found.calls()] == ["nn.max_pool2d", "qnn.dequantize"]
+    assert pool_integers(found) == 0
+    x = np.random.default_rng(0).integers(0, 256, (1, 2, 4, 4)).astype("uint8")
+    (variable,) = relay.analysis.free_vars(expr)
+    assert np.array_equal(_run(to_relay(found), x), _run(relay.Function([variable], expr), x))
+
+
+def test_other_maxima_stay() -> None:
+    assert pool_integers(graph(relay.nn.max_pool2d(var("x", 1, 2, 4, 4), (2, 2)))) == 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "dropped"), [(SCALE, 5, 1), (2 * SCALE, 5, 0), (SCALE, 4, 0)]
+)
+def test_quantizations_of_the_same_scale_are_dropped(scale: float, zero: int, dropped: int) -> None:
+    x = _dequantized(var("x", 4, dtype="uint8"), SCALE, 5)
+    found = graph(_quantized(x, scale, zero))
+    assert drop_requantizations(found) == dropped
+    assert (found.calls() == []) == bool(dropped)

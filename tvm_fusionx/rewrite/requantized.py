@@ -1,0 +1,106 @@
+"""What lies between two quantizations, told in fewer operators: roundings, maxima, and nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.rewrite.quantized import BYTES, DEQUANTIZE, ROUND_EVEN
+
+MAX_POOL = "nn.max_pool2d"
+
+
+def round_by_instruction(graph: Graph) -> int:
+    """Replace roundings to the even neighbour, spelled out, by one operator; return how many.
+
+    The front end has none to write: Relay's ``round`` moves halves away from zero.
+    """
+    count = 0
+    for node in graph.calls():
+        if node.op != "where" or node.operands[2].op != "floor":
+            continue
+        x = node.operands[2].node.operands[0]
+        mark = graph.mark()
+        is_rounding = _spelled_out(graph, x) is node[0]
+        graph.rollback(mark)
+        if is_rounding:
+            graph.replace(node[0], graph.call(ROUND_EVEN, [x], name=node.name))
+            count += 1
+    if count:
+        graph.prune()
+    return count
+
+
+def _spelled_out(graph: Graph, x: Value) -> Value:
+    """Return the rounding of `x` as the front end writes it."""
+    half, one = graph.constant(0.5, x.dtype), graph.constant(1.0, x.dtype)
+    low = graph.call("floor", [x])
+    fraction = graph.call("subtract", [x, low])
+    half_low = graph.call("multiply", [low, half])
+    is_odd = graph.call("not_equal", [half_low, graph.call("floor", [half_low])])
+    is_half = graph.call("equal", [fraction, half])
+    is_up = graph.call(
+        "logical_or",
+        [graph.call("greater", [fraction, half]), graph.call("logical_and", [is_half, is_odd])],
+    )
+    return graph.call("where", [is_up, graph.call("add", [low, one]), low])
+
+
+def pool_integers(graph: Graph) -> int:
+    """Let maxima be of integers: dequantization keeps their order. Return how many changed."""
+    count = 0
+    for node in graph.calls():
+        if node.op != MAX_POOL or node.operands[0].op != DEQUANTIZE:
+            continue
+        dequantize = node.operands[0].node
+        source, scale, zero = dequantize.operands
+        if not scale.is_constant or scale.type.elements != 1 or not (scale.array > 0).all():
+            continue
+        pooled = graph.call(MAX_POOL, [source], node.attrs.replace(), name=node.name)
+        attrs = dequantize.attrs
+        result = graph.call(DEQUANTIZE, [pooled, scale, zero], attrs, name=dequantize.name)
+        graph.replace(node[0], result)
+        count += 1
+    if count:
+        graph.prune()
+    return count
+
+
+def drop_requantizations(graph: Graph) -> int:
+    """Drop quantizations of what was dequantized with the same scale; return how many."""
+    count = 0
+    for node in graph.calls():
+        source = _requantized(node)
+        if source is not None:
+            graph.replace(node[0], source)
+            count += 1
+    if count:
+        graph.prune()
+    return count
+
+
+def _requantized(node: Node) -> Value | None:
+    """Return the integers that a quantization gives back, or None where it changes them."""
+    if node.op != "cast" or node.operands[0].op != "clip":
+        return None
+    clip = node.operands[0].node
+    limits = np.iinfo(node.outputs[0].dtype) if node.outputs[0].dtype in BYTES else None
+    if limits is None or (clip.attrs["a_min"], clip.attrs["a_max"]) != (limits.min, limits.max):
+        return None
+    rounded, shift = clip.operands[0], 0.0
+    if rounded.op == "add" and rounded.node.operands[1].is_constant:
+        rounded, added = rounded.node.operands
+        if added.type.elements != 1:
+            return None
+        shift = float(added.array.reshape(()))
+    if rounded.op != ROUND_EVEN or rounded.node.operands[0].op != "divide":
+        return None
+    x, scale = rounded.node.operands[0].node.operands
+    if x.op != DEQUANTIZE or not scale.is_constant or scale.type.elements != 1:
+        return None
+    source, own_scale, zero = x.node.operands
+    if not own_scale.is_constant or not zero.is_constant or own_scale.type.elements != 1:
+        return None
+    is_same = own_scale.array.reshape(()) == scale.array.reshape(())
+    is_same = is_same and zero.type.elements == 1 and float(zero.array.reshape(())) == shift
+    return source if is_same and source.dtype == node.outputs[0].dtype else None
