@@ -9,6 +9,8 @@ import pytest
 from tests.cli.run_cli import runner
 from tests.search.small_spaces import TRANSFORMERS
 from tests.search.test_executor import TRAIN
+from tvm_fusionx.cli.search_command import STRATEGY_NAMES
+from tvm_fusionx.search.session import STRATEGIES
 
 SPACE = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
 
@@ -43,6 +45,9 @@ def test_a_search_ends_with_files_and_is_not_begun_twice(
         (["--max-latency", "0ms"], "no time such as 5ms"),
         (["--soft"], "--soft needs --max-latency"),
         (["--strategy", "grid"], "grid"),
+        (["--front", "--min-accuracy", "0.9"], "--min-accuracy and --front"),
+        (["--min-accuracy", "0"], "min-accuracy"),
+        (["--halving", "--median"], "--halving and --median"),
     ],
 )
 def test_wrong_words_are_told(
@@ -51,3 +56,7 @@ def test_wrong_words_are_told(
     ran = runner(capsys)(*words, *further)
     assert ran.code == 2
     assert about in ran.err
+
+
+def test_every_strategy_has_a_word() -> None:
+    assert set(STRATEGY_NAMES) == set(STRATEGIES)
