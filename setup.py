@@ -83,6 +83,8 @@ EXTRAS = {
         "optuna>=4.5",
         "torch==2.13.0",
     ],
+    # `fusionx search --ray`: trainings on a cluster.
+    "ray": ["ray>=2.50"],
     "demo": [
         "onnxruntime>=1.20",
         "pillow>=11",

@@ -10,6 +10,8 @@ from tests.cli.run_cli import runner
 from tests.search.small_spaces import TRANSFORMERS
 from tests.search.test_executor import TRAIN
 from tvm_fusionx.cli.search_command import STRATEGY_NAMES
+from tvm_fusionx.errors import DeviceError
+from tvm_fusionx.search import ray_executor
 from tvm_fusionx.search.session import STRATEGIES
 
 SPACE = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
@@ -60,3 +62,13 @@ def test_wrong_words_are_told(
 
 def test_every_strategy_has_a_word() -> None:
     assert set(STRATEGY_NAMES) == set(STRATEGIES)
+
+
+def test_a_cluster_that_is_not_there_is_told_before_anything_is_measured(
+    words: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(address: str) -> None:
+        raise DeviceError("Ray cluster", expected="one", found=address, next_step="Start it.")
+
+    monkeypatch.setattr(ray_executor, "connect", refuse)
+    assert "host:1" in runner(capsys)(*words, "--ray", "host:1").problem

@@ -90,6 +90,7 @@ class LatencyType(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--halving", is_flag=True, help="Train the better third of a batch to the end only.")
 @click.option("--median", is_flag=True, help="Stop what is worse than the median on its way.")
+@click.option("--ray", metavar="ADDRESS", help="Train on this Ray cluster, such as host:6379.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--resume", is_flag=True, help="Go on with the journal in the folder.")
 @database_option
@@ -108,6 +109,7 @@ def command(
     strategy: str,
     halving: bool,
     median: bool,
+    ray: str | None,
     seed: int,
     resume: bool,
     database: Path | None,
@@ -138,6 +140,12 @@ def command(
     from tvm_fusionx.search.session import WHY, SearchTask, check_folder, run_search
     from tvm_fusionx.search.space_file import load_space
 
+    cluster: Any = None
+    if ray is not None:
+        from tvm_fusionx.search.ray_executor import RayExecutor, connect
+
+        cluster = RayExecutor
+        connect(ray)
     found = load_space(space)
     check_folder(output, resume=resume)
     settings = SearchSettings(
@@ -167,7 +175,13 @@ def command(
             so_far = "none yet" if best is None else f"{best.accuracy:.2%} {best.latency_us:.0f} us"
             stage(f"network {min(search.trained, trials)} of {trials}, best {so_far}")
 
-        report = run_search(task, estimator, resume=resume, on_result=told)
+        report = run_search(
+            task,
+            estimator,
+            resume=resume,
+            executor=None if cluster is None else cluster(ray, train),
+            on_result=told,
+        )
     click.echo((output / WHY).read_text(encoding="utf-8"), nl=False)
     for path in report.files:
         click.echo(str(path))

@@ -15,7 +15,7 @@ import numpy as np
 from tvm_fusionx.errors import RecordError
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.search.caps import CapsStrategy
-from tvm_fusionx.search.executor import ProcessExecutor
+from tvm_fusionx.search.executor import Executor, ProcessExecutor
 from tvm_fusionx.search.journal import FILE, Result, SearchJournal
 from tvm_fusionx.search.latency import Check, Latency, LatencyEstimator, why_slow
 from tvm_fusionx.search.onnx_network import onnx_network
@@ -122,6 +122,7 @@ def run_search(
     *,
     resume: bool = False,
     cores: tuple[int, ...] | None = None,
+    executor: Executor | None = None,
     on_result: Callable[[Search, Result], None] = lambda search, result: None,
 ) -> SearchReport:
     """Search, and write what was found into the task's folder.
@@ -133,7 +134,9 @@ def run_search(
     resume
         Whether to go on with the journal in the folder; without, one that is there is refused.
     cores
-        Where trainings run; all by default.
+        Where trainings run on this machine; all by default.
+    executor
+        Where trainings run instead, such as a cluster.
     on_result
         Told of every network that was judged.
 
@@ -146,7 +149,7 @@ def run_search(
     TuningError
         Nothing that was trained is as fast as asked for.
     """
-    executor = ProcessExecutor(task.train, cores)
+    executor = executor or ProcessExecutor(task.train, cores)
     check_folder(task.folder, resume=resume)
     strategy = STRATEGIES[task.strategy](task.space, task.settings.seed, task.settings.reward)
     training = task.training_digest(str(estimator.clock.setting))
