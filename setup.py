@@ -83,6 +83,8 @@ EXTRAS = {
         "optuna>=4.5",
         "torch==2.13.0",
     ],
+    # `fusionx search --ray`: trainings on a cluster.
+    "ray": ["ray>=2.50"],
     # `make demo`, and the page of `fusionx serve-demo`.
     "demo": [
         "flask>=3.1",

@@ -9,6 +9,10 @@ import pytest
 from tests.cli.run_cli import runner
 from tests.search.small_spaces import TRANSFORMERS
 from tests.search.test_executor import TRAIN
+from tvm_fusionx.cli.search_command import STRATEGY_NAMES
+from tvm_fusionx.errors import DeviceError
+from tvm_fusionx.search import ray_executor
+from tvm_fusionx.search.session import STRATEGIES
 
 SPACE = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
 
@@ -54,6 +58,9 @@ def test_a_training_that_is_no_python_is_told_before_anything_is_made(
         (["--max-latency", "0ms"], "no time such as 5ms"),
         (["--soft"], "--soft needs --max-latency"),
         (["--strategy", "grid"], "grid"),
+        (["--front", "--min-accuracy", "0.9"], "--min-accuracy and --front"),
+        (["--min-accuracy", "0"], "min-accuracy"),
+        (["--halving", "--median"], "--halving and --median"),
     ],
 )
 def test_wrong_words_are_told(
@@ -62,3 +69,17 @@ def test_wrong_words_are_told(
     ran = runner(capsys)(*words, *further)
     assert ran.code == 2
     assert about in ran.err
+
+
+def test_every_strategy_has_a_word() -> None:
+    assert set(STRATEGY_NAMES) == set(STRATEGIES)
+
+
+def test_a_cluster_that_is_not_there_is_told_before_anything_is_measured(
+    words: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(address: str) -> None:
+        raise DeviceError("Ray cluster", expected="one", found=address, next_step="Start it.")
+
+    monkeypatch.setattr(ray_executor, "connect", refuse)
+    assert "host:1" in runner(capsys)(*words, "--ray", "host:1").problem

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 from tvm import relay
 
 from tests.fusion.planned import planned
 from tests.relay_modules import const, graph, var
+from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.fusion.block_key import block_key, block_keys, signature
 from tvm_fusionx.fusion.border import border_of
 
@@ -50,6 +52,20 @@ def test_everything_that_changes_the_kernel_counts() -> None:
         )
     ]
     assert len(set(keys)) == len(keys)
+
+
+def test_lists_that_steer_a_kernel_count() -> None:
+    register_sparse_products()
+
+    def product(*columns: int) -> relay.Expr:
+        # Two groups of 16 outputs; starts, firsts, places of the outputs, and columns.
+        index = np.array([0, 1, 2, 0, 16, *range(32), *columns], "int32")
+        call = relay.op.op.get("fusionx.sparse_dense")
+        attrs = relay.nn.dense(x, const(32, 8), units=32).attrs
+        return relay.Call(call, [x, const(2, 1, 16), relay.const(index)], attrs)
+
+    assert _key(product(0, 3)) == _key(product(0, 3))
+    assert _key(product(0, 3)) != _key(product(0, 4))
 
 
 def test_what_is_returned_counts() -> None:

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relay
+from tvm.contrib import graph_executor
 
 from tests.relay_modules import TARGET, blocks_of, const, graph, operator_names, var
 from tvm_fusionx.fusion.border import border_of
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.measuring.block_timer import BlockTimer, block_module, time_library
+from tvm_fusionx.passes import PackSparse
 from tvm_fusionx.processors.targets import resolve_target
 
 x = var("x", 4, 8)
@@ -106,3 +108,28 @@ def test_indices_are_zeros_and_thus_valid() -> None:
         library = relay.build(mod, resolve_target(TARGET))
     assert time_library(library, mod) > 0
     assert np.array(seen).size == 0
+
+
+def test_lists_of_a_sparse_product_are_its_own(database: ProfileDatabase) -> None:
+    x = var("x", 8, 512)
+    layers = []
+    for kept in (32, 256):
+        weight = const(512, 512).data.numpy().copy()
+        weight[:, kept:] = 0
+        mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(weight))))
+        packed = PackSparse(TARGET)(relay.transform.InferType()(mod))
+        layers.append(graph(packed["main"].body))
+    for found, kept in zip(layers, (32, 256), strict=True):
+        calls = found.calls()
+        assert [node.op for node in calls] == ["fusionx.sparse_dense"]
+        mod = block_module(calls, border_of(found, calls, frozenset(found.outputs)))
+        assert len(mod["main"].params) == 2
+        # A run with the block's own lists: of weights that are ones, each sum is of `kept` numbers.
+        with lowering(TARGET):
+            library = relay.build(mod, resolve_target(TARGET))
+        module = graph_executor.GraphModule(library["default"](tvm.cpu()))
+        for place, param in enumerate(mod["main"].params):
+            shape = [int(extent) for extent in param.checked_type.shape]
+            module.set_input(place, tvm.nd.array(np.ones(shape, "float32")))
+        module.run()
+        assert np.array_equal(module.get_output(0).numpy(), np.full((8, 512), kept, "float32"))

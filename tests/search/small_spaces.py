@@ -45,5 +45,11 @@ def cnns() -> Space:
     return parse_space(CNNS)
 
 
+def one_stage(side: int = 8) -> Space:
+    """Return CNNs of few kernels: what a test needs that builds or plans them."""
+    stage = {**STAGE, "width": [8], "kind": ["dense"]}
+    return parse_space({**CNNS, "side": side, "stages": [stage]})
+
+
 def pruned() -> Space:
     return parse_space({**CNNS, "pruning": PRUNING})

@@ -59,8 +59,8 @@ def fixture_teacher() -> TorchNetwork:
     torch.manual_seed(0)
     teacher = torch_network(TEACHER, 0)
     optimiser = torch.optim.Adam(teacher.parameters(), 5e-3)
-    for _ in range(60):
-        x = torch.randint(0, 20, (32, 8))
+    for _ in range(40):
+        x = torch.randint(0, 20, (16, 8))
         optimiser.zero_grad()
         torch.nn.functional.cross_entropy(teacher(x), _label(x)).backward()
         optimiser.step()
@@ -74,9 +74,9 @@ def _label(x: Any) -> Any:
 
 def test_a_network_of_trained_blocks_begins_ahead(teacher: TorchNetwork) -> None:
     torch.manual_seed(1)
-    batches = [torch.randint(0, 20, (32, 8)) for _ in range(80)]
+    batches = [torch.randint(0, 20, (16, 8)) for _ in range(40)]
     blocks = [
-        train_block(block, teacher, batches, learning_rate=5e-3)
+        train_block(block, teacher, batches, learning_rate=1e-2)
         for block in shared_blocks(NETWORKS, TEACHER)
     ]
     for trained in blocks:

@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 from tests.search.filled_database import TARGET
-from tests.search.small_spaces import cnns, pruned, transformers
-from tvm_fusionx.errors import SpaceError
+from tests.search.small_spaces import CNNS, STAGE, cnns, pruned, transformers
+from tests.search.test_pruned_layers import candidate_of
 from tvm_fusionx.frontend.from_onnx import from_onnx
 from tvm_fusionx.fusion.block_key import block_keys
 from tvm_fusionx.search.networks import layers_of
@@ -96,11 +96,18 @@ def test_neighbours_show_what_lies_outside() -> None:
     assert classes.endswith(" | -")
 
 
-def test_what_is_pruned_needs_who_prunes() -> None:
+def test_what_is_pruned_is_planned_with_its_zeros(planner: CandidatePlanner) -> None:
+    stage = {**STAGE, "depth": [2], "width": [32], "kernel": [3], "kind": ["dense"]}
+    pruned = candidate_of({**CNNS, "stages": [stage]}, "block16x1:0.75")
+    names = [name for name in pruned["choices"] if name.endswith(".pruning")]
+    dense = {**pruned, "choices": {**pruned["choices"], **dict.fromkeys(names, "none")}}
+    assert not any("sparse" in use.signature for use in planner.plan(dense).uses)
+    assert any("sparse" in use.signature for use in planner.plan(pruned).uses)
+
+
+def test_who_prunes_may_be_another() -> None:
     candidate = next(iter(pruned().every()))
     candidate["choices"]["stage0.layer0.pruning"] = "filter:0.5"
-    with pytest.raises(SpaceError, match="prunes models"):
-        CandidatePlanner(TARGET).model(candidate)
     asked = []
 
     def prune(model: onnx.ModelProto, of: Candidate) -> onnx.ModelProto:

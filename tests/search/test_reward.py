@@ -40,6 +40,35 @@ def test_without_a_limit_accuracy_counts() -> None:
     assert Reward().is_unlimited
 
 
+def test_the_fastest_that_is_accurate_enough_is_worth_most() -> None:
+    reward = Reward(1000.0, least_accuracy=0.7)
+    rows = [(0.9, 2000.0), (0.4, 10.0), (0.69, 500.0), (0.9, 300.0), (0.7, 200.0)]
+    worth = [reward(_result(*row)) for row in rows]
+    assert worth == sorted(worth)
+    assert worth[0] == 0
+    assert [reward.meets(_result(*row)) for row in rows] == [False, False, False, True, True]
+
+
+def test_of_the_front_each_is_worth_mnasnets_product() -> None:
+    reward = Reward(is_front=True)
+    assert reward(_result(0.8, 1000.0)) == pytest.approx(0.8)
+    assert reward(_result(0.8, 2000.0)) == pytest.approx(0.8 * 2**SOFT_EXPONENT)
+    assert reward.meets(_result(0.1, 9.0))
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {"least_accuracy": 1.5},
+        {"least_accuracy": 0.5, "is_front": True},
+        {"limit_us": 9.0, "exponent": -0.1, "is_front": True},
+    ],
+)
+def test_two_wishes_at_once_are_refused(further: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Choose one"):
+        Reward(**further)
+
+
 @pytest.mark.parametrize("arguments", [(0.0, 0.0), (1.0, 0.1), (math.inf, -0.07)])
 def test_wrong_rewards_are_refused(arguments: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="reward"):

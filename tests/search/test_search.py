@@ -4,9 +4,10 @@ import json
 import math
 import multiprocessing
 import random
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,8 +18,15 @@ from tvm_fusionx.errors import TuningError
 from tvm_fusionx.search.executor import Ended, Executor, Job, ProcessExecutor
 from tvm_fusionx.search.journal import FILE, MOST_ATTEMPTS, Result, SearchJournal
 from tvm_fusionx.search.reward import Reward
-from tvm_fusionx.search.search import CANNOT_RUN, TOO_SLOW, Search, SearchOutcome, SearchSettings
-from tvm_fusionx.search.space import Space, candidate_key
+from tvm_fusionx.search.search import (
+    CANNOT_RUN,
+    MEDIAN,
+    TOO_SLOW,
+    Search,
+    SearchOutcome,
+    SearchSettings,
+)
+from tvm_fusionx.search.space import Candidate, Space, candidate_key
 from tvm_fusionx.search.space_file import parse_space
 from tvm_fusionx.search.strategies import EvolutionStrategy, RandomStrategy
 
@@ -113,6 +121,56 @@ def test_of_a_batch_the_better_go_on(tmp_path: Path) -> None:
     assert {candidate_key(each.candidate) for each in outcome.front} <= whole
 
 
+def test_what_is_worse_than_the_median_of_a_rung_stops(tmp_path: Path) -> None:
+    executor = Here()
+    batches: list[list[str]] = []
+
+    class Noted(EvolutionStrategy):
+        def ask(self, count: int) -> list[Candidate]:
+            asked = super().ask(count)
+            batches.append([candidate_key(each) for each in asked])
+            return asked
+
+    search = search_of(tmp_path, executor, rungs=(0.1, 1.0), stop=MEDIAN, reward=Reward())
+    search.strategy = Noted(transformers(), seed=3, population=6)
+    outcome = found(search)
+    early = {
+        candidate_key(each.candidate): accuracy_of(dict(each.candidate["choices"]), 0.1)
+        for each in outcome.results
+    }
+    whole = {key for key, share in executor.trained if share == 1.0}
+    stood: dict[str, float] = {}
+    expected = set()
+    for batch in batches:
+        stood |= {key: early[key] for key in batch}
+        middle = statistics.median(stood.values())
+        expected |= {key for key in batch if early[key] >= middle}
+    assert whole == expected
+    assert len(whole) < len(early)
+    assert outcome.best.share == 1.0
+
+
+def test_a_strategy_that_observes_is_told_all(tmp_path: Path) -> None:
+    class Watching(RandomStrategy):
+        seen: ClassVar[list[Result]] = []
+
+        def observe(self, results: Sequence[Result]) -> None:
+            self.seen.extend(results)
+
+    search = search_of(tmp_path, trials=6)
+    search.strategy = Watching(transformers(), 0)
+    outcome = found(search)
+    assert {each.key for each in Watching.seen} == {each.key for each in outcome.results}
+
+
+def test_the_best_is_as_accurate_as_asked_for(tmp_path: Path) -> None:
+    outcome = found(search_of(tmp_path / "some", reward=Reward(least_accuracy=0.6)))
+    enough = [each for each in outcome.results if each.accuracy >= 0.6]
+    assert outcome.best.latency_us == min(each.latency_us for each in enough)
+    with pytest.raises(TuningError, match="as accurate"):
+        found(search_of(tmp_path / "none", reward=Reward(least_accuracy=1.0)))
+
+
 def test_a_trial_that_fails_is_tried_again_and_given_up(tmp_path: Path) -> None:
     executor = Here(lambda job: job.candidate["choices"]["layers"] == 1)
     outcome = found(search_of(tmp_path, executor, reward=Reward()))
@@ -144,10 +202,11 @@ def test_time_and_novelty_end_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"rungs": (1.0, 0.5)}, {"rungs": (0.5,)}, {"batch": 0}, {"keep": 1}]
+    "settings",
+    [{"stop": "never"}, {"rungs": (1.0, 0.5)}, {"rungs": (0.5,)}, {"batch": 0}, {"keep": 1}],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="search settings"):
+    with pytest.raises(ValueError, match="expected"):
         SearchSettings(**settings)
 
 

@@ -104,6 +104,23 @@ def test_options_are_taken_out() -> None:
         space.without("kernel", [1])
 
 
+def test_all_is_pinned_but_what_is_open() -> None:
+    space = pruned()
+    candidate = space.sample(random.Random(2))
+    part = space.pinned(candidate, lambda name: name.endswith(".pruning"))
+    layers = [name for name in candidate["choices"] if name.endswith(".pruning")]
+    assert part.size() == 5 ** len(layers)
+    for seed in range(20):
+        found = part.sample(random.Random(seed))
+        space.check(found)
+        for name, value in found["choices"].items():
+            assert name in layers or value == candidate["choices"][name]
+    everything = space.pinned(candidate, lambda name: True)
+    assert everything.sample(random.Random(0))["choices"].keys() == candidate["choices"].keys()
+    with pytest.raises(SpaceError):
+        space.pinned({**candidate, "family": "transformer"}, lambda name: True)
+
+
 def _changed(**choices: Any) -> dict[str, Any]:
     candidate = transformers().sample(random.Random(0))
     candidate["choices"] = {**candidate["choices"], **choices}

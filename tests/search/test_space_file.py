@@ -8,8 +8,8 @@ import pytest
 
 from tests.search.small_spaces import CNNS, PRUNING, STAGE, TRANSFORMERS, pruned
 from tvm_fusionx.errors import SpaceError
-from tvm_fusionx.search.space import Repeat
-from tvm_fusionx.search.space_file import load_space, parse_space, pruning_of
+from tvm_fusionx.search.space import Choice, Repeat
+from tvm_fusionx.search.space_file import PRUNING_METHOD, load_space, parse_space, pruning_of
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
@@ -35,6 +35,12 @@ def test_pruning_is_a_symbol_of_scheme_and_rate() -> None:
     assert pruning_of("none") == ("none", 0.0)
 
 
+@pytest.mark.parametrize("content", [CNNS, TRANSFORMERS])
+def test_how_all_is_pruned_is_one_decision_the_first(content: dict[str, Any]) -> None:
+    space = parse_space({**content, "pruning": {**PRUNING, "methods": ["admm", "one_shot"]}})
+    assert space.items[0] == Choice(PRUNING_METHOD, ("admm", "one_shot"))
+
+
 WRONG: dict[str, Any] = {
     "family": {**TRANSFORMERS, "family": "mlp"},
     "hidden": {**TRANSFORMERS, "hidden": []},
@@ -52,6 +58,7 @@ WRONG: dict[str, Any] = {
     "pruning, schemes": {**CNNS, "pruning": {**PRUNING, "schemes": ["block4"]}},
     "pruning, rates": {**CNNS, "pruning": {**PRUNING, "rates": [1]}},
     "pruning, rates: expected one share": {**CNNS, "pruning": {"schemes": ["filter"]}},
+    "pruning, methods": {**CNNS, "pruning": {**PRUNING, "methods": ["lottery"]}},
     "pruning: expected an object": {**CNNS, "pruning": ["filter"]},
 }
 

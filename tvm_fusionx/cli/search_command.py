@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tvm_fusionx.search.journal import Result
     from tvm_fusionx.search.search import Search
 
-STRATEGY_NAMES = ("controller", "evolution", "tpe", "gp", "random")
+STRATEGY_NAMES = ("controller", "caps", "evolution", "tpe", "gp", "random")
 MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 _LATENCY = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>us|ms|s)")
 CALIBRATING = 2
@@ -67,6 +67,12 @@ class LatencyType(click.ParamType):  # type: ignore[type-arg]
     is_flag=True,
     help="Weigh latency against accuracy as MnasNet does, in the place of a hard limit.",
 )
+@click.option(
+    "--min-accuracy",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Search the fastest network that is so accurate, as 0.9.",
+)
+@click.option("--front", is_flag=True, help="Search the front of accuracy and latency.")
 @click.option("--budget", type=Duration(), help="Time to spend in this run, such as 2h.")
 @click.option(
     "--trials",
@@ -83,6 +89,8 @@ class LatencyType(click.ParamType):  # type: ignore[type-arg]
     help="Who proposes.",
 )
 @click.option("--halving", is_flag=True, help="Train the better third of a batch to the end only.")
+@click.option("--median", is_flag=True, help="Stop what is worse than the median on its way.")
+@click.option("--ray", metavar="ADDRESS", help="Train on this Ray cluster, such as host:6379.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--resume", is_flag=True, help="Go on with the journal in the folder.")
 @database_option
@@ -94,10 +102,14 @@ def command(
     device: str,
     max_latency: float | None,
     soft: bool,
+    min_accuracy: float | None,
+    front: bool,
     budget: float | None,
     trials: int,
     strategy: str,
     halving: bool,
+    median: bool,
+    ray: str | None,
     seed: int,
     resume: bool,
     database: Path | None,
@@ -110,6 +122,10 @@ def command(
     """
     if soft and max_latency is None:
         raise click.UsageError("--soft needs --max-latency.")
+    if soft + front + (min_accuracy is not None) > 1:
+        raise click.UsageError("--soft, --min-accuracy and --front: give one of them.")
+    if halving and median:
+        raise click.UsageError("--halving and --median: give one of them.")
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
@@ -121,21 +137,33 @@ def command(
     from tvm_fusionx.search.clocks import clock_of
     from tvm_fusionx.search.latency import LatencyEstimator
     from tvm_fusionx.search.reward import SOFT_EXPONENT, Reward
-    from tvm_fusionx.search.search import SearchSettings
+    from tvm_fusionx.search.search import HALVING, MEDIAN, SearchSettings
     from tvm_fusionx.search.session import WHY, SearchTask, check_folder, run_search
     from tvm_fusionx.search.space_file import load_space
     from tvm_fusionx.search.training_file import check_training
 
+    cluster: Any = None
+    if ray is not None:
+        from tvm_fusionx.search.ray_executor import RayExecutor, connect
+
+        cluster = RayExecutor
+        connect(ray)
     found = load_space(space)
     check_training(train)
     check_folder(output, resume=resume)
     make_folder(output)
     settings = SearchSettings(
-        Reward(max_latency or math.inf, SOFT_EXPONENT if soft else 0.0),
+        Reward(
+            max_latency or math.inf,
+            SOFT_EXPONENT if soft else 0.0,
+            min_accuracy or 0.0,
+            front,
+        ),
         trials,
         budget or math.inf,
         batch=6 if halving else 4,
-        rungs=(1 / 9, 1 / 3, 1.0) if halving else (1.0,),
+        rungs=(1 / 9, 1 / 3, 1.0) if halving or median else (1.0,),
+        stop=MEDIAN if median else HALVING,
         seed=seed,
     )
     task = SearchTask(found, train, output, strategy, settings)
@@ -151,7 +179,13 @@ def command(
             so_far = "none yet" if best is None else f"{best.accuracy:.2%} {best.latency_us:.0f} us"
             stage(f"network {min(search.trained, trials)} of {trials}, best {so_far}")
 
-        report = run_search(task, estimator, resume=resume, on_result=told)
+        report = run_search(
+            task,
+            estimator,
+            resume=resume,
+            executor=None if cluster is None else cluster(ray, train),
+            on_result=told,
+        )
     click.echo((output / WHY).read_text(encoding="utf-8"), nl=False)
     for path in report.files:
         click.echo(str(path))

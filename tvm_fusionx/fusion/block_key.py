@@ -11,6 +11,7 @@ from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.ecg.to_relay import is_inline_constant
 from tvm_fusionx.fusion.border import Border
 from tvm_fusionx.fusion.plan import Plan
+from tvm_fusionx.operators import STEERING_OPERANDS
 
 # Of SHA-256's 64 digits: a birthday among a billion blocks has a chance of 1e-20.
 DIGITS = 32
@@ -20,7 +21,7 @@ def block_key(nodes: Sequence[Node], border: Border) -> str:
     """Return the structural hash of a block: operators, attributes, shapes, dtypes, wiring.
 
     Names do not count, nor do the values of constants that the kernel takes as arguments; those
-    of constants that are written into the kernel do.
+    of constants that are written into the kernel do, and those that say how long its loops run.
 
     Parameters
     ----------
@@ -38,6 +39,7 @@ def block_key(nodes: Sequence[Node], border: Border) -> str:
             str(node.payload) if node.payload is not None else "",
             list(node.grouping),
             [_operand(value, place, seen) for value in node.operands],
+            *[_digest_of(value) for value in steering_constants(node)],
             [str(output) for output in node.outputs],
         ]
         for node in nodes
@@ -45,6 +47,14 @@ def block_key(nodes: Sequence[Node], border: Border) -> str:
     outputs = sorted([place[value.node], value.index] for value in border.outputs)
     text = json.dumps([calls, outputs], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def steering_constants(node: Node) -> list[Value]:
+    """Return the constants among a call's operands whose values say how long it takes."""
+    position = STEERING_OPERANDS.get(node.op)
+    if position is None or not node.operands[position].is_constant:
+        return []
+    return [node.operands[position]]
 
 
 def block_keys(plan: Plan) -> list[str]:
@@ -80,6 +90,10 @@ def _operand(value: Value, place: Mapping[Node, int], seen: dict[Value, int]) ->
         return ["scalar", value.dtype, repr(value.array.item())]
     # The same tensor read twice is one argument.
     return ["argument", seen.setdefault(value, len(seen)), str(value.type)]
+
+
+def _digest_of(value: Value) -> str:
+    return hashlib.sha256(value.array.tobytes()).hexdigest()[:DIGITS]
 
 
 def _plain(attrs: Mapping[str, Any]) -> list[list[str]]:

@@ -18,7 +18,7 @@ from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.ecg.relay_types import infer_types
 from tvm_fusionx.ecg.to_relay import RelayBlock
-from tvm_fusionx.fusion.block_key import block_key, signature
+from tvm_fusionx.fusion.block_key import block_key, signature, steering_constants
 from tvm_fusionx.fusion.border import Border, border_of
 from tvm_fusionx.fusion.profile_database import Profile, ProfileDatabase, Setting
 from tvm_fusionx.layout import compute_in_single, most_narrow_uses
@@ -90,16 +90,21 @@ def as_it_will_run(mod: tvm.IRModule, target: Any) -> tvm.IRModule:
 
 
 def block_module(nodes: Sequence[Node], border: Border) -> tvm.IRModule:
-    """Return a module of one block alone, its operands parameters and its results the outputs."""
+    """Return a module of one block alone, its operands parameters and its results the outputs.
+
+    Constants that say how long a kernel's loops run stay what they are.
+    """
     graph = Graph(infer_types)
+    steering = {value for node in nodes for value in steering_constants(node)}
     known: dict[Value, Value] = {}
     made = []
     for node in nodes:
         for value in node.operands:
             if value in known:
                 continue
-            if value in border.reads:
-                known[value] = graph.input(f"p{len(graph.inputs)}", value.type)
+            if value in border.reads and value not in steering:
+                # Not p0, p1: so TVM calls the constants of a build.
+                known[value] = graph.input(f"operand{len(graph.inputs)}", value.type)
             else:
                 known[value] = graph.constant(value.array)
         copy = graph.call_node(

@@ -22,6 +22,7 @@ from tvm_fusionx.operators.properties import (
     MOVEMENTS,
     PACKED_PRODUCTS,
     SPARSE_PRODUCTS,
+    STEERING_OPERANDS,
     TRANSCENDENTALS,
     WINDOW_REDUCTIONS,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "REORGANIZE",
     "SHUFFLE",
     "SPARSE_PRODUCTS",
+    "STEERING_OPERANDS",
     "TRANSCENDENTALS",
     "WINDOW_REDUCTIONS",
     "MappingType",

@@ -53,6 +53,9 @@ PACKED_PRODUCTS = frozenset(["fusionx.block_dense", "fusionx.block_dense_with_mi
 # Contractions with weights whose zeros are left out: by one kernel, made for that alone.
 SPARSE_PRODUCTS = frozenset(["fusionx.sparse_conv2d_NCHWc", "fusionx.sparse_dense"])
 
+# Position of the operand whose values say how long a kernel's loops run: lists of columns.
+STEERING_OPERANDS = dict.fromkeys(SPARSE_PRODUCTS, 2)
+
 # Reductions over the axes in the attribute `axis`; the paper's Reduce family.
 AXIS_REDUCTIONS = frozenset(
     ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum", "variance"]

@@ -20,6 +20,7 @@ from tvm_fusionx.measuring import BlockTimer, database_path
 from tvm_fusionx.search.clocks import Clock, clock_of
 from tvm_fusionx.search.networks import layers_of
 from tvm_fusionx.search.planning import BlockUse, CandidatePlan, CandidatePlanner, Prune
+from tvm_fusionx.search.pruned_layers import prune_model
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class LatencyEstimator:
     """
 
     def __init__(
-        self, clock: Clock, database: ProfileDatabase | None = None, prune: Prune | None = None
+        self, clock: Clock, database: ProfileDatabase | None = None, prune: Prune = prune_model
     ) -> None:
         self.clock = clock
         self.database = database or ProfileDatabase(database_path())
@@ -124,13 +125,7 @@ class LatencyEstimator:
         self._known: dict[str, float] = {}
 
     def latency_of(self, candidate: Mapping[str, Any]) -> Latency:
-        """Return the latency of a candidate; only kernels that no candidate had are timed.
-
-        Raises
-        ------
-        SpaceError
-            It is pruned, and nothing here can prune.
-        """
+        """Return the latency of a candidate; only kernels that no candidate had are timed."""
         plan = self.planner.plan(candidate)
         if plan.is_composed and not all(map(self._recall, plan.uses)):
             # A context that another process planned: to time its blocks takes the blocks.

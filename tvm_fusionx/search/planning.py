@@ -20,7 +20,6 @@ from tvm_fusionx.build.pipeline import phases
 from tvm_fusionx.ecg import Graph
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.ecg.graph import Node
-from tvm_fusionx.errors import SpaceError
 from tvm_fusionx.frontend.from_onnx import from_onnx
 from tvm_fusionx.fusion import plan
 from tvm_fusionx.fusion.block_key import block_keys, signature
@@ -30,7 +29,7 @@ from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.search.networks import Layer, layers_of, names_of
 from tvm_fusionx.search.onnx_network import onnx_network
-from tvm_fusionx.search.space import candidate_text
+from tvm_fusionx.search.pruned_layers import prune_model
 from tvm_fusionx.search.space_file import NO_PRUNING
 
 FUSE = "fuse"
@@ -109,7 +108,7 @@ class CandidatePlanner:
     target
         What they are planned for.
     prune
-        Makes pruned models; without, a candidate that is pruned is an error.
+        Makes pruned models.
 
     Attributes
     ----------
@@ -119,7 +118,7 @@ class CandidatePlanner:
         How many candidates were planned as a whole.
     """
 
-    def __init__(self, target: TargetLike, prune: Prune | None = None) -> None:
+    def __init__(self, target: TargetLike, prune: Prune = prune_model) -> None:
         self.target = resolve_target(target)
         self.prune = prune
         self.contexts: dict[str, tuple[BlockUse, ...] | None] = {}
@@ -137,11 +136,6 @@ class CandidatePlanner:
         ----------
         whole
             Whether to plan it even where all its contexts are known.
-
-        Raises
-        ------
-        SpaceError
-            It is pruned, and nothing here can prune.
         """
         contexts = contexts_of(layers_of(candidate))
         if not whole:
@@ -156,18 +150,11 @@ class CandidatePlanner:
         return made
 
     def model(self, candidate: Mapping[str, Any]) -> onnx.ModelProto:
-        """Return the model that is planned, with random weights; raises as :meth:`plan`."""
+        """Return the model that is planned, with random weights and its layers' zeros."""
         layers = layers_of(candidate)
         model = onnx_network(candidate)
         if all(layer.pruning == NO_PRUNING for layer in layers):
             return model
-        if self.prune is None:
-            raise SpaceError(
-                f"candidate {candidate_text(candidate)}",
-                expected="a function that prunes models, as its layers are to be pruned",
-                found="none",
-                next_step="Give `prune`, or a space without pruning.",
-            )
         return self.prune(model, candidate)
 
     def _plan(self, candidate: Mapping[str, Any]) -> CandidatePlan:

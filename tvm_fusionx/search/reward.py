@@ -1,4 +1,4 @@
-"""What a search wants: accuracy under a latency limit, hard or soft, and the Pareto front."""
+"""What a search wants: accuracy under a latency limit, hard or soft, latency, or the front."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tvm_fusionx.search.journal import Result
 
 # MnasNet (Tan et al., 2019), section 3: doubling the latency is worth 5 % of accuracy.
 SOFT_EXPONENT = -0.07
+# Latencies are told relative to this where there is no limit.
+REFERENCE_US = 1000.0
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,27 @@ class Reward:
     exponent
         0 for a hard limit: a network above it is worth nothing and need not be trained. Otherwise
         accuracy times ``(latency / limit) ** exponent``, as in MnasNet.
+    least_accuracy
+        Where above 0, the fastest network that is so accurate is asked for. What is not is worth
+        its accuracy, what is more than 1.
+    is_front
+        Whether the Pareto front is asked for: then a network is worth MnasNet's product, and a
+        search that knows the front looks for what is beyond it.
     """
 
     limit_us: float = math.inf
     exponent: float = 0.0
+    least_accuracy: float = 0.0
+    is_front: bool = False
 
     def __post_init__(self) -> None:
+        wants = bool(self.exponent) + bool(self.least_accuracy) + self.is_front
+        if not 0 <= self.least_accuracy <= 1 or wants > 1:
+            raise ValueError(
+                f"reward: expected an accuracy between 0 and 1, and one of that, an exponent and "
+                f"the front; found {self.least_accuracy}, {self.exponent}, {self.is_front}. "
+                f"Choose one."
+            )
         if not self.limit_us > 0 or self.exponent > 0 or (self.exponent and self.is_unlimited):
             raise ValueError(
                 f"reward: expected a limit above 0 and an exponent of 0 or less, which needs a "
@@ -44,13 +61,23 @@ class Reward:
         """Tell whether a network that takes so long is worth training."""
         return math.isfinite(latency_us) and (self.exponent < 0 or latency_us <= self.limit_us)
 
+    def meets(self, result: Result) -> bool:
+        """Tell whether a result is all that is asked for."""
+        return self(result) > 0 and result.accuracy >= self.least_accuracy
+
     def __call__(self, result: Result) -> float:
         """Return the reward, 0 for what failed."""
-        if math.isnan(result.accuracy) or not self.allows(result.latency_us):
+        accuracy = result.accuracy
+        if math.isnan(accuracy) or not self.allows(result.latency_us):
             return 0.0
+        if self.least_accuracy:
+            is_enough = accuracy >= self.least_accuracy
+            return 1 + 1 / (1 + result.latency_us / REFERENCE_US) if is_enough else accuracy
+        if self.is_front:
+            return float(accuracy * (result.latency_us / REFERENCE_US) ** SOFT_EXPONENT)
         if not self.exponent:
-            return result.accuracy
-        return float(result.accuracy * (result.latency_us / self.limit_us) ** self.exponent)
+            return accuracy
+        return float(accuracy * (result.latency_us / self.limit_us) ** self.exponent)
 
 
 def pareto_front(results: Iterable[Result]) -> list[Result]:

@@ -8,6 +8,7 @@ and its journal: resuming is the same walk, with the journal's answers in the pl
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,12 @@ from tvm_fusionx.search.executor import Ended, Executor, Job
 from tvm_fusionx.search.journal import WHOLE, Result, SearchJournal
 from tvm_fusionx.search.reward import Reward, pareto_front
 from tvm_fusionx.search.space import Candidate, candidate_key
-from tvm_fusionx.search.strategies import Strategy
+from tvm_fusionx.search.strategies import Observer, Strategy
 
 TOO_SLOW = "slower than the limit"
 CANNOT_RUN = "a kernel of it cannot be built or run"
+HALVING, MEDIAN = "halving", "median"
+STOPS = (HALVING, MEDIAN)
 # Batches in a row without anything new: the strategy has settled, or the space is told.
 MOST_IN_VAIN = 30
 
@@ -48,6 +51,9 @@ class SearchSettings:
         on to the next (successive halving). ``(1.0,)`` trains everything whole.
     keep
         As told.
+    stop
+        Which of a rung go on: ``"halving"`` those, ``"median"`` the ones that are no worse than the
+        median of all that ever stood on the rung.
     seed
         Of the trainings.
     """
@@ -58,10 +64,13 @@ class SearchSettings:
     batch: int = 4
     rungs: tuple[float, ...] = (WHOLE,)
     keep: int = 3
+    stop: str = HALVING
     seed: int = 0
 
     def __post_init__(self) -> None:
         rising = list(self.rungs) == sorted(set(self.rungs)) and all(r > 0 for r in self.rungs)
+        if self.stop not in STOPS:
+            raise ValueError(f"stop: expected one of {', '.join(STOPS)}; found {self.stop!r}.")
         if not rising or self.rungs[-1:] != (WHOLE,) or self.batch < 1 or self.keep < 2:
             raise ValueError(
                 f"search settings: expected rungs that rise to 1, a batch of 1 at least, and keep "
@@ -123,6 +132,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.judged: dict[str, Result] = {}
+        self._rungs: dict[float, dict[str, float]] = {}
         self.began = self.clock()
 
     def run(self) -> SearchOutcome:
@@ -143,6 +153,8 @@ class Search:
             proposed = self.strategy.ask(settings.batch)
             results = self._judge(proposed)
             self.strategy.tell([settings.reward(each) for each in results])
+            if isinstance(self.strategy, Observer):
+                self.strategy.observe(results)
             in_vain = 0 if len(self.judged) > before else in_vain + 1
             if in_vain >= MOST_IN_VAIN:
                 why = "nothing new is proposed"
@@ -163,7 +175,7 @@ class Search:
     def best(self) -> Result | None:
         """Return the best result so far of those trained whole; None where there is none."""
         reward = self.settings.reward
-        whole = [each for each in self.judged.values() if each.share == WHOLE and reward(each) > 0]
+        whole = [e for e in self.judged.values() if e.share == WHOLE and reward.meets(e)]
         return max(whole, key=reward, default=None)
 
     def outcome(self, why: str) -> SearchOutcome:
@@ -172,7 +184,7 @@ class Search:
             reasons = [each.failure for each in self.judged.values() if each.failure]
             raise TuningError(
                 "search",
-                expected="a network that trains and is as fast as asked for",
+                expected="a network that trains and is as fast, and as accurate, as asked for",
                 found=f"none of {len(self.judged)}; the last: {(reasons or ['not trained'])[-1]}",
                 next_step="Allow more time, a larger latency, or smaller networks in the space.",
             )
@@ -199,7 +211,7 @@ class Search:
             trained = self._train(going, share, latencies)
             final.update(trained)
             if place + 1 < len(self.settings.rungs):
-                going = self._better(trained, going)
+                going = self._better(trained, going, share)
         for key in unique:
             if key not in self.judged:
                 self.judged[key] = final[key]
@@ -207,11 +219,18 @@ class Search:
         return [final[candidate_key(candidate)] for candidate in proposed]
 
     def _better(
-        self, trained: Mapping[str, Result], going: Mapping[str, Candidate]
+        self, trained: Mapping[str, Result], going: Mapping[str, Candidate], share: float
     ) -> dict[str, Candidate]:
-        ranked = sorted(trained, key=lambda key: -self.settings.reward(trained[key]))
+        usable = [key for key in trained if not math.isnan(trained[key].accuracy)]
+        reward = self.settings.reward
+        if self.settings.stop == MEDIAN:
+            stood = self._rungs.setdefault(share, {})
+            stood.update({key: trained[key].accuracy for key in usable})
+            middle = statistics.median(stood.values()) if stood else 0.0
+            return {key: going[key] for key in usable if trained[key].accuracy >= middle}
+        ranked = sorted(trained, key=lambda key: -reward(trained[key]))
         kept = ranked[: math.ceil(len(ranked) / self.settings.keep)]
-        return {key: going[key] for key in kept if not math.isnan(trained[key].accuracy)}
+        return {key: going[key] for key in kept if key in usable}
 
     def _train(
         self, going: Mapping[str, Candidate], share: float, latencies: Mapping[str, float]

@@ -14,11 +14,13 @@ import numpy as np
 
 from tvm_fusionx.errors import RecordError
 from tvm_fusionx.output_file import new_file
-from tvm_fusionx.search.executor import ProcessExecutor
+from tvm_fusionx.search.caps import CapsStrategy
+from tvm_fusionx.search.executor import Executor, ProcessExecutor
 from tvm_fusionx.search.journal import FILE, Result, SearchJournal
 from tvm_fusionx.search.latency import Check, Latency, LatencyEstimator, why_slow
 from tvm_fusionx.search.onnx_network import onnx_network
 from tvm_fusionx.search.report import write_page
+from tvm_fusionx.search.reward import Reward
 from tvm_fusionx.search.search import Search, SearchOutcome, SearchSettings
 from tvm_fusionx.search.space import Space, candidate_key, candidate_text
 from tvm_fusionx.search.strategies import (
@@ -40,19 +42,21 @@ MODEL, RECIPE, TABLE, PAGE, WHY = (
 )
 
 
-def _controller(space: Space, seed: int) -> Strategy:
+def _controller(space: Space, seed: int, reward: Reward) -> Strategy:
     from tvm_fusionx.search.controller import ControllerStrategy
 
     return ControllerStrategy(space, seed)
 
 
-STRATEGIES: dict[str, Callable[[Space, int], Strategy]] = {
+STRATEGIES: dict[str, Callable[[Space, int, Reward], Strategy]] = {
     "controller": _controller,
-    "evolution": EvolutionStrategy,
-    "tpe": OptunaStrategy,
-    "gp": lambda space, seed: OptunaStrategy(space, seed, "gp"),
-    "random": RandomStrategy,
+    "caps": CapsStrategy,
+    "evolution": lambda space, seed, reward: EvolutionStrategy(space, seed),
+    "tpe": lambda space, seed, reward: OptunaStrategy(space, seed),
+    "gp": lambda space, seed, reward: OptunaStrategy(space, seed, "gp"),
+    "random": lambda space, seed, reward: RandomStrategy(space, seed),
 }
+"""Makes a strategy of a space, a seed, and what is asked for."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ def run_search(
     *,
     resume: bool = False,
     cores: tuple[int, ...] | None = None,
+    executor: Executor | None = None,
     on_result: Callable[[Search, Result], None] = lambda search, result: None,
 ) -> SearchReport:
     """Search, and write what was found into the task's folder.
@@ -129,7 +134,9 @@ def run_search(
     resume
         Whether to go on with the journal in the folder; without, one that is there is refused.
     cores
-        Where trainings run; all by default.
+        Where trainings run on this machine; all by default.
+    executor
+        Where trainings run instead, such as a cluster.
     on_result
         Told of every network that was judged.
 
@@ -142,9 +149,9 @@ def run_search(
     TuningError
         Nothing that was trained is as fast as asked for.
     """
-    executor = ProcessExecutor(task.train, cores)
+    executor = executor or ProcessExecutor(task.train, cores)
     check_folder(task.folder, resume=resume)
-    strategy = STRATEGIES[task.strategy](task.space, task.settings.seed)
+    strategy = STRATEGIES[task.strategy](task.space, task.settings.seed, task.settings.reward)
     training = task.training_digest(str(estimator.clock.setting))
     with SearchJournal(task.folder, task.space.digest(), training) as journal:
 

@@ -278,6 +278,25 @@ class Space:
         )
         return replace(self, items=items)
 
+    def pinned(self, candidate: Mapping[str, Any], is_open: Callable[[str], bool]) -> Space:
+        """Return the part of the space in which all is as in `candidate` but what `is_open`.
+
+        Its candidates are of this space too. What says how often others are repeated stays.
+
+        Raises
+        ------
+        SpaceError
+            `candidate` is not of this space.
+        """
+        self.check(candidate)
+        counts = {item.count for item in self.items if isinstance(item, Repeat)}
+        items = tuple(
+            Choice(name, options if free else (candidate["choices"][name],))
+            for name, options in self.decisions(candidate)
+            for free in [is_open(name) and name not in counts]
+        )
+        return replace(self, items=items)
+
 
 def candidate_key(candidate: Mapping[str, Any]) -> str:
     """Return the canonical key of a candidate: equal for equal networks of one family."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tvm_fusionx.compress.prune.config import METHODS
 from tvm_fusionx.errors import SpaceError
 from tvm_fusionx.search.space import Choice, Option, Repeat, Space
 
@@ -14,9 +15,11 @@ TRANSFORMER = "transformer"
 CNN = "cnn"
 
 NO_PRUNING = "none"
-# Of channels ("filter"), of places in a kernel ("pattern"), or of blocks of a matrix.
-SCHEMES = ("filter", "pattern")
-BLOCK = "block"
+# Of channels, of places in a kernel, or of blocks of a matrix.
+FILTER, PATTERN, BLOCK = "filter", "pattern", "block"
+SCHEMES = (FILTER, PATTERN)
+# The decision how weights come to their zeros.
+PRUNING_METHOD = "pruning_method"
 
 KERNELS = (1, 3, 5, 7)
 KINDS = ("dense", "depthwise")
@@ -48,7 +51,8 @@ def parse_space(content: Any) -> Space:
     A transformer has ``tokens``, ``vocabulary``, ``classes``, and lists ``layers``, ``hidden``,
     ``heads`` and ``feed_forward``; a CNN ``channels``, ``side``, ``classes`` and a list ``stages``,
     each with ``stride`` and lists ``depth``, ``width``, ``kernel``, ``kind`` and ``expansion``.
-    ``pruning`` of both has lists ``schemes`` and ``rates``; without it nothing is pruned.
+    ``pruning`` of both has lists ``schemes`` and ``rates``, and may have ``methods``, of which one
+    is chosen for a whole network; without it nothing is pruned.
 
     Raises
     ------
@@ -78,6 +82,7 @@ def _transformer(content: Mapping[str, Any]) -> Space:
         TRANSFORMER,
         {name: _number(content, name) for name in fixed},
         (
+            *_method(content),
             Choice("layers", _numbers(content, "layers")),
             Choice("hidden", _numbers(content, "hidden")),
             Repeat("layer", "layers", of_layer),
@@ -114,7 +119,7 @@ def _cnn(content: Mapping[str, Any]) -> Space:
     return Space(
         CNN,
         {**{name: _number(content, name) for name in fixed}, "strides": strides},
-        (*counts, *widths, *layers),
+        (*_method(content), *counts, *widths, *layers),
     )
 
 
@@ -128,7 +133,7 @@ def _pruning(content: Mapping[str, Any]) -> tuple[Choice, ...]:
     asked = content["pruning"]
     if not isinstance(asked, Mapping):
         raise _wrong("pruning", "an object with schemes and rates", repr(asked))
-    _only(asked, ("schemes", "rates"), "pruning")
+    _only(asked, ("schemes", "rates", "methods"), "pruning")
     schemes, rates = asked.get("schemes"), asked.get("rates")
     if not isinstance(schemes, list) or not schemes or not all(map(_is_scheme, schemes)):
         expected = f"a list of {NO_PRUNING}, {', '.join(SCHEMES)}, {BLOCK}4x1 and the like"
@@ -147,6 +152,15 @@ def _pruning(content: Mapping[str, Any]) -> tuple[Choice, ...]:
         else:
             symbols += [f"{scheme}:{float(rate):g}" for rate in rates]
     return (Choice("pruning", _once(symbols, "pruning")),)
+
+
+def _method(content: Mapping[str, Any]) -> tuple[Choice, ...]:
+    """Return the decision how all layers of a network are pruned, where it is left open."""
+    asked = content.get("pruning")
+    if not isinstance(asked, Mapping) or "methods" not in asked:
+        return ()
+    methods = _some(asked["methods"], METHODS, "pruning, methods")
+    return (Choice(PRUNING_METHOD, methods),)
 
 
 def pruning_of(symbol: str) -> tuple[str, float]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from tvm_fusionx.search.journal import Result
 from tvm_fusionx.search.space import Candidate, Option, Space
 
 if TYPE_CHECKING:
@@ -30,6 +31,14 @@ class Strategy(Protocol):
 
     def tell(self, rewards: Sequence[float]) -> None:
         """Take the rewards of all that was asked for last, in order."""
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """A strategy that learns from accuracies and latencies, and not from rewards alone."""
+
+    def observe(self, results: Sequence[Result]) -> None:
+        """Take what came of all that was asked for last, in order."""
 
 
 class RandomStrategy:

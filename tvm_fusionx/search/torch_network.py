@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,9 @@ class TorchOps:
 
     layer = ""
 
-    def __init__(self, parameter: _Declared | _Held, training: bool) -> None:
+    def __init__(
+        self, parameter: Callable[[str, tuple[int, ...], str], torch.Tensor], training: bool
+    ) -> None:
         self.parameter, self.training = parameter, training
 
     def embedding(self, ids: Any, name: str, rows: int, width: int) -> Any:
