@@ -7,11 +7,7 @@ import pytest
 from tvm import relay
 
 from tests.relay_modules import const, graph, var
-from tvm_fusionx.layout.blocked_convolution import (
-    pack_weights,
-    why_not_blocked,
-    why_not_sub_pixel,
-)
+from tvm_fusionx.layout.blocked_convolution import pack_weights, why_not_blocked
 
 
 def test_weights_are_packed_by_chunks_of_both_channels() -> None:
@@ -40,24 +36,3 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_a_convolution_that_stays_says_why(reason: str) -> None:
     assert why_not_blocked(graph(REFUSED[reason]).calls()[0]) == reason
-
-
-def _transposed(**attrs: object) -> relay.Expr:
-    weights = const(4, 8, 2, 2)
-    given = {"strides": (2, 2), "channels": 8, "kernel_size": (2, 2), **attrs}
-    return relay.nn.conv2d_transpose(X, weights, **given)
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (_transposed(), "None"),
-        (_transposed(strides=(1, 1)), "its windows overlap or leave gaps"),
-        (_transposed(padding=(1, 1)), "it is padded"),
-        (_transposed(output_padding=(1, 1)), "it is padded"),
-    ],
-)
-def test_a_transposed_convolution_whose_windows_do_not_tile_stays(
-    body: relay.Expr, reason: str
-) -> None:
-    assert str(why_not_sub_pixel(graph(body).calls()[0])) == reason

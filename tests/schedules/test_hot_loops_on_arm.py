@@ -40,6 +40,7 @@ TURNS = 8
 ROUNDING = 0.005
 
 PAD = (1, 1, 1, 1)
+TWELVE = (12, 12, 12, 12)
 ONE = (1, 1)
 # Chunks of one vector of 128 bits, as they are packed for Arm; and of a picture's channels.
 FOURS, FIRST = (4, 4), (1, 4)
@@ -79,6 +80,11 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         ),
     },
     "along_frames": {"3 rows": along(16, (12, 80), 24, blocks=FIRST, post=_planes)},
+    "dilated": {
+        "3 x 3": dense(
+            32, (28, 28), 64, (3, 3), padding=TWELVE, dilation=(12, 12), blocks=FOURS, post=_relu
+        )
+    },
     "conv2d": {
         "3 x 3": dense(32, (28, 28), 64, (3, 3), padding=PAD, blocks=FOURS, post=_relu),
         "stride 2": dense(

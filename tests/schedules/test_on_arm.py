@@ -140,6 +140,11 @@ CASES: dict[str, dict[str, Case]] = {
         ),
         "chunks of 8": Case(dense(3, (7, 9), 16, (3, 3), padding=ONE, blocks=(1, 8))),
     },
+    "dilated": {
+        "chunks of 4": Case(
+            dense(8, (7, 9), 16, (3, 3), padding=(2,) * 4, dilation=(2, 2), blocks=(4, 4))
+        )
+    },
     "conv2d": {
         "odd sizes": Case(
             dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=(4, 4), post=hard_swish)

@@ -35,6 +35,16 @@ def test_what_is_gathered_is_not_gathered_for_each_row() -> None:
     assert len(_inlined(marks + var("y", 1, 64)).stages) == 1
 
 
+def test_what_is_computed_for_neighbours_at_computed_places_is_computed_once() -> None:
+    places = var("places", 64, dtype="int64")
+    rows = var("x", 4, 8) * var("s", 4, 1) + var("y", 4, 8)
+    assert len(_inlined(relay.take(rows, places, axis=1)).stages) == 2
+    # Fewer are taken than there are; rows, which are whole vectors; a copy.
+    assert len(_inlined(relay.take(rows, var("few", 5, dtype="int64"), axis=1)).stages) == 1
+    assert len(_inlined(relay.take(rows, places, axis=0)).stages) == 1
+    assert len(_inlined(relay.take(relay.transpose(var("x", 8, 4)), places, axis=1)).stages) == 1
+
+
 def test_an_expression_does_not_grow_without_bound() -> None:
     x = var("x", 16)
     for _ in range(12):

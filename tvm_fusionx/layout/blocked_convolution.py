@@ -15,11 +15,9 @@ from tvm_fusionx.layout.blocked_tensor import (
     Convert,
     block_for,
     blocked_layout,
-    blocked_shape,
     channels_to_add,
     enter,
     leave,
-    reshape,
 )
 from tvm_fusionx.processors.integers import SUM, DotInstruction
 
@@ -28,18 +26,13 @@ WINDOW = 3
 FEWEST_LANES = 4
 
 CONV2D = "nn.conv2d"
-CONV2D_TRANSPOSE = "nn.conv2d_transpose"
 DENSE_BLOCKED = "nn.contrib_conv2d_NCHWc"
 DEPTHWISE_BLOCKED = "nn.contrib_depthwise_conv2d_NCHWc"
 
 WEIGHTS = "OIHW"
-TRANSPOSE_WEIGHTS = frozenset({"IOHW", "OIHW"})
 
 # What a depthwise convolution of integers multiplies: bytes less a zero point.
 SHORT = "int16"
-
-# A sub-pixel convolution with fewer output channels fills vectors with the pixels of a window.
-FEWEST_CHANNELS_A_CHUNK = 4
 
 
 def why_not_blocked(node: Node, instruction: DotInstruction | None = None) -> str | None:
@@ -288,67 +281,3 @@ def pack_integer_weights(array: np.ndarray, groups: int, block: int, depth: int)
     outputs, _, rows, columns = array.shape
     cut = array.reshape(outputs // block, block, -1, groups, depth, rows, columns)
     return np.ascontiguousarray(cut.transpose(0, 2, 5, 6, 3, 1, 4))
-
-
-def why_not_sub_pixel(node: Node) -> str | None:
-    """Return why a transposed convolution is not a pointwise one with its pixels rearranged."""
-    attrs = node.attrs
-    if attrs["data_layout"] != UNBLOCKED or attrs["kernel_layout"] not in TRANSPOSE_WEIGHTS:
-        return f"its layouts are {attrs['data_layout']} and {attrs['kernel_layout']}"
-    if attrs["out_layout"] not in ("", UNBLOCKED) or int(attrs["groups"]) != 1:
-        return "it is grouped, or its result has a layout of its own"
-    if not node.operands[1].is_constant or not node.operands[0].type.is_float:
-        return "its weights are not constant, or its data is not floating point"
-    if any(int(each) for each in (*attrs["padding"], *attrs["output_padding"])):
-        return "it is padded"
-    kernel = node.operands[1].shape[2:]
-    if kernel != tuple(int(each) for each in attrs["strides"]):
-        return "its windows overlap or leave gaps"
-    return None
-
-
-def block_sub_pixel(
-    graph: Graph, node: Node, blocked: Convert, vector: int
-) -> Blocked | Value | None:
-    """Return a transposed convolution whose windows tile the output, as a pointwise convolution.
-
-    Every input pixel makes a window of output pixels of its own (Shi et al., 2016): the window's
-    pixels become output channels, and are put in place afterwards. A result with too few channels
-    for a vector comes back as an image.
-    """
-    if why_not_sub_pixel(node) is not None:
-        return None
-    data, weights = node.operands
-    inputs, outputs, rows, columns = weights.shape
-    shape = node.outputs[0].shape
-    batch, _, height, width = data.shape
-    block = block_for(outputs, vector)
-    form = blocked(data) or enter(graph, data, 1)
-    if block < FEWEST_CHANNELS_A_CHUNK:
-        block = rows * columns
-        by_pixel = weights.array.transpose(1, 2, 3, 0)
-    else:
-        by_pixel = weights.array.transpose(2, 3, 1, 0)
-    packed = pack_weights(by_pixel.reshape(-1, inputs, 1, 1), form.block, block)
-    attrs = default_attributes(
-        CONV2D,
-        channels=outputs * rows * columns,
-        kernel_size=(1, 1),
-        strides=(1, 1),
-        padding=(0, 0, 0, 0),
-        dilation=(1, 1),
-        groups=1,
-        data_layout=blocked_layout(form.block),
-        kernel_layout=f"OIHW{form.block}i{block}o",
-        out_layout=blocked_layout(block),
-        out_dtype=node.attrs["out_dtype"],
-    )
-    pixels = graph.call(DENSE_BLOCKED, [form.value, graph.constant(packed)], attrs, name=node.name)
-    if block == rows * columns and block_for(outputs, vector) < FEWEST_CHANNELS_A_CHUNK:
-        apart = reshape(graph, pixels, (batch, outputs, height, width, rows, columns))
-        placed = graph.call("transpose", [apart], {"axes": (0, 1, 2, 4, 3, 5)})
-        return reshape(graph, placed, shape)
-    chunks = outputs // block
-    apart = reshape(graph, pixels, (batch, rows, columns, chunks, height, width, block))
-    placed = graph.call("transpose", [apart], {"axes": (0, 3, 4, 1, 5, 2, 6)})
-    return Blocked(reshape(graph, placed, blocked_shape(shape, block)), shape)

@@ -15,9 +15,7 @@ from typing import Any
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.layout.blocked_convolution import (
     CONV2D,
-    CONV2D_TRANSPOSE,
     block_convolution,
-    block_sub_pixel,
     sums_integers,
 )
 from tvm_fusionx.layout.blocked_elementwise import (
@@ -49,6 +47,7 @@ from tvm_fusionx.layout.blocked_windows import (
     block_repeat,
     block_slice,
 )
+from tvm_fusionx.layout.sub_pixel import CONV2D_TRANSPOSE, block_sub_pixel
 
 logger = logging.getLogger(__name__)
 

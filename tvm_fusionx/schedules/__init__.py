@@ -41,6 +41,7 @@ from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 from tvm_fusionx.schedules.windows.channelwise import DEPTHWISE, POOL
 from tvm_fusionx.schedules.windows.dense import CONV2D
 from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
+from tvm_fusionx.schedules.windows.dilated import DILATED
 from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
 from tvm_fusionx.schedules.windows.pointwise import POINTWISE
 from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
@@ -85,6 +86,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     POINTWISE_FEW_OUTPUTS,
     POINTWISE,
     ALONG_FRAMES,
+    DILATED,
     CONV2D,
     DEPTHWISE,
     POOL,

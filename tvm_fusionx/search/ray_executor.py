@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tvm_fusionx.errors import DeviceError, MissingDependencyError, ModelError
-from tvm_fusionx.search.executor import FUNCTION, PROGRAM, REASON_CHARACTERS, Ended, Job
+from tvm_fusionx.search.executor import PROGRAM, REASON_CHARACTERS, Ended, Job
+from tvm_fusionx.search.training_file import FUNCTION
 
 # Custom resources of workers: what trains, and what has a device of this name.
 TRAINER = "trainer"

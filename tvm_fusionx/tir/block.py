@@ -57,13 +57,13 @@ class Stage:
     """Calls of expensive functions in the body."""
     nodes: int
     """Expression nodes of the body, a measure of its size."""
-    gathers: int
-    """Loads from places that are loaded themselves, one for each element of a row."""
+    gathered: tuple[Any, ...]
+    """Data variables of loads from places that are loaded, one for each element of a row."""
 
     @property
     def expensive(self) -> int:
         """What costs much more than a vector's arithmetic: expensive functions, and gathers."""
-        return self.transcendentals + self.gathers
+        return self.transcendentals + len(self.gathered)
 
     @property
     def is_reduction(self) -> bool:
@@ -264,18 +264,20 @@ def describe_stage(block: Any) -> Stage:
     last = next(wide, None)
     counts: Counter[Any] = Counter()
     buffers: dict[Any, Any] = {}
-    expensive = nodes = gathers = 0
+    expensive = nodes = 0
+    gathered: list[Any] = []
 
     def visit(node: Any) -> None:
-        nonlocal expensive, nodes, gathers
+        nonlocal expensive, nodes
         nodes += 1
         if isinstance(node, tir.BufferLoad):
             counts[node.buffer.data] += 1
             buffers[node.buffer.data] = node.buffer
             places = [each for index in node.indices for each in loads_of(index)]
-            gathers += any(
+            if any(
                 var.same_as(last) for each in places for var in tir.analysis.undefined_vars(each)
-            )
+            ):
+                gathered.append(node.buffer.data)
         elif isinstance(node, tir.Call) and getattr(node.op, "name", "") in TRANSCENDENTALS:
             expensive += 1
 
@@ -283,7 +285,9 @@ def describe_stage(block: Any) -> Stage:
     writes = tuple(region.buffer for region in block.writes)
     written = {buffer.data for buffer in writes}
     reads = tuple(buffer for data, buffer in buffers.items() if data not in written)
-    return Stage(block.name_hint, block, iters, reads, writes, counts, expensive, nodes, gathers)
+    return Stage(
+        block.name_hint, block, iters, reads, writes, counts, expensive, nodes, tuple(gathered)
+    )
 
 
 def describe_block(func: Any, processor: Cpu | Gpu) -> BlockInfo:

@@ -95,6 +95,13 @@ def why_not_inline(info: BlockInfo, stage: Stage, dear: int, nodes: int) -> str 
     loads = sum(reader.read_counts[stage.writes[0].data] for reader in readers)
     if dear and evaluations > stage.points:
         return "its expensive functions or gathers would be evaluated more than once a point"
+    if (
+        evaluations > stage.points
+        and not _only_moves(stage)
+        and str(stage.writes[0].dtype).startswith("float")
+        and any(stage.writes[0].data in reader.gathered for reader in readers)
+    ):
+        return "neighbours at computed places would each compute it anew"
     if nodes * loads > MAX_INLINED_NODES and loads > 1:
         return "the inlined expression would be too large"
     return None

@@ -2,8 +2,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tvm
+from tvm.contrib.graph_executor import GraphModule
 
-from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats, ints, model_of
+import tvm_fusionx as fx
+from tests.frontend.onnx_nodes import (
+    TOLERANCE,
+    Case,
+    assert_close,
+    by_onnxruntime,
+    check,
+    floats,
+    ints,
+    model_of,
+)
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
 
@@ -76,6 +88,33 @@ def test_crops_are_filled_outside_the_image() -> None:
         "extrapolation_value": 9.0,
     }
     check([Case("Resize", [X, roi, None, ints(1, 1, 6, 4)], attributes, known=[1, 3])])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_kernels_of_random_resizes_are_right(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    cases = []
+    for mode in ("linear", "nearest", "cubic"):
+        rows, columns, high, wide = (int(each) for each in draw.integers(2, 40, 4))
+        attributes = {
+            "mode": mode,
+            "coordinate_transformation_mode": str(
+                draw.choice(["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
+            ),
+        }
+        data = floats(1, 3, rows, columns, seed=seed)
+        sizes = ints(1, 3, high, wide)
+        case = Case("Resize", [data, None, None, sizes], attributes, known=[3])
+        cases.append(by_onnxruntime(case))
+    model, feeds = model_of(cases)
+    mod, params = from_onnx(model)
+    executor = GraphModule(fx.build(mod, "llvm -mcpu=native", params=params)["default"](tvm.cpu()))
+    for name in {param.name_hint for param in mod["main"].params}:
+        executor.set_input(name, feeds[name])
+    executor.run()
+    for number, case in enumerate(cases):
+        assert case.expected is not None
+        assert_close(executor.get_output(number).numpy(), case.expected[0], str(case), TOLERANCE)
 
 
 def test_whole_factors_repeat_elements() -> None:

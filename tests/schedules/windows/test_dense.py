@@ -57,7 +57,7 @@ BLOCKS = {
     "strides and padding differ": dense(
         16, (9, 11), 24, (3, 3), strides=(2, 1), padding=ASYMMETRIC, batch=2
     ),
-    "dilation": dense(8, (9, 11), 24, (3, 3), padding=(2, 2, 2, 2), dilation=(2, 2)),
+    "dilation": dense(8, (9, 11), 24, (3, 3), padding=(1, 2, 1, 2), dilation=(1, 2)),
     "groups": dense(32, (5, 7), 32, (3, 3), padding=(1, 1, 1, 1), groups=2),
     "chunks of one channel": dense(
         6, (15, 17), 16, (7, 7), strides=(2, 2), padding=(3,) * 4, blocks=(1, 8)

@@ -209,6 +209,9 @@ def test_inputs_that_taps_share_have_registers_where_taps_are_written_out() -> N
     assert inputs_held(_row(16, 40), 6) == 1
     assert inputs_held(_row(16, 40, 1), 6) == 8
     assert inputs_held(_row(16, 40, 1, stride=2), 6) == 13
+    # Taps 16 columns apart meet no other of six neighbours, those 2 apart some.
+    assert inputs_held(replace(_row(16, 40, 1), dilation=(1, 16)), 6) == 1
+    assert inputs_held(replace(_row(16, 40, 1), dilation=(1, 2)), 6) == 10
     # No two windows read the same.
     assert inputs_held(_row(16, 40, 1, stride=3), 6) == 1
     tile = register_tiles(_row(80, 3000, 1), AVX512)[0]

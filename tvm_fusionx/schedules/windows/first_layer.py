@@ -12,18 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tir
-
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts import lane_tiles
-from tvm_fusionx.schedules.parts.hand_written_kernel import (
-    gather_what_follows,
-    replace_stages,
-    schedule_around,
-    stage_nests,
-)
 from tvm_fusionx.schedules.parts.lanes import lanes_multiplied
-from tvm_fusionx.schedules.parts.parallelism import TASK_CYCLES, should_parallelise
 from tvm_fusionx.schedules.parts.register_tile import SPARE_REGISTERS
 from tvm_fusionx.schedules.template import (
     Knob,
@@ -31,37 +22,29 @@ from tvm_fusionx.schedules.template import (
     KnobValues,
     Match,
     Template,
-    UnschedulableError,
 )
-from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
-from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
-from tvm_fusionx.schedules.windows.result import WindowResult, runs_of_pixels
+from tvm_fusionx.schedules.windows.in_place_kernel import read_in_place
+from tvm_fusionx.schedules.windows.result import runs_of_pixels
 from tvm_fusionx.schedules.windows.structure import (
     PaddedWindow,
     Window,
-    find_window,
-    padded_by_zeros,
+    find_padded_window,
 )
 from tvm_fusionx.schedules.windows.tiling import (
     MAX_TILE_CHUNKS,
     ChunkTile,
+    even_rows,
     inputs_held,
     streaming_cost,
     tile_cost,
 )
 from tvm_fusionx.tir.block import BlockInfo
-from tvm_fusionx.tir.fresh_schedule import fresh_schedule
-from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
-from tvm_fusionx.tir.stored_types import NARROW
 
 KERNEL = "first_layer"
 
 # With more channels of one-channel chunks the copy pays: their rows lie far apart.
 MOST_IMAGE_CHANNELS = 4
-
-# Tasks of an image at least: many enough to be shared evenly, few enough to cost little.
-TASKS_AN_IMAGE = 4
 
 # Cycles of one store of a run of pixels. Planes lie whole pages apart as often as not, and are more
 # than a set of the first-level cache has ways, so that each store waits for its line. S3D's first
@@ -73,43 +56,13 @@ PLANE_STORE_CYCLES = 16
 
 def find_image_window(info: BlockInfo) -> PaddedWindow | str:
     """Return the block's only window, if it moves over an image, or why it does not."""
-    window = find_window(info)
-    if isinstance(window, str):
-        return window
-    if not window.stage.is_dot or not window.sums_channels:
-        return "it sums no channels"
-    if window.stage.sums_integers:
-        return "it sums integers"
-    if not window.stage.is_plain_dot:
-        return "it sums products of another type than its own"
+    found = find_padded_window(info)
+    if isinstance(found, str):
+        return found
+    window = found.window
     if window.block_in != 1 or int(window.data.shape[1]) > MOST_IMAGE_CHANNELS:
         return f"its data is no image of at most {MOST_IMAGE_CHANNELS} channels"
-    if window.in_channels != int(window.data.shape[1]):
-        return "its channels are in groups"
-    if window.kernel == (1, 1):
-        return "its window is one pixel"
-    before = info.upstream(window.stage.name) - converting_stages(info)
-    if not before:
-        return PaddedWindow(window, window.data, (0, 0), None)
-    if len(before) > 1 or info.stages[next(iter(before))].writes[0].data != window.data.data:
-        return "something is computed before it"
-    (pad,) = before
-    padded = padded_by_zeros(info.stages[pad].block)
-    if padded is None:
-        return "what is before it is no padding by zeros"
-    return PaddedWindow(window, *padded, pad)
-
-
-def converting_stages(info: BlockInfo) -> set[str]:
-    """Return the stages that make float32 of halves, and nothing else: they are loops apart."""
-    return {
-        name
-        for name, stage in info.stages.items()
-        if isinstance(stage.block.body, tir.BufferStore)
-        and isinstance(stage.block.body.value, tir.Cast)
-        and isinstance(stage.block.body.value.value, tir.BufferLoad)
-        and stage.block.body.value.value.dtype in NARROW
-    }
+    return found
 
 
 def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tuple[int, int]]:
@@ -177,18 +130,6 @@ def _is_in_planes(info: BlockInfo, window: Window) -> bool:
     return shape[-2:] == [window.rows, window.columns] != [window.columns, window.block_out]
 
 
-def _task_rows(window: Window, cpu: Cpu) -> int:
-    """Return the rows of a task, so that cores get equal shares."""
-
-    def cost(rows: int) -> float:
-        tasks = window.batch * math.ceil(window.rows / rows)
-        macs = window.macs / (window.batch * window.rows) * rows
-        return math.ceil(tasks / cpu.cores) * (macs / cpu.lanes + TASK_CYCLES)
-
-    most = math.ceil(window.rows / TASKS_AN_IMAGE)
-    return min(range(1, most + 1), key=lambda rows: (cost(rows), rows))
-
-
 @dataclass(frozen=True)
 class FirstLayer(Match):
     """A block around a window over a few channels of an image."""
@@ -200,37 +141,15 @@ class FirstLayer(Match):
         window, cpu = self.found.window, self.info.cpu
         tiles = image_tiles(window, cpu, in_planes=_is_in_planes(self.info, window))
         return {
-            "task_rows": Knob(_task_rows(window, cpu), tuple(range(1, window.rows + 1))),
+            "task_rows": Knob(even_rows(window, cpu), tuple(range(1, window.rows + 1))),
             "tile_chunks": Knob(tiles[0][0], tuple(sorted({chunks for chunks, _ in tiles}))),
             "tile_columns": Knob(tiles[0][1], tuple(sorted({columns for _, columns in tiles}))),
         }
 
     def emit(self, values: KnobValues) -> Any:
         """Return the kernel."""
-        info, found = self.info, self.found
-        sch = fresh_schedule(info.func)
-        name = found.window.stage.name
-        write = gather_what_follows(sch, info, name, info.outputs[0])
-        func = simplify_indices(sch.mod["main"])
-        blocks = stage_nests(func)
-        stages = [stage for stage in (found.pad, name) if stage is not None]
-        converting = converting_stages(info) & info.upstream(name)
-        if blocks.keys() != {*stages, *converting, write}:
-            raise UnschedulableError("stages after the window keep loop nests of their own")
-        written = {region.buffer.data for region in blocks[name].writes}
-        parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-        vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
-        begins = info.cpu.begins_with_bias
-        result = WindowResult.of(
-            blocks[write], found.window.columns, vectors, written, begins_with_bias=begins
-        )
         chunks, columns = values["tile_chunks"], values["tile_columns"]
-        apart = info.cpu.multiplies_by_lane
-        kernel = InPlaceKernel(found, chunks, columns, result, weights_apart=apart).build(
-            rows=values["task_rows"], parts=1, parallel=parallel
-        )
-        func = replace_stages(func, stages, write, [found.data], KERNEL, kernel)
-        return schedule_around(func, KERNEL, info.cpu)
+        return read_in_place(self.info, self.found, KERNEL, chunks, columns, values["task_rows"])
 
 
 def _match(info: BlockInfo) -> FirstLayer | str:

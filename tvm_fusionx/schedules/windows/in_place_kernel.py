@@ -2,8 +2,9 @@
 
 Which columns of a tile lie in the border is known when the kernel is written, and rows are cut by
 the bounds of the loop over the window's rows (:mod:`tvm_fusionx.schedules.windows.border_tiles`).
-Two kinds of windows are read so: those that keep channels apart, and those that sum a few channels
-of an image. Loop order, outermost first: tasks (image, part of the rows, part of the channels, in
+Three kinds of windows are read so: those that keep channels apart, those that sum a few channels of
+an image, and those whose rows lie apart (dilation), between which a copy would move rows that
+nobody reads. Loop order, outermost first: tasks (image, part of the rows, part of the channels, in
 parallel); channel chunks of a tile and rows; columns of a tile; window rows; summed channels;
 window columns, written out; then what follows on the registers.
 """
@@ -13,20 +14,32 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.hand_written_kernel import (
+    gather_what_follows,
+    replace_stages,
+    schedule_around,
+    stage_nests,
+)
 from tvm_fusionx.schedules.parts.hidden_numbers import hidden, known_part, with_hidden_numbers
 from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import broadcast, ramp
+from tvm_fusionx.schedules.template import UnschedulableError
 from tvm_fusionx.schedules.windows.border_tiles import WindowTiles
+from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.result import WindowResult
-from tvm_fusionx.schedules.windows.structure import PaddedWindow
+from tvm_fusionx.schedules.windows.structure import PaddedWindow, converting_stages
+from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.indices import simplify_indices
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,10 @@ class InPlaceKernel:
     weights_apart: bool = False
     """Whether the weights of each chunk of a tile have an address of their own, so that they load
     in pairs, however far the chunks are apart."""
+
+    rows_inside: bool = False
+    """Whether all rows of a task follow one another for each tile of channels, whose weights then
+    stay near; windows that keep channels apart always do so."""
 
     def build(self, *, rows: int, parts: int, parallel: bool) -> Any:
         """Return the statement that computes the window.
@@ -82,7 +99,7 @@ class InPlaceKernel:
     @contextlib.contextmanager
     def _groups_and_rows(self, ib: Any, groups: int, rows: int) -> Iterator[tuple[Any, Any]]:
         """Open the loops over tiles of channels and rows: rows inside where channels are apart."""
-        if self.padded.window.sums_channels:
+        if self.padded.window.sums_channels and not self.rows_inside:
             with ib.for_range(0, rows, "row") as row, ib.for_range(0, groups, "group") as group:
                 yield group, row
         else:
@@ -111,7 +128,7 @@ class InPlaceKernel:
         if self.weights_apart:
             # What is known of a place is hidden, too: LLVM would add it to each load.
             above, (left, _) = -tiles.padding[0], known_part(tiles.column(start, 0, 0))
-            origin = hidden(ib, above * tiles.width + left, "data")
+            origin = hidden(ib, (above * tiles.width + left) * window.block_in, "data")
 
         def element(at: _Tap, step: int, chunk: int) -> Any | None:
             column = tiles.column(start, step, at.column)
@@ -119,7 +136,7 @@ class InPlaceKernel:
                 return None
             row = tiles.row(out_row, at.row)
             if window.sums_channels:
-                place = [image, at.channel, row - above, column - left, origin]
+                place = [image, at.chunk, row - above, column - left, at.channel + origin]
                 return broadcast(tir.BufferLoad(self.padded.data, place), lanes)
             place = [image, first_chunk + chunk, row, column, ramp(0, lanes)]
             return self._widened(tir.BufferLoad(self.padded.data, place), lanes)
@@ -128,7 +145,7 @@ class InPlaceKernel:
             if weights is None:
                 return None
             lane = ramp(begins.get(chunk, 0), lanes)
-            place = [first_chunk + chunk, at.channel, at.row, at.column, 0, lane]
+            place = [first_chunk + chunk, at.chunk, at.row, at.column, at.channel, lane]
             return self._widened_weight(tir.BufferLoad(weights, place), lanes)
 
         def store(sums: VectorSums) -> None:
@@ -153,7 +170,7 @@ class InPlaceKernel:
             store,
             product=self._combine,
             begin=begin,
-        ).emit(ib, self._taps(ib, tiles, out_row))
+        ).emit(ib, self._taps(ib, tiles, out_row, start))
 
     def _widened(self, element: Any, lanes: int) -> Any:
         """Return a vector of the data as it is multiplied: bytes in the type of the sums."""
@@ -183,16 +200,40 @@ class InPlaceKernel:
             sums.add_product(place, element, weight)
 
     @contextlib.contextmanager
-    def _taps(self, ib: Any, tiles: WindowTiles, out_row: Any) -> Iterator[list[_Tap]]:
+    def _taps(
+        self, ib: Any, tiles: WindowTiles, out_row: Any, start: Any
+    ) -> Iterator[Iterable[_Tap]]:
         """Open the loops over the window's rows in the data, and the channels that are summed."""
         window = self.padded.window
         first, number = tiles.row_taps(out_row)
-        with contextlib.ExitStack() as loops:
-            row = first + loops.enter_context(ib.for_range(0, number, "tap_row"))
-            channel = 0
-            if window.sums_channels:
-                channel = loops.enter_context(ib.for_range(0, window.in_channels, "channel"))
-            yield [_Tap(row, channel, column) for column in range(window.kernel[1])]
+        with ib.for_range(0, number, "tap_row") as row:
+            if window.block_in > 1 and window.sums_channels:
+                yield self._column_by_column(ib, tiles, first + row, start)
+                return
+            with contextlib.ExitStack() as loops:
+                chunk = 0
+                if window.sums_channels:
+                    chunk = loops.enter_context(ib.for_range(0, window.in_channels, "channel"))
+                yield [_Tap(first + row, chunk, 0, each) for each in range(window.kernel[1])]
+
+    def _column_by_column(
+        self, ib: Any, tiles: WindowTiles, row: Any, start: Any
+    ) -> Iterator[_Tap]:
+        """Give each column of the window with loops of its own over chunks and their channels.
+
+        A column's inputs are vectors of channels, which taps of other columns do not share: written
+        out beside one another, all of them would want registers.
+        """
+        window = self.padded.window
+        for column in range(window.kernel[1]):
+            read = (tiles.column(start, step, column) for step in range(self.columns))
+            if all(map(tiles.is_border, read)):
+                continue
+            with (
+                ib.for_range(0, window.in_channels // window.block_in, "chunk") as chunk,
+                ib.for_range(0, window.block_in, "channel") as channel,
+            ):
+                yield _Tap(row, chunk, channel, column)
 
 
 def _vector_type(dtype: str, lanes: int) -> str:
@@ -201,8 +242,63 @@ def _vector_type(dtype: str, lanes: int) -> str:
 
 @dataclass(frozen=True)
 class _Tap:
-    """A place of the window, and one of the channels it sums."""
+    """A place of the window, and one of the channels it sums: a chunk, and which of that."""
 
     row: Any
+    chunk: Any
     channel: Any
     column: int
+
+
+def read_in_place(
+    info: BlockInfo,
+    found: PaddedWindow,
+    name: str,
+    chunks: int,
+    columns: int,
+    rows: int,
+    *,
+    rows_inside: bool = False,
+) -> Any:
+    """Return the kernel of a block around a window that sums channels, and is read in place.
+
+    Parameters
+    ----------
+    info, found
+        The block, and its window.
+    name
+        Of the kernel's block.
+    chunks, columns
+        Of a register tile.
+    rows
+        Of a task.
+    rows_inside
+        Of the kernel; see :class:`InPlaceKernel`.
+
+    Raises
+    ------
+    UnschedulableError
+        Where what follows the window cannot be applied to registers.
+    """
+    sch = fresh_schedule(info.func)
+    reduction = found.window.stage.name
+    write = gather_what_follows(sch, info, reduction, info.outputs[0])
+    func = simplify_indices(sch.mod["main"])
+    blocks = stage_nests(func)
+    stages = [stage for stage in (found.pad, reduction) if stage is not None]
+    converting = converting_stages(info) & info.upstream(reduction)
+    if blocks.keys() != {*stages, *converting, write}:
+        raise UnschedulableError("stages after the window keep loop nests of their own")
+    written = {region.buffer.data for region in blocks[reduction].writes}
+    parallel = should_parallelise(info.stages.values(), info.cpu.cores)
+    vectors = OutputVectors(found.window.out_blocks, found.window.block_out, 1)
+    begins = info.cpu.begins_with_bias
+    result = WindowResult.of(
+        blocks[write], found.window.columns, vectors, written, begins_with_bias=begins
+    )
+    apart = info.cpu.multiplies_by_lane
+    kernel = InPlaceKernel(
+        found, chunks, columns, result, weights_apart=apart, rows_inside=rows_inside
+    ).build(rows=rows, parts=1, parallel=parallel)
+    func = replace_stages(func, stages, write, [found.data], name, kernel)
+    return schedule_around(func, name, info.cpu)

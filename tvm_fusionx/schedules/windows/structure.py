@@ -15,6 +15,7 @@ from tvm import tir
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.tir.block import BlockInfo, Stage, loads_of
 from tvm_fusionx.tir.index_maps import coefficients
+from tvm_fusionx.tir.stored_types import NARROW
 from tvm_fusionx.tir.widening import Widening
 
 # Axes of every NCHWc tensor: batch, channel chunk, row, column, channel within the chunk.
@@ -210,3 +211,45 @@ def padded_by(block: Any) -> tuple[Any, tuple[int, int], float] | None:
         if axis not in PIXEL_AXES and moved[1]:
             return None
     return load.buffer, (widths[2], widths[3]), float(otherwise.value)
+
+
+def converting_stages(info: BlockInfo) -> set[str]:
+    """Return the stages that make float32 of halves, and nothing else: they are loops apart."""
+    return {
+        name
+        for name, stage in info.stages.items()
+        if isinstance(stage.block.body, tir.BufferStore)
+        and isinstance(stage.block.body.value, tir.Cast)
+        and isinstance(stage.block.body.value.value, tir.BufferLoad)
+        and stage.block.body.value.value.dtype in NARROW
+    }
+
+
+def find_padded_window(info: BlockInfo) -> PaddedWindow | str:
+    """Return the block's only window over data that is only padded before it, or why it has none.
+
+    Windows that keep channels apart, and that sum another type than they multiply, are not found.
+    """
+    window = find_window(info)
+    if isinstance(window, str):
+        return window
+    if not window.stage.is_dot or not window.sums_channels:
+        return "it sums no channels"
+    if window.stage.sums_integers:
+        return "it sums integers"
+    if not window.stage.is_plain_dot:
+        return "it sums products of another type than its own"
+    if window.in_channels != int(window.data.shape[1]) * window.block_in:
+        return "its channels are in groups"
+    if window.kernel == (1, 1):
+        return "its window is one pixel"
+    before = info.upstream(window.stage.name) - converting_stages(info)
+    if not before:
+        return PaddedWindow(window, window.data, (0, 0), None)
+    if len(before) > 1 or info.stages[next(iter(before))].writes[0].data != window.data.data:
+        return "something is computed before it"
+    (pad,) = before
+    padded = padded_by_zeros(info.stages[pad].block)
+    if padded is None:
+        return "what is before it is no padding by zeros"
+    return PaddedWindow(window, *padded, pad)

@@ -71,6 +71,10 @@ FOREIGN_ROWS_PENALTY = 1.1
 DEPTHWISE_TILE_CYCLES = 20
 
 
+# Tasks of an image at least: many enough to be shared evenly, few enough to cost little.
+TASKS_AN_IMAGE = 4
+
+
 @dataclass(frozen=True)
 class ChunkTile:
     """A register tile: output channel chunks and output columns whose sums are held there."""
@@ -138,10 +142,15 @@ def inputs_held(window: Window, columns: int) -> int:
     Where chunks are of one channel, LLVM writes out the window's columns, the innermost loop, and
     holds all that they read as soon as two of them read the same.
     """
-    is_shared = (window.kernel[1] - 1) * window.dilation[1] >= window.stride[1]
-    return (
-        window.columns_read(columns) if window.block_in == 1 and is_shared else SPARE_REGISTERS - 1
-    )
+    if window.block_in > 1:
+        return SPARE_REGISTERS - 1
+    places = {
+        column * window.stride[1] + tap * window.dilation[1]
+        for column in range(columns)
+        for tap in range(window.kernel[1])
+    }
+    is_shared = len(places) < columns * window.kernel[1]
+    return len(places) if is_shared else SPARE_REGISTERS - 1
 
 
 def tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
@@ -279,3 +288,15 @@ def depthwise_columns(window: Window, cpu: Cpu) -> list[int]:
         return tiles * (products / cpu.multiply_add_units + DEPTHWISE_TILE_CYCLES)
 
     return sorted(choices, key=lambda columns: (cost(columns), -columns))
+
+
+def even_rows(window: Window, cpu: Cpu) -> int:
+    """Return the rows of a task that reads in place, so that cores get equal shares."""
+
+    def cost(rows: int) -> float:
+        tasks = window.batch * math.ceil(window.rows / rows)
+        macs = window.macs / (window.batch * window.rows) * rows
+        return math.ceil(tasks / cpu.cores) * (macs / cpu.lanes + TASK_CYCLES)
+
+    most = math.ceil(window.rows / TASKS_AN_IMAGE)
+    return min(range(1, most + 1), key=lambda rows: (cost(rows), rows))
