@@ -126,6 +126,16 @@ def test_bounds_are_written_on_the_left(
     assert _extremes(_lowered(function, ARM, dtype)) == on_arm
 
 
+@pytest.mark.parametrize("function", [relay.sigmoid, relay.exp, relay.tanh, relay.erf])
+def test_bounds_of_polynomials_are_one_instruction_on_arm(
+    function: Callable[[Any], Any],
+) -> None:
+    func = schedule(unscheduled(function(var("x", 4, 16))), resolve_target(ARM)).func
+    found = _instructions(func, ARM)
+    assert found["fmin"] + found["fmax"] > 0
+    assert found["fminnm"] + found["fmaxnm"] + found["fcmge"] == 0
+
+
 def test_an_instruction_that_chooses_is_no_arithmetic() -> None:
     assert not computes_in_floats(_lowered(lambda x: te.max(x, 0.5), ARM)["kernel"].body)
     assert computes_in_floats(_lowered(lambda x: te.max(x * 2.0, 0.5), ARM)["kernel"].body)

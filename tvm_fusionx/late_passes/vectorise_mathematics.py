@@ -17,6 +17,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx._tvm.registry import register_pure_intrinsic
+from tvm_fusionx.late_passes.let_nans_through import extremes_by_instruction
 from tvm_fusionx.late_passes.polynomials import ERF_OF_VECTORS, FUNCTIONS, replacement
 from tvm_fusionx.late_passes.small_buffers_on_stack import ON_STACK
 
@@ -55,9 +56,21 @@ def _has_branch(statement: Any) -> bool:
     return found
 
 
-def vectorise_mathematics() -> Any:
-    """Return the TIR pass that replaces libm calls by polynomials, after lowering."""
-    return _pass_over_stores("tvm_fusionx.VectoriseMathematics", _rewrite_store)
+def vectorise_mathematics(extremes_keep_nan: bool = False) -> Any:
+    """Return the TIR pass that replaces libm calls by polynomials, after lowering.
+
+    Parameters
+    ----------
+    extremes_keep_nan
+        Whether the processor has an instruction that keeps a NaN of either operand of a maximum:
+        bounds of polynomials, which keep a NaN or let it go, are that instruction.
+    """
+
+    def rewrite(store: Any) -> Any:
+        changed = _rewrite_store(store)
+        return extremes_by_instruction(changed) if extremes_keep_nan and changed else changed
+
+    return _pass_over_stores("tvm_fusionx.VectoriseMathematics", rewrite)
 
 
 def _pass_over_stores(name: str, rewrite: Callable[[Any], Any]) -> Any:
@@ -72,6 +85,11 @@ def _pass_over_stores(name: str, rewrite: Callable[[Any], Any]) -> Any:
         )
 
     return run
+
+
+def calls_mathematics(stmt: Any) -> bool:
+    """Tell whether a statement calls functions that become straight-line arithmetic."""
+    return bool(_calls_of(stmt))
 
 
 def _calls_of(stmt: Any) -> list[Any]:
