@@ -56,7 +56,7 @@ def _has_branch(statement: Any) -> bool:
     return found
 
 
-def vectorise_mathematics(extremes_keep_nan: bool = False) -> Any:
+def vectorise_mathematics(extremes_keep_nan: bool = False, flushes: bool = False) -> Any:
     """Return the TIR pass that replaces libm calls by polynomials, after lowering.
 
     Parameters
@@ -64,10 +64,12 @@ def vectorise_mathematics(extremes_keep_nan: bool = False) -> Any:
     extremes_keep_nan
         Whether the processor has an instruction that keeps a NaN of either operand of a maximum:
         bounds of polynomials, which keep a NaN or let it go, are that instruction.
+    flushes
+        Whether kernels take denormal numbers for zero.
     """
 
     def rewrite(store: Any) -> Any:
-        changed = _rewrite_store(store)
+        changed = _rewrite_store(store, of_normals=extremes_keep_nan and flushes)
         return extremes_by_instruction(changed) if extremes_keep_nan and changed else changed
 
     return _pass_over_stores("tvm_fusionx.VectoriseMathematics", rewrite)
@@ -135,7 +137,7 @@ class StraightLine:
         return body
 
 
-def _rewrite_store(store: Any) -> Any:
+def _rewrite_store(store: Any, *, of_normals: bool) -> Any:
     statement = tir.Evaluate(store.value)
     if not _calls_of(statement):
         return None
@@ -145,7 +147,7 @@ def _rewrite_store(store: Any) -> Any:
     line = StraightLine()
 
     def rewrite(call: Any) -> Any:
-        return replacement(call, line.hold)
+        return replacement(call, line.hold, of_normals=of_normals)
 
     changed = tir.stmt_functor.ir_transform(statement, None, rewrite, ["tir.Call"])
     return line.wrap(tir.BufferStore(store.buffer, changed.value, store.indices))
