@@ -268,10 +268,6 @@ CASES: dict[str, dict[str, Case]] = {
         "products of bytes": Case(
             relay.nn.dense(_bytes("x", 13, 24), _bytes("w", 40, 24), out_dtype="int32")
         ),
-        "functions": Case(
-            relay.tanh(var("x", 5, 19)) * relay.erf(var("y", 5, 19))
-            + relay.sigmoid(relay.exp(var("z", 19)))
-        ),
         "integers": Case(var("x", 5, 9, dtype="int64") * var("y", 5, 9, dtype="int64")),
         "float16": Case(
             relay.nn.relu(_half("x", 5, 19) * _half("y", 5, 19) + _half("z", 19)),
