@@ -16,7 +16,7 @@ from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import unscheduled
 from tests.schedules.test_data_types import PRODUCTS
 from tvm_fusionx.late_passes.context import pass_context
-from tvm_fusionx.late_passes.flush_denormals import computes_in_floats
+from tvm_fusionx.late_passes.flush_denormals import FLUSH, KEEP, Denormals, computes_in_floats
 from tvm_fusionx.late_passes.let_nans_through import is_extreme
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
@@ -124,6 +124,35 @@ def test_bounds_are_written_on_the_left(
 ) -> None:
     assert _extremes(_lowered(function, "llvm -mcpu=haswell", dtype)) == on_x86
     assert _extremes(_lowered(function, ARM, dtype)) == on_arm
+
+
+@pytest.mark.parametrize("function", [relay.sigmoid, relay.exp, relay.tanh, relay.erf])
+def test_bounds_of_polynomials_are_one_instruction_on_arm(
+    function: Callable[[Any], Any],
+) -> None:
+    func = schedule(unscheduled(function(var("x", 4, 16))), resolve_target(ARM)).func
+    found = _instructions(func, ARM)
+    assert found["fmin"] + found["fmax"] > 0
+    assert found["fminnm"] + found["fmaxnm"] + found["fcmge"] == 0
+
+
+def test_a_sigmoid_on_arm_compares_nothing_where_denormals_are_zeros() -> None:
+    target = resolve_target(ARM)
+    x = te.placeholder((32,), F, name="x")
+    y = te.compute((32,), lambda i: te.sigmoid(x[i]))
+    func = te.create_prim_func([x, y])
+
+    def comparisons(denormals: Denormals) -> int:
+        with pass_context(target, denormals=denormals):
+            body = tvm.lower(func, name="kernel")["kernel"].body
+        found: list[Any] = []
+        tir.stmt_functor.post_order_visit(
+            body, lambda node: found.append(node) if isinstance(node, tir.Select) else None
+        )
+        return len(found)
+
+    assert comparisons(FLUSH) == 0
+    assert comparisons(KEEP) > 0
 
 
 def test_an_instruction_that_chooses_is_no_arithmetic() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
@@ -11,7 +14,13 @@ from tests.relay_modules import TARGET, var
 from tests.schedules.blocked_blocks import as_block
 from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, KEEP, Denormals
-from tvm_fusionx.late_passes.polynomials import weight_of_score
+from tvm_fusionx.late_passes.polynomials import (
+    SIGMOID_HIGHEST,
+    SIGMOID_LOWEST,
+    Hold,
+    sigmoid_of_normals,
+    weight_of_score,
+)
 from tvm_fusionx.late_passes.vectorise_mathematics import StraightLine
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.bench.plain_tvm import run_once
@@ -48,19 +57,32 @@ def test_small_powers_are_products(power: float) -> None:
     assert "powf" not in library.get_lib().get_source("ll")
 
 
+def _values(function: Callable[[Any, Hold], Any], numbers: np.ndarray) -> np.ndarray:
+    """Return what a polynomial makes of numbers, in a kernel that keeps denormals."""
+    x, y = (tir.decl_buffer(numbers.shape, name=name) for name in "xy")
+    at, line = tir.Var("at", "int32"), StraightLine()
+    value = function(tir.BufferLoad(x, [at]), line.hold)
+    body = line.around(line.ending(tir.BufferStore(y, value, [at])))
+    loop = tir.For(at, 0, len(numbers), tir.ForKind.SERIAL, body)
+    places = [tir.Var(name, "handle") for name in "xy"]
+    func = tir.PrimFunc(places, loop, buffer_map=dict(zip(places, (x, y), strict=True)))
+    found = tvm.nd.empty(numbers.shape)
+    tvm.build(func, TARGET)(tvm.nd.array(numbers), found)
+    return np.asarray(found.numpy())
+
+
+def test_the_shorter_sigmoid_is_as_exact_but_for_denormals() -> None:
+    x = arguments()
+    found = _values(sigmoid_of_normals, x)
+    assert_accurate("sigmoid", x, found, is_flushed=True)
+    assert set(found[x <= SIGMOID_LOWEST]) == {np.float32(0)}
+    assert set(found[x >= SIGMOID_HIGHEST]) == {np.float32(1)}
+
+
 def test_weights_of_scores_are_as_exact_as_they_say() -> None:
     below = np.append(np.linspace(-87.3, 0, 1 << 16), [-88.1, -1e9, -np.inf, np.nan])
     below = below.astype("float32")
-    x, y = (tir.decl_buffer(below.shape, name=name) for name in "xy")
-    at, line = tir.Var("at", "int32"), StraightLine()
-    weight = weight_of_score(tir.BufferLoad(x, [at]), line.hold)
-    body = line.around(line.ending(tir.BufferStore(y, weight, [at])))
-    loop = tir.For(at, 0, len(below), tir.ForKind.SERIAL, body)
-    places = [tir.Var(name, "handle") for name in "xy"]
-    func = tir.PrimFunc(places, loop, buffer_map=dict(zip(places, (x, y), strict=True)))
-    found = tvm.nd.empty(below.shape)
-    tvm.build(func, TARGET)(tvm.nd.array(below), found)
-    *weights, lowest, low, nothing, no_number = found.numpy()
+    *weights, lowest, low, nothing, no_number = _values(weight_of_score, below)
     assert lowest == low == nothing == 0
     assert np.isnan(no_number)
     exact = np.exp(below[:-4].astype("float64"))

@@ -16,14 +16,15 @@ An infinite bound bounds no number. It is how a kernel says that it wants NaN aw
 (``ArgMax``), and stays as it is.
 
 The pass is the last that sees a kernel before there are polynomials, which have bounds of their
-own: hence it is one for all templates. What becomes an integer is left alone: none of them stands
-for NaN, and the bound keeps the conversion defined.
+own (:func:`extremes_by_instruction` is for those): hence it is one for all templates. What becomes
+an integer is left alone: none of them stands for NaN, and the bound keeps the conversion defined.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tir
@@ -53,16 +54,27 @@ def let_nans_through(extremes_keep_nan: bool, *, compares_halves: bool = False) 
             return _as_instruction(node)
         return _with_bound_first(node)
 
+    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.LetNansThrough")
+    def run(func: Any, mod: Any, ctx: Any) -> Any:
+        return func.with_body(_with_extremes(func.body, rewrite))
+
+    return run
+
+
+def extremes_by_instruction(stmt: Any) -> Any:
+    """Return a statement, its maxima and minima of floats instructions that keep any NaN.
+
+    As a comparison and a selection, LLVM makes two instructions of each.
+    """
+    return _with_extremes(stmt, _as_instruction)
+
+
+def _with_extremes(stmt: Any, rewrite: Callable[[Any], Any]) -> Any:
     def changed(node: Any) -> Any:
         is_extreme_of_floats = not isinstance(node, tir.Cast) and "float" in str(node.dtype)
         return rewrite(node) if is_extreme_of_floats and not _drops_nan(node) else None
 
-    @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.LetNansThrough")
-    def run(func: Any, mod: Any, ctx: Any) -> Any:
-        body = tir.stmt_functor.ir_transform(func.body, _left_alone, changed, _NODES)
-        return func.with_body(body)
-
-    return run
+    return tir.stmt_functor.ir_transform(stmt, _left_alone, changed, _NODES)
 
 
 def is_extreme(call: Any) -> bool:

@@ -19,6 +19,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx._tvm.registry import register_pure_intrinsic
+from tvm_fusionx.late_passes.let_nans_through import extremes_by_instruction
 from tvm_fusionx.late_passes.polynomials import ERF_OF_VECTORS, FUNCTIONS, replacement
 from tvm_fusionx.late_passes.small_buffers_on_stack import ON_STACK
 
@@ -57,8 +58,18 @@ def _has_branch(statement: Any) -> bool:
     return found
 
 
-def vectorise_mathematics() -> Any:
-    """Return the TIR pass that replaces libm calls by polynomials, after lowering."""
+def vectorise_mathematics(extremes_keep_nan: bool = False, flushes: bool = False) -> Any:
+    """Return the TIR pass that replaces libm calls by polynomials, after lowering.
+
+    Parameters
+    ----------
+    extremes_keep_nan
+        Whether the processor has an instruction that keeps a NaN of either operand of a maximum:
+        bounds of polynomials, which keep a NaN or let it go, are that instruction.
+    flushes
+        Whether kernels take denormal numbers for zero.
+    """
+    of_normals = extremes_keep_nan and flushes
 
     @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.VectoriseMathematics")
     def run(func: Any, mod: Any, ctx: Any) -> Any:
@@ -66,11 +77,11 @@ def vectorise_mathematics() -> Any:
             return func
         # The innermost is of the parallel loop whose body is walked through: what a thread holds
         # is its own.
-        scopes = [StraightLine()]
+        scopes = [StraightLine(of_normals=of_normals)]
 
         def enter(node: Any) -> None:
             if isinstance(node, tir.For) and node.kind == tir.ForKind.PARALLEL:
-                scopes.append(StraightLine())
+                scopes.append(StraightLine(of_normals=of_normals))
 
         def leave(node: Any) -> Any:
             if isinstance(node, tir.BufferStore):
@@ -85,7 +96,8 @@ def vectorise_mathematics() -> Any:
         body = tir.stmt_functor.ir_transform(
             func.body, enter, leave, ["tir.BufferStore", "tir.For"]
         )
-        return func.with_body(scopes.pop().around(body))
+        body = scopes.pop().around(body)
+        return func.with_body(extremes_by_instruction(body) if extremes_keep_nan else body)
 
     return run
 
@@ -102,6 +114,11 @@ def _pass_over_stores(name: str, rewrite: Callable[[Any], Any]) -> Any:
         )
 
     return run
+
+
+def calls_mathematics(stmt: Any) -> bool:
+    """Tell whether a statement calls functions that become straight-line arithmetic."""
+    return bool(_calls_of(stmt))
 
 
 def _calls_of(stmt: Any) -> list[Any]:
@@ -124,7 +141,8 @@ class StraightLine:
     mathematics is made once: an unrolled kernel has hundreds of such stores.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_normals: bool = False) -> None:
+        self._of_normals = of_normals
         self._buffers: dict[str, list[Any]] = {}
         self._known: dict[Any, tuple[list[Any], Any, Counter[str]]] = {}
         # Of the store at hand.
@@ -176,7 +194,7 @@ class StraightLine:
         return next((n for n, each in enumerate(own) if load.buffer.same_as(each)), None)
 
     def _replace(self, call: Any) -> Any | None:
-        function = replacement(call)
+        function = replacement(call, of_normals=self._of_normals)
         if function is None:
             return None
         x = self.hold(call.args[0])

@@ -190,10 +190,13 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     blocks = stage_nests(func)
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    result = WindowResult.by_chunk(storing(blocks[write], written), found.window)
+    is_strip = "tile_rows" in values
+    in_loops = is_strip and info.cpu.mathematics_in_loops
+    store = storing(blocks[write], written)
+    result = WindowResult.by_chunk(store, found.window, mathematics_in_loops=in_loops)
     columns = values["tile_columns"]
     loops: InPlaceKernel | StripKernel
-    if "tile_rows" in values:
+    if is_strip:
         loops = StripKernel(found, values["tile_rows"], columns, result)
     else:
         dot = info.cpu.dot
