@@ -35,7 +35,7 @@ from measured_runs import ABLATION, commit_here, newest_run
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
-from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.fusion import Plan, PlannerOptions
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.operators import MOVEMENTS, REORGANIZE

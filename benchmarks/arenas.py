@@ -38,7 +38,7 @@ import tvm_fusionx as fx
 from tvm_fusionx import zoo
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.build.memory import ModelMemory, memory_of
-from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.schedules import resolve_target

@@ -31,7 +31,7 @@ import tvm_fusionx as fx
 from tvm_fusionx import zoo
 from tvm_fusionx._tvm.cures import let_cure
 from tvm_fusionx.build.library import build_versions
-from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.fusion import Plan, PlannerOptions
 from tvm_fusionx.passes import FuseByMapping, PackLayouts, RewriteGraph

@@ -26,7 +26,8 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tvm_fusionx.build.pipeline import bind_parameters, pipeline
+from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.devices.opencl_plugin import load_opencl
 from tvm_fusionx.devices.opencl_programs import measure_startup, opencl_module
 from tvm_fusionx.errors import EXIT_OK, EXIT_WRONG_RESULT

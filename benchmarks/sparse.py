@@ -27,7 +27,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tvm_fusionx.build.pipeline import bind_parameters
+from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.measuring.machine_peak import multiply_add_meter
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.bench.plain_tvm import build_plain

@@ -20,7 +20,8 @@ from tvm.relay.backend.te_compiler import lower_to_primfunc
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE
-from tvm_fusionx.build.pipeline import bind_parameters, pipeline
+from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.output_file import new_file
