@@ -95,6 +95,20 @@ PRODUCTS: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         ),
         None,
     ),
+    "columns beyond the padding": (
+        "cut_padding_of_sliced_convolution",
+        lambda: relay.strided_slice(
+            relay.nn.conv2d(image, kernel, padding=(0, 1)), [3], [4], axes=[3]
+        ),
+        None,
+    ),
+    "columns that are added to": (
+        "cut_padding_of_sliced_convolution",
+        lambda: relay.strided_slice(
+            relay.nn.conv2d(image, kernel, padding=(0, 1)) + const(1, 1, 6, 8), [0], [6], axes=[3]
+        ),
+        None,
+    ),
     "identity beside a dilated window": (
         "add_identity_to_kernel",
         lambda: relay.nn.conv2d(image, const(4, 4, 3, 3), padding=(2, 2), dilation=(2, 2)) + image,

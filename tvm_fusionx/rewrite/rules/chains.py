@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm_fusionx.ecg.construct import slice_axis
 from tvm_fusionx.ecg.graph import Graph, Node, Value
+from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.rewrite.rule import Law, NumericClass, Replacement, constant, graph_rule
 from tvm_fusionx.rewrite.rules.pieces import slice_range
 from tvm_fusionx.rewrite.term import op
@@ -13,6 +14,9 @@ from tvm_fusionx.rewrite.term import op
 # A tall product in the middle, for which the other grouping is less work.
 NARROW: dict[str, Any] = {"a": (2, 8, 2), "b": (2, 2, 8), "c": (2, 8, 2)}
 PLAIN: dict[str, Any] = {"nn.batch_matmul": {"transpose_a": False, "transpose_b": False}}
+# Of images: batch, channel, row, column.
+_ROW_AXIS = 2
+
 ONE_ROW: dict[str, Any] = {"strided_slice": {"begin": [3], "end": [4], "strides": [1], "axes": [0]}}
 TWO_COLUMNS: dict[str, Any] = {
     "strided_slice": {"begin": [1], "end": [3], "strides": [1], "axes": [1]}
@@ -158,10 +162,74 @@ def slice_kernels_of_sliced_convolution(graph: Graph, node: Node) -> list[Replac
     return _with_sliced_weights(graph, node, *found, "channels")
 
 
+def _is_constant_along(node: Node, axis: int) -> bool:
+    """Tell whether a sum's second operand is the same all along an axis, and does not widen it."""
+    data, other = node.operands
+    place = axis - len(data.shape)
+    is_narrow = len(other.shape) < -place or other.shape[place] == 1
+    return is_narrow and data.shape == node.outputs[0].shape
+
+
+@graph_rule(
+    roots=("strided_slice",),
+    example=lambda x, w: op.strided_slice(op.nn.conv2d(x, w)),
+    attributes={
+        "nn.conv2d": {"padding": [0, 2, 0, 2], "dilation": [1, 2]},
+        "strided_slice": {"begin": [1], "end": [6], "strides": [1], "axes": [3]},
+    },
+    x=(1, 2, 3, 7),
+    w=constant(4, 2, 1, 3),
+)
+def cut_padding_of_sliced_convolution(graph: Graph, node: Node) -> list[Replacement] | None:
+    """slice(conv(x, pads), columns) -> conv(x, fewer pads): causal ones are padded on both sides.
+
+    Through a bias, and through the reshape of a picture of one row to a sequence.
+    """
+    part, value, between = slice_range(node), node.operands[0], []
+    if part is None:
+        return None
+    axis, start, stop = part
+    while graph.has_single_user(value) and value.op in ("add", "reshape"):
+        inner = value.node.operands[0]
+        if value.op == "reshape":
+            if axis != _ROW_AXIS or inner.shape != (*value.shape[:axis], 1, *value.shape[axis:]):
+                return None
+            axis += 1
+        elif value.op == "add" and not _is_constant_along(value.node, axis):
+            return None
+        between.append(value.node)
+        value = inner
+    convolution = value.node
+    if value.op != "nn.conv2d" or axis < _ROW_AXIS or not graph.has_single_user(value):
+        return None
+    attrs, place = convolution.attrs, axis - _ROW_AXIS
+    padding = [int(each) for each in attrs["padding"]]
+    if attrs["data_layout"] != "NCHW" or attrs["kernel_layout"] != "OIHW" or len(padding) != 4:
+        return None
+    data, weight = convolution.operands
+    stride = int(attrs["strides"][place])
+    extent = (weight.shape[axis] - 1) * int(attrs["dilation"][place]) + 1
+    before = padding[place] - start * stride
+    after = max(0, (stop - start - 1) * stride + extent - data.shape[axis] - before)
+    results = (before + data.shape[axis] + after - extent) // stride + 1
+    if before < 0 or results != stop - start:
+        return None
+    padding[place], padding[place + 2] = before, after
+    attrs = attrs.replace(padding=tuple(padding))
+    out = graph.call(convolution.op, [data, weight], attrs, name=convolution.name)
+    for each in reversed(between):
+        others, told = each.operands[1:], each.attrs
+        if each.op == "reshape":
+            told = default_attributes("reshape", newshape=tuple(node.outputs[0].shape))
+        out = graph.call(each.op, [out, *others], told, name=each.name)
+    return [(node[0], out)]
+
+
 RULES = (
     group_products_to_the_right,
     group_products_to_the_left,
     slice_rows_before_dense,
     slice_weights_of_sliced_dense,
     slice_kernels_of_sliced_convolution,
+    cut_padding_of_sliced_convolution,
 )
