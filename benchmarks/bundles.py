@@ -165,11 +165,7 @@ def prepare(name: str, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, A
     exported = zoo.export(plain, folder / "model.onnx")
     if name.endswith(INT8):
         (folder / "float").mkdir()
-        exported.path.rename(folder / "float" / f"{plain}.onnx")
-        floats = zoo.random_inputs(folder / "float" / f"{plain}.onnx")
-        np.savez(folder / "float" / f"{plain}.inputs.npz", **floats)  # type: ignore[arg-type]
-        quantize(folder / "float", folder, plain)
-        (folder / f"{plain}.onnx").rename(folder / "model.onnx")
+        quantize(folder / "float", plain).rename(folder / "model.onnx")
     mod, params = fx.from_onnx(folder / "model.onnx", shape=exported.shapes)
     begun = time.perf_counter()
     library = fx.build(mod, TARGET, params)

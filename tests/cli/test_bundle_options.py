@@ -18,7 +18,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 
 
 def test_the_options_are_those_of_the_room() -> None:
-    assert bundle_options.PLACES == (export.EMBEDDED, export.BESIDE)
+    assert bundle_options.PLACES == export.PLACES
     assert bundle_options.MOST_TASKS == export.MOST_TASKS
 
 

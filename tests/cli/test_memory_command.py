@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bundle.small_bundles import need
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
 
@@ -20,11 +21,14 @@ def test_memory_is_told_in_lines_as_json_and_as_a_picture(
 ) -> None:
     model = save(perceptron(), tmp_path)
     told, picture = tmp_path / "m.json", tmp_path / "m.svg"
-    ran = run("memory", model, "--json", told, "--picture", picture)
+    need("gcc")
+    ran = run("memory", model, "--json", told, "--picture", picture, "--measure")
     assert ran.code == 0, ran.err
     memory = json.loads(told.read_text())
     assert memory["inputs_bytes"] == ROWS * FEATURES * 4
     assert memory["arena_bytes"] >= memory["arena_bound_bytes"] > 0
+    assert memory["arena_bytes"] - 64 < memory["written_arena_bytes"] <= memory["arena_bytes"]
+    assert f"a run wrote {memory['written_arena_bytes']} bytes" in ran.out
     assert memory["peak_kernel"] in ran.out
     assert str(memory["total_bytes"]) in ran.out
     assert picture.read_text().startswith("<svg")

@@ -50,9 +50,19 @@ class BundleChoice:
             raise click.UsageError(f"--bundle takes one program; the shapes make {programs}.")
 
     def write(
-        self, builds: Sequence[FusedBuild], compiler: str | None, device: Device | None
+        self,
+        builds: Sequence[FusedBuild],
+        compiler: str | None,
+        device: Device | None,
+        memory_limit: int | None = None,
     ) -> str:
-        """Write the bundle of the one program, and return what there is to say of it."""
+        """Write the bundle of the one program, and return what there is to say of it.
+
+        Raises
+        ------
+        ModelError
+            It needs more than `memory_limit` bytes.
+        """
         from tvm_fusionx.build.memory import size_text
         from tvm_fusionx.bundle.export import write_bundle
         from tvm_fusionx.bundle.toolchain import find_toolchain
@@ -67,6 +77,7 @@ class BundleChoice:
             name=self.name,
             weights=self.weights,
             tasks=self.tasks,
+            memory_limit=memory_limit,
         )
         return (
             f"{self.folder}: {len(memory.plan.order)} kernels, arena"

@@ -148,11 +148,12 @@ def command(
         )
         if isinstance(made, VmProgram) and (limit is not None or bundle.folder is not None):
             raise no_known_memory()
-        for build in made.builds if limit is not None and not isinstance(made, VmProgram) else ():
-            check_limit(memory_of_build(build.library, build.log, bundle.tasks), limit or 0)
+        if limit is not None and bundle.folder is None and not isinstance(made, VmProgram):
+            for build in made.builds:
+                check_limit(memory_of_build(build.library, build.log), limit)
         stage("writing")
         if bundle.folder is not None and not isinstance(made, VmProgram):
-            told = bundle.write(made.builds, cross_compiler, chosen)
+            told = bundle.write(made.builds, cross_compiler, chosen, limit)
         elif isinstance(made, VmProgram):
             save_vm_program(made, output, compiler=cross_compiler, device=chosen)
             write_code(made.build, made.module, output, dump_code)

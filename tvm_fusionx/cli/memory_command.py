@@ -45,6 +45,12 @@ PICTURE = ".svg"
     type=click.Path(path_type=Path),
     help="Draw the arena over time into this file (.svg).",
 )
+@click.option(
+    "--measure",
+    "is_measured",
+    is_flag=True,
+    help="Run it once as a bundle, on this machine, and say what of the arena was written.",
+)
 @json_option
 @debug_option
 def command(
@@ -57,6 +63,7 @@ def command(
     precision: str | None,
     tasks: int,
     picture: Path | None,
+    is_measured: bool,
     json_path: Path | None,
 ) -> None:
     """Say what the ONNX file MODEL takes of memory as a bundle, and at which kernel."""
@@ -64,9 +71,10 @@ def command(
 
     require_relay()
     from tvm_fusionx.build.fused_build import build_fused
-    from tvm_fusionx.build.memory import memory_of_build
+    from tvm_fusionx.build.memory import memory_of_build, size_text
     from tvm_fusionx.frontend.from_onnx import from_onnx
     from tvm_fusionx.output_file import check_writable, new_file
+    from tvm_fusionx.report.memory.measured import written_arena_bytes
     from tvm_fusionx.report.memory.picture import arena_picture
     from tvm_fusionx.report.memory.table import memory_lines
 
@@ -88,11 +96,17 @@ def command(
             **choices,
         )
         memory = memory_of_build(build.library, build.log, tasks)
+        told = memory.as_json()
+        if is_measured:
+            stage("measuring")
+            told["written_arena_bytes"] = written_arena_bytes(build.library, build.log, tasks)
     for line in memory_lines(memory):
         click.echo(line)
+    if is_measured:
+        click.echo(f"a run wrote {size_text(told['written_arena_bytes'])} of the arena")
     if json_path is not None:
         with new_file(json_path) as scratch:
-            scratch.write_text(json.dumps(memory.as_json(), indent=1) + "\n", encoding="utf-8")
+            scratch.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if picture is not None:
         with new_file(picture) as scratch:
             scratch.write_text(arena_picture(memory, model.stem), encoding="utf-8")
