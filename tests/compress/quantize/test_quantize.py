@@ -15,7 +15,7 @@ from tests.compress.quantize.small_networks import (
     sentences,
     transformer_layer,
 )
-from tests.quantized_models import Layers
+from tests.quantized_models import Layers, on_integers
 from tvm_fusionx.compress.quantize.quantize import activation_type
 from tvm_fusionx.errors import InputError, ModelError, RecordError, TargetError
 
@@ -166,7 +166,7 @@ def test_bad_input_is_told() -> None:
 def test_ours_and_onnx_runtime_agree_on_what_was_written() -> None:
     result = fx.quantize(residual(), pictures(), target="llvm -mcpu=native")
     mod, params = fx.from_onnx(result.model)
-    text = fx.passes.RewriteQuantized("llvm -mcpu=native")(mod)["main"].astext(show_meta_data=False)
+    text = on_integers("llvm -mcpu=native")(mod)["main"].astext(show_meta_data=False)
     assert text.count('out_dtype="int32"') == 4
     report = fx.verify(mod, params, pictures(1, 6)[0], "llvm -mcpu=native", reference=result.model)
     assert report.ok, report
