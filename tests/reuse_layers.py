@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tvm import te
+import tvm
+from tvm import relay, te
 
-from tvm_fusionx.expressions.similar_products import expression
+from tvm_fusionx.expressions.similar_products import (
+    REUSE,
+    REUSED,
+    expression,
+    register_similar_products,
+)
 from tvm_fusionx.reuse.clusters import Clustered, cluster
 from tvm_fusionx.reuse.layer import PANEL, ReuseLayer
 from tvm_fusionx.tir.indices import simplify_indices
@@ -113,3 +119,41 @@ def unscheduled(layer: ReuseLayer, numbers: Numbers) -> Any:
         for at, each in enumerate(numbers.operands(layer))
     ]
     return simplify_indices(te.create_prim_func([*inputs, expression(layer, inputs)]))
+
+
+def reuse_call(layer: ReuseLayer) -> relay.Expr:
+    """Return a call of a layer, all of its operands variables: all bits of its vectors count."""
+    assert layer.bits & (layer.bits - 1) == 0, layer
+    register_similar_products()
+    attrs = tvm.ir.make_node("DictAttrs", **{REUSED: layer.text()})
+    operands = [
+        relay.var(f"x{at}", shape=each.shape)
+        for at, each in enumerate(Numbers.drawn(layer).operands(layer))
+    ]
+    return relay.Call(relay.op.get(REUSE), operands, attrs)
+
+
+def window_layer(channels: int = 64, side: int = 28, bits: int = 8) -> ReuseLayer:
+    """Return a layer of 3 x 3 over as many channels as it makes, in chunks of four."""
+    return ReuseLayer(
+        images=1,
+        chunks=channels // 4,
+        height=side,
+        width=side,
+        lanes=4,
+        kernel=(3, 3),
+        strides=(1, 1),
+        dilation=(1, 1),
+        padding=(1, 1, 1, 1),
+        channels=channels,
+        block=4,
+        length=channels,
+        bits=bits,
+        limit=1 << bits,
+        takes_mean=True,
+        per_batch=False,
+    )
+
+
+TAILS = replace(drawn(100), bits=8)
+SINGLES = replace(drawn(106), bits=4, limit=3)

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 import tvm
+from tvm import relay
 
 import tvm_fusionx as fx
 from tests.relay_modules import REASSOCIATING, assert_close, operator_names
@@ -14,13 +15,19 @@ from tvm_fusionx.errors import ModelError
 from tvm_fusionx.expressions.similar_products import REUSE
 from tvm_fusionx.passes import ReuseSimilar
 from tvm_fusionx.reuse.choice import ATTRIBUTE
+from tvm_fusionx.schedules.lowering_log import TOPI_TEMPLATE
 
 TARGET = "llvm -mcpu=native"
 
 
 def test_a_file_with_choices_is_built_as_they_tell() -> None:
     mod, params = fx.from_onnx(network(CHOICES))
-    lib = fx.build(mod, TARGET, params)
+    target = fx.schedules.resolve_target(TARGET)
+    with fx.lowering(target) as log:
+        lib = relay.build(fx.pipeline(target)(mod), target, params=params)
+    templates = [entry.template for entry in log.entries]
+    assert templates.count("reuse") == len(CHOICES)
+    assert TOPI_TEMPLATE not in templates
     executor = tvm.contrib.graph_executor.GraphModule(lib["default"](tvm.cpu()))
     x = images()
     executor.set_input("x", x)

@@ -11,6 +11,7 @@ from tvm import relay
 from tests.depthwise_pairs import blocked_image, depthwise, pointwise
 from tests.recurrent_layers import layer_call
 from tests.relay_modules import var
+from tests.reuse_layers import SINGLES, TAILS, reuse_call
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tests.schedules.blocked_blocks import depthwise as depthwise_alone
 from tests.schedules.frame_blocks import along, planes
@@ -57,6 +58,7 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
         window(Window(1, 16, 16, 7, 7), pruned(16, 144, 8, 0.3), 8, 4)[0],
     ),
     "recurrent": (layer_call(LSTM), layer_call(GRU)),
+    "reuse": (reuse_call(TAILS), reuse_call(SINGLES)),
     "dot": (packed_dense(16, 64, 24), packed_dense(1, 64, 48)),
     "moves": (relay.transpose(var("x", 3, 500, 40), (0, 2, 1)),),
     "rows": (SOFTMAX, EXP),

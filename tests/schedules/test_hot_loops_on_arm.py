@@ -16,6 +16,7 @@ from tvm import relay
 from tests.depthwise_pairs import pair, relu6
 from tests.recurrent_layers import layer_call
 from tests.relay_modules import var
+from tests.reuse_layers import reuse_call, window_layer
 from tests.sampled import few_fast_rows
 from tests.schedules.blocked_blocks import NEON, dense, depthwise, silu, unscheduled
 from tests.schedules.frame_blocks import along
@@ -123,6 +124,7 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "LSTM, 1 sequence": layer_call(LSTM, 1, 128),
         "LSTM, 8 sequences": layer_call(LSTM, 8, 128),
     },
+    "reuse": {"3 x 3": reuse_call(window_layer())},
     "dot": {
         "384 to 384": packed_dense(128, 384, 384, width=8),
         "384 to 1536, gelu": gelu(packed_dense(128, 1536, 384, width=8)),

@@ -24,6 +24,7 @@ from tests.relay_modules import (
     run_plain,
     var,
 )
+from tests.reuse_layers import SINGLES, TAILS, reuse_call
 from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.arm_board import ARMV82, NEON, Board, target_with
 from tests.schedules.blocked_blocks import NEON as NEON_CPU
@@ -251,6 +252,10 @@ CASES: dict[str, dict[str, Case]] = {
         "both ways, tails": Case(layer_call(LSTM)),
         "reset first": Case(layer_call(GRU)),
     },
+    "reuse": {
+        "windows": Case(reuse_call(TAILS)),
+        "singles": Case(reuse_call(SINGLES)),
+    },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),
         "rows of no whole tile, three vectors": Case(packed_dense(20, 36, 19, width=12)),
@@ -325,12 +330,12 @@ def test_a_kernel_is_right(board: Board, template: str, name: str, features: str
 
 
 # Of whatever lies in memory as halves, a case of each template; those that only move have none,
-# and recurrent layers stay float32.
+# and recurrent layers and those that reuse products stay float32.
 HALF_ROWS = [
     (template, name)
     for template, cases in CASES.items()
     for name in [*cases][:1]
-    if template not in ("moves", "recurrent", TOPI_TEMPLATE)
+    if template not in ("moves", "recurrent", "reuse", TOPI_TEMPLATE)
 ]
 CORE = "cortex-a76"
 

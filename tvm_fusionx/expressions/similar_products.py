@@ -1,7 +1,7 @@
 """The operator of a convolution whose similar rows share products, and its definition.
 
 Operands are ``data [N, C / c, H, W, c]``; ``weights [columns, O]`` in the order of a layer's rows;
-``projections [length, 16]`` and ``thresholds [segments, 16]``, of which the first bits count; and
+``projections [length, 16]`` and ``thresholds [segments, 16]``, zeros behind the bits; and
 ``bias [O]``. The result is ``[N, O / o, H, W, o]``.
 
 How rows are put together: :mod:`tvm_fusionx.reuse`; the kernel: :mod:`tvm_fusionx.schedules.reuse`.
@@ -9,7 +9,8 @@ How rows are put together: :mod:`tvm_fusionx.reuse`; the kernel: :mod:`tvm_fusio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tvm
@@ -138,7 +139,7 @@ class _NumberByNumber:
             self.code[0] = 0
             with ib.for_range(0, layer.bits, "bit") as bit:
                 self.projected[0] = tir.const(0.0, FLOAT)
-                with ib.for_range(0, segment.length, "k") as k:
+                with self._each(segment.length) as k:
                     self.projected[0] += self.held[k] * self.projections[k, bit]
                 with ib.if_scope(self.projected[0] > self.thresholds[number, bit]):
                     self.code[0] += tir.const(1, "int32") << bit
@@ -147,22 +148,23 @@ class _NumberByNumber:
             with ib.if_scope(is_new):
                 self.table[code] = self.count[0]
                 self.members[self.count[0]] = 0
-                with ib.for_range(0, segment.length, "k") as k:
+                with self._each(segment.length) as k:
                     self.sums[self.count[0], k] = tir.const(0.0, FLOAT)
                 self.count[0] += 1
             self.place[row] = self.table[code]
             found = self.place[row]
             with ib.if_scope(found >= 0):
                 self.members[found] += 1
-                # A loop of no turns, for those behind the first where it stands for all.
+                # None, for those behind the first where it stands for all.
                 first = tir.if_then_else(self.members[found] == 1, segment.length, 0)
                 taken = segment.length if layer.takes_mean else first
-                with ib.for_range(0, taken, "k") as k:
+                with self._each(taken) as k:
                     self.sums[found, k] += self.held[k]
         if layer.takes_mean:
             with (
-                ib.for_range(0, self.count[0], "cluster") as found,
-                ib.for_range(0, segment.length, "k") as k,
+                ib.for_range(0, layer.clusters, "cluster") as found,
+                ib.if_scope(found < self.count[0]),
+                self._each(segment.length) as k,
             ):
                 self.sums[found, k] = self.sums[found, k] / self.members[found].astype(FLOAT)
 
@@ -171,22 +173,35 @@ class _NumberByNumber:
         layer, ib = self.layer, self.ib
         with ib.for_range(0, layer.rows, "row") as row:
             with ib.if_scope(self.place[row] >= 0):  # noqa: SIM117 (the branch has another)
-                with ib.for_range(0, segment.length, "k") as k:
+                with self._each(segment.length) as k:
                     self.held[k] = self.sums[self.place[row], k]
             with ib.else_scope():
                 self._hold(group, row, segment)
             with (
                 ib.for_range(0, layer.channels, "o") as o,
-                ib.for_range(0, segment.length, "k") as k,
+                self._each(segment.length) as k,
             ):
                 at = self._at(group, row, o)
                 self.result[at] += self.held[k] * self.weights[segment.column + k, o]
+
+    @contextmanager
+    def _each(self, count: Any) -> Iterator[Any]:
+        """Open a loop over the first numbers of a segment.
+
+        Its extent is a constant: TVM makes no function of TensorIR of a definition with others.
+        """
+        with self.ib.for_range(0, self.layer.length, "k") as k:
+            if isinstance(count, int):
+                yield k
+            else:
+                with self.ib.if_scope(k < count):
+                    yield k
 
     def _hold(self, group: Any, row: Any, segment: Segment) -> None:
         """Keep the numbers of a row's segment."""
         layer = self.layer
         image, y, x = self._pixel(group, row)
-        with self.ib.for_range(0, segment.length, "k") as k:
+        with self._each(segment.length) as k:
             column = segment.column + k
             place, channel = column // layer.depth, column % layer.depth
             h = (
