@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_llama import Tiny, write_tiny
+from tvm_fusionx.apps.programs import FOLDER_VARIABLE
 
 pytest.importorskip("flask")
 pytest.importorskip("waitress")
@@ -25,7 +26,10 @@ SECONDS = 120
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
     return runner(capsys)
 
 
@@ -38,6 +42,12 @@ def test_a_taken_port_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
     assert "expected one that is free and this machine's" in ran.problem
 
 
+def test_no_model_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("serve-demo", "--model", tmp_path / "none.gguf", "--port", 0)
+    assert ran.code == 2
+    assert "expected a GGUF file; found no such file" in ran.problem
+
+
 @pytest.mark.slow
 def test_it_serves_on_loopback_until_it_is_interrupted(tmp_path: Path) -> None:
     write_tiny(tmp_path / "tiny.gguf", tiny=Tiny(layers=1))
@@ -47,7 +57,7 @@ def test_it_serves_on_loopback_until_it_is_interrupted(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", FOLDER_VARIABLE: str(tmp_path / "kept")},
     )
     try:
         assert server.stdout is not None

@@ -11,6 +11,7 @@ from tvm_fusionx.apps.demo.asked import question_asked, text_asked
 from tvm_fusionx.apps.demo.desk import Job
 from tvm_fusionx.apps.demo.texts import question_work, text_model, text_work
 from tvm_fusionx.apps.generate import generate
+from tvm_fusionx.apps.programs import FOLDER_VARIABLE
 from tvm_fusionx.errors import InputError, ModelError
 
 
@@ -68,7 +69,19 @@ def test_too_much_is_refused() -> None:
         text_work(asked)(tiny_model(), _Heard(9))
 
 
-def test_no_model_is_refused_when_it_is_asked(tmp_path: Path) -> None:
-    make = text_model(tmp_path / "none.gguf")
+def test_no_model_is_refused_before_anything_is_served(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected a GGUF file"):
-        make(lambda stage: None)
+        text_model(tmp_path / "none.gguf")
+
+
+def test_what_is_wrong_inside_is_told_when_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gguf")
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
+    (tmp_path / "odd.gguf").write_bytes(b"no model at all")
+    stages: list[str] = []
+    make = text_model(tmp_path / "odd.gguf")
+    with pytest.raises(ModelError, match=r"odd\.gguf"):
+        make(stages.append)
+    assert stages == ["reading the model"]

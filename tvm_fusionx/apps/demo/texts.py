@@ -18,10 +18,18 @@ from tvm_fusionx.processors.targets import TargetLike
 def text_model(
     path: Path, target: TargetLike = "llvm -mcpu=native"
 ) -> Callable[[Callable[[str], None]], TextModel]:
-    """Return what makes a desk's model of a GGUF file."""
+    """Return what makes a desk's model of a GGUF file.
+
+    Raises
+    ------
+    ModelError
+        There is no such file. What is wrong inside is told when the model is made.
+    """
+    programs = TextPrograms(path, target)
 
     def make(say: Callable[[str], None]) -> TextModel:
-        model = TextModel(TextPrograms(path, target, on_stage=say))
+        programs.on_stage = say
+        model = TextModel(programs)
         model.reserve(1)
         return model
 
