@@ -14,8 +14,8 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from tvm import relay
 
 import tvm_fusionx as fx
-from tvm_fusionx.build.phases import Phase
 from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.build.phases import Phase
 from tvm_fusionx.passes import RewriteQuantized
 from tvm_fusionx.schedules import resolve_target
 

@@ -76,16 +76,18 @@ def test_arm_has_fewer_accesses_of_the_stack_by_it(tmp_path: Path) -> None:
     neon = describe_cpu(target)
     assert neon.mathematics_in_loops
     body = depthwise(16, (14, 14), (5, 5), padding=(2,) * 4, block=4, post=silu)
-    accesses = []
+    lengths, accesses = [], []
     for name, cpu in (("out", replace(neon, mathematics_in_loops=False)), ("in", neon)):
         match = matched(DEPTHWISE, describe_block(unscheduled(body, target), cpu))
         func = match.emit({name: knob.default for name, knob in match.knobs().items()})
         path = tmp_path / f"{name}.o"
         compile_kernel(func, target, "kernel").save(str(path))
         texts = [line.text for code in disassemble_file(path).values() for line in code]
+        lengths.append(len(texts))
         accesses.append(sum(" q" in text and "[sp" in text for text in texts))
-    written_out, in_loops = accesses
-    assert in_loops < written_out / 2
+    # Sums that are put aside go through the stack once; what is written out spills constants.
+    for written_out, in_loops in (lengths, accesses):
+        assert in_loops < 3 / 4 * written_out
 
 
 def test_what_follows_is_read_where_it_is_written() -> None:
