@@ -123,11 +123,6 @@ def hard_swish(y: Any) -> Any:
     return relay.divide(relay.multiply(y, gate), relay.const(6.0))
 
 
-def silu(y: Any) -> Any:
-    """Return ``y * sigmoid(y)``."""
-    return y * relay.sigmoid(y)
-
-
 def as_block(body: relay.Expr) -> tvm.IRModule:
     """Return a module whose ``main`` calls one block that computes `body`."""
     inner = module(body)["main"]

@@ -18,7 +18,7 @@ from tests.recurrent_layers import layer_call
 from tests.relay_modules import var
 from tests.reuse_layers import reuse_call, window_layer
 from tests.sampled import few_fast_rows
-from tests.schedules.blocked_blocks import NEON, dense, depthwise, silu, unscheduled
+from tests.schedules.blocked_blocks import NEON, dense, depthwise, unscheduled
 from tests.schedules.frame_blocks import along
 from tests.schedules.half_blocks import in_16_bits
 from tests.schedules.matrix_blocks import attention, gelu, layer_norm, packed_dense
@@ -100,8 +100,6 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "3 x 3, halves": in_16_bits(
             depthwise(96, (28, 28), (3, 3), padding=PAD, block=4, post=_relu), "float16"
         ),
-        # Its hot loop is that over pairs of sums that were put aside.
-        "5 x 5, SiLU": depthwise(96, (14, 14), (5, 5), padding=(2,) * 4, block=4, post=silu),
     },
     "pool": {
         "3 x 3": relay.nn.max_pool2d(
@@ -164,8 +162,6 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("recurrent", "LSTM, 8 sequences"): Loops(1.38, 0),
     ("rows", "norm"): Loops(4.62, 0),
     ("depthwise", "5 x 5, stride 2"): Loops(1.63, 0),
-    # A polynomial's exponents, constants and quotient are no multiply-adds.
-    ("depthwise", "5 x 5, SiLU"): Loops(3.0, 0),
     ("rows", "softmax"): Loops(3.89, 0),
     ("dot", "one row"): Loops(1.81, 0),
 }

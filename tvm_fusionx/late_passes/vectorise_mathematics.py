@@ -116,11 +116,6 @@ def _pass_over_stores(name: str, rewrite: Callable[[Any], Any]) -> Any:
     return run
 
 
-def calls_mathematics(stmt: Any) -> bool:
-    """Tell whether a statement calls functions that become straight-line arithmetic."""
-    return bool(_calls_of(stmt))
-
-
 def _calls_of(stmt: Any) -> list[Any]:
     """Return the calls in `stmt` that have a replacement."""
     found: list[Any] = []

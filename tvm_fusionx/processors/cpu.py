@@ -103,10 +103,6 @@ class Cpu:
     """Whether sums begin with what is added to them: a copy is as cheap as a zero, and no
     instruction adds from memory."""
 
-    mathematics_in_loops: bool = False
-    """Whether exponentials behind the sums of a tile of strips are a loop over them: written out,
-    they need more registers than there are."""
-
     strip_rows: int = 0
     """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
 
@@ -189,7 +185,6 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         extremes_keep_nan=vectors.extremes_keep_nan,
         multiplies_by_lane=vectors.multiplies_by_lane,
         begins_with_bias=vectors.begins_with_bias,
-        mathematics_in_loops=vectors.mathematics_in_loops,
         strip_rows=vectors.strip_rows,
         widens_upper_half=vectors.widens_upper_half,
         compares_halves=vectors.widens_upper_half and HALF_ARITHMETIC in features,

@@ -75,10 +75,6 @@ class Vectors:
     """Whether sums begin with what is added to them: a copy is as cheap as a zero, and no
     instruction adds from memory."""
 
-    mathematics_in_loops: bool = False
-    """Whether exponentials behind the sums of a tile of strips are a loop over them: written out,
-    they need more registers than there are."""
-
     strip_rows: int = 0
     """Most output rows of a tile of a window that keeps channels apart; 0 for a row at a time."""
 

@@ -190,13 +190,10 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     blocks = stage_nests(func)
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    is_strip = "tile_rows" in values
-    in_loops = is_strip and info.cpu.mathematics_in_loops
-    store = storing(blocks[write], written)
-    result = WindowResult.by_chunk(store, found.window, mathematics_in_loops=in_loops)
+    result = WindowResult.by_chunk(storing(blocks[write], written), found.window)
     columns = values["tile_columns"]
     loops: InPlaceKernel | StripKernel
-    if is_strip:
+    if "tile_rows" in values:
         loops = StripKernel(found, values["tile_rows"], columns, result)
     else:
         dot = info.cpu.dot

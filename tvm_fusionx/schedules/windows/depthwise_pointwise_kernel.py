@@ -53,9 +53,6 @@ class DepthwisePointwiseKernel:
     packs: bool = False
     """Whether pointwise weights of a tile are put side by side before pixels are multiplied."""
 
-    mathematics_in_loops: bool = False
-    """Whether exponentials behind the sums of strips are a loop over those of a tile."""
-
     @property
     def shares_rows(self) -> bool:
         """Whether tasks share rows pixel by pixel."""
@@ -145,9 +142,7 @@ class DepthwisePointwiseKernel:
             self._padded,
             self.tiling.strip,
             self.tiling.columns,
-            WindowResult.by_chunk(
-                self.middle(keep), window, mathematics_in_loops=self.mathematics_in_loops
-            ),
+            WindowResult.by_chunk(self.middle(keep), window),
         )
 
     @property

@@ -8,7 +8,6 @@ channel.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +20,6 @@ from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.windows.first_addend import FirstAddend, take_first_addend
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.structure import Window
-from tvm_fusionx.schedules.windows.sums_in_loops import (
-    FEWEST_SUMS,
-    follows_with_mathematics,
-    store_in_loops,
-)
 from tvm_fusionx.tir.flat_access import (
     accesses_of,
     conditions_of,
@@ -78,8 +72,6 @@ class WindowResult:
     """Whether a stored vector is one channel of neighbouring pixels."""
     addend: FirstAddend | None = None
     """What sums begin with; zero when None."""
-    in_loops: bool = False
-    """Whether what follows is a loop over the sums of a tile (`sums_in_loops.py`)."""
 
     @classmethod
     def of(
@@ -116,19 +108,9 @@ class WindowResult:
         )
 
     @classmethod
-    def by_chunk(
-        cls, write: Store, window: Window, *, mathematics_in_loops: bool = False
-    ) -> WindowResult:
-        """Return the result that `write` makes, each vector one chunk of `window`.
-
-        Parameters
-        ----------
-        mathematics_in_loops
-            Whether exponentials that follow are a loop over the sums of a tile.
-        """
-        in_loops = mathematics_in_loops and follows_with_mathematics(write, window.dtype)
-        vectors = OutputVectors(window.out_blocks, window.block_out, 1)
-        return cls(write, vectors, False, in_loops=in_loops)
+    def by_chunk(cls, write: Store, window: Window) -> WindowResult:
+        """Return the result that `write` makes, each vector one chunk of `window`."""
+        return cls(write, OutputVectors(window.out_blocks, window.block_out, 1), False)
 
     def begin(self, sums: VectorSums, vectors: Sequence[Any]) -> None:
         """Give sums their first values.
@@ -143,33 +125,6 @@ class WindowResult:
             return
         for place, vector in enumerate(vectors):
             sums.put(place, self.addend.vector(vector, self.vectors.lanes))
-
-    def store_tile(
-        self,
-        sums: VectorSums,
-        numbers: Sequence[Sequence[int]],
-        at: Callable[[Any, Any], tuple[Any, Any, Any, Any]],
-    ) -> None:
-        """Store the sums of a tile, in a kernel with hidden numbers.
-
-        Parameters
-        ----------
-        numbers
-            Of the sums by two axes; those of a row are of neighbouring pixels.
-        at
-            Takes a place on both axes; returns image, first chunk, row and column.
-        """
-        if self.in_loops and sum(map(len, numbers)) >= FEWEST_SUMS:
-
-            def stored(kept: VectorSums, number: Any, first: Any, second: Any) -> None:
-                image, chunk, row, column = at(first, second)
-                self.vectors.store(kept, self.write, (image, row, column), chunk, number)
-
-            store_in_loops(sums, numbers, stored)
-            return
-        for row, line in enumerate(numbers):
-            image, chunk, *_ = at(row, 0)
-            self.store(sums, line, image, chunk, functools.partial(_pixel_of, at, row))
 
     def store(
         self,
@@ -206,14 +161,6 @@ class WindowResult:
                 stmt = self.write(image, *place, tir.const(lane, "int32"), value)
                 stmt = with_flat_access(stmt, pixel)
                 sums.ib.emit(tir.For(pixel, 0, width, tir.ForKind.VECTORIZED, stmt))
-
-
-def _pixel_of(
-    at: Callable[[Any, Any], tuple[Any, Any, Any, Any]], row: int, pixel: Any
-) -> tuple[Any, Any]:
-    """Return row and column of a pixel of a row of sums."""
-    _, _, *place = at(row, pixel)
-    return place[0], place[1]
 
 
 def runs_of_pixels(number: int, most: int) -> list[tuple[int, int]]:

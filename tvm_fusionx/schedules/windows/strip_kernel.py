@@ -163,13 +163,14 @@ class StripKernel:
             begun.add(number)
         for number in set(range(len(places))) - begun:
             sums.put(number, tir.Broadcast(tir.const(0, window.dtype), lanes))
+        chosen = range(len(places))
         first = hidden(ib, out_row, "first") if isinstance(out_row, int) else out_row
 
-        self.result.store_tile(
-            sums,
-            [range(row * self.columns, (row + 1) * self.columns) for row in range(height)],
-            lambda row, column: (image, chunk, first + row, start + column),
-        )
+        def pixel_at(step: int) -> tuple[Any, Any]:
+            row, column = places[step]
+            return first + row, start + column
+
+        self.result.store(sums, chosen, image, chunk, pixel_at)
 
     def _products(self, out_row: Any, start: Any, height: int) -> Iterator[tuple[int, ...]]:
         """Return row and column of a place and of a tap, of all that lie in the data.
