@@ -16,6 +16,10 @@ NOTEBOOKS = sorted(TUTORIALS.glob("*.ipynb"))
 
 # Far above what a notebook takes: a cell that hangs must not hold the suite until CI ends it.
 CELL_TIMEOUT_SECONDS = 600
+# Of the fourteen that are planned: a template and its knobs, BERT layer by layer, a profile, an
+# existing flow, a bundle in C.
+NUMBERED = 14
+UNWRITTEN = (4, 7, 8, 9, 14)
 LARGEST_STORED_BYTES = 100_000
 
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pip install nbformat")
@@ -23,7 +27,7 @@ nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pi
 
 def test_there_are_tutorials_and_they_are_numbered() -> None:
     numbers = [int(path.name[:2]) for path in NOTEBOOKS]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert sorted([*numbers, *UNWRITTEN]) == list(range(1, NUMBERED + 1))
     assert len(numbers) >= 7
 
 

@@ -30,6 +30,8 @@ EXTRAS = {
     "waitress": "demo",
     "pyyaml": "prune",
     "tomli": "prune",
+    "optuna": "search",
+    "ray": "ray",
     "torch": "zoo",
     "transformers": "zoo",
     "tokenizers": "text",

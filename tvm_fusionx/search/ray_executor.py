@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tvm_fusionx._tvm.presence import install_command
 from tvm_fusionx.errors import DeviceError, MissingDependencyError, ModelError
 from tvm_fusionx.search.executor import PROGRAM, REASON_CHARACTERS, Ended, Job
 from tvm_fusionx.search.training_file import FUNCTION
@@ -132,7 +133,7 @@ def connect(address: str) -> Any:
             "a search on a Ray cluster",
             expected="the ray package",
             found=str(error),
-            next_step="Install it with: pip install 'tvm-fusionx[ray]'.",
+            next_step=f"Install it with: {install_command('ray')}.",
         ) from error
     if not ray.is_initialized():
         try:
