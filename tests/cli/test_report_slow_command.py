@@ -34,7 +34,15 @@ def test_a_report_is_written_and_replayed(run: Callable[..., Ran], tmp_path: Pat
     ran = run("report-slow", report, "--replay")
     assert ran.code == 0, ran.err
     assert ran.out.startswith("There: ")
-    for line in ("block 0: ", "block 1: ", "  there ", "  here  ", "  not "):
+    for line in (
+        "\nHere: ",
+        " of its limit ",
+        "block 0: ",
+        "block 1: ",
+        "  there ",
+        "  here  ",
+        "  not ",
+    ):
         assert line in ran.out
 
 

@@ -132,10 +132,8 @@ def _print_written(report: SlowReport, output: Path) -> None:
 
     for block in report.blocks:
         times = f"{block.count} x " if block.count > 1 else ""
-        click.echo(
-            f"{times}{format_seconds(block.seconds)} at {block.part_of_limit:.0%} of its limit by "
-            f"{block.template or '-'}: {_operators(block.operators)}"
-        )
+        told = _took(block.seconds, block.limit_seconds, block.template)
+        click.echo(f"{times}{told}: {_operators(block.operators)}")
     for seconds, reason in report.left_out:
         click.echo(f"left out: {format_seconds(seconds)}: {reason}")
     click.echo(
@@ -145,15 +143,22 @@ def _print_written(report: SlowReport, output: Path) -> None:
 
 
 def _replay(file: Path, target: str) -> None:
+    from tvm_fusionx.build.library import build_versions
     from tvm_fusionx.measuring.machine_peak import measure_machine_peak
-    from tvm_fusionx.report.profile.profile import format_seconds
+    from tvm_fusionx.records.device import processor_name
     from tvm_fusionx.report.slow.replay import replay
     from tvm_fusionx.report.slow.slow_report import read_slow_report
     from tvm_fusionx.report.slow.tried_apart import try_apart
+    from tvm_fusionx.schedules import resolve_target
+    from tvm_fusionx.threads import threads_in_use
 
     report = read_slow_report(file)
-    versions = ", ".join(f"{name} {told}" for name, told in report.versions.items())
-    click.echo(f"There: {report.processor}, {report.threads} threads, {report.target}; {versions}")
+    for side, processor, count, built_for, versions in (
+        ("There", report.processor, report.threads, report.target, report.versions),
+        ("Here", processor_name(), threads_in_use(), resolve_target(target), build_versions()),
+    ):
+        told = ", ".join(f"{name} {version}" for name, version in versions.items())
+        click.echo(f"{side}: {processor}, {count} threads, {built_for}; {told}")
     with Stages(f"replaying {file.name}") as stage:
         stage("building its blocks in a process of their own")
         try_apart(file, report, target)
@@ -163,19 +168,21 @@ def _replay(file: Path, target: str) -> None:
             stage(f"block {place + 1} of {len(report.blocks)}")
             where = f"report {file}, block {place}, block"
             here = replay(block, target, where=where, peak=peak)
-            part = "-" if here.part_of_limit is None else f"{here.part_of_limit:.0%}"
             click.echo(f"block {place}: {_operators(block.operators)}")
-            for side, seconds, of_limit, template in (
-                ("there", block.seconds, f"{block.part_of_limit:.0%}", block.template),
-                ("here", here.seconds, part, here.template),
-            ):
-                click.echo(
-                    f"  {side:5} {format_seconds(seconds)} at {of_limit} of its limit by "
-                    f"{template or '-'}"
-                )
+            for side, of in (("there", block), ("here", here)):
+                click.echo(f"  {side:5} {_took(of.seconds, of.limit_seconds, of.template)}")
             # The last that were tried come nearest to a template that serves it.
             for refusal in here.refusals[-SHOWN_REFUSALS:]:
                 click.echo(f"  not {refusal.template}: {refusal.reason}")
+
+
+def _took(seconds: float, limit_seconds: float | None, template: str) -> str:
+    from tvm_fusionx.report.profile.profile import format_seconds
+
+    told = format_seconds(seconds)
+    if limit_seconds is not None and seconds:
+        told += f", {limit_seconds / seconds:.0%} of its limit {format_seconds(limit_seconds)},"
+    return f"{told} by {template or '-'}"
 
 
 def _operators(told: str) -> str:
