@@ -44,6 +44,7 @@ BUILT_IN = {
     "DiskFullError": OSError,
     "OutputFileError": OSError,
     "RecordError": ValueError,
+    "ReportFileError": ValueError,
     "ShapeError": ValueError,
     "SpaceError": ValueError,
     "TargetError": ValueError,

@@ -126,6 +126,10 @@ class TuningError(FusionXError, RuntimeError):
     exit_code = EXIT_ENVIRONMENT
 
 
+class ReportFileError(FusionXError, ValueError):
+    """A report of slow blocks is damaged, too large, or tells a block that cannot be built."""
+
+
 class SpaceError(FusionXError, ValueError):
     """A search space describes no networks, or a candidate is not one of it."""
 

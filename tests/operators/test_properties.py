@@ -10,6 +10,7 @@ from tvm_fusionx.operators import (
     COMMUTATIVE,
     DISTRIBUTIVE,
     EXTERN_KERNELS,
+    INDEX_OPERANDS,
     MAPPING_TYPES,
 )
 
@@ -67,6 +68,13 @@ def test_properties_of_types_agree_with_the_types() -> None:
 @pytest.mark.parametrize("name", sorted(EXTERN_KERNELS))
 def test_extern_kernels_are_opaque_to_tvm_too(name: str) -> None:
     assert relay.op.get(name).get_attr("TOpPattern") == OPAQUE_PATTERN
+
+
+@pytest.mark.parametrize("name", sorted(INDEX_OPERANDS))
+def test_index_operands_are_named_as_places_or_lengths(name: str) -> None:
+    arguments = relay.op.get(name).arguments
+    for position in INDEX_OPERANDS[name]:
+        assert arguments[position].name in ("indices", "seq_lengths", "valid_length")
 
 
 def test_every_commutative_operator_can_be_tried() -> None:

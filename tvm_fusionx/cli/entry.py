@@ -27,6 +27,7 @@ COMMANDS = (
     "bench",
     "verify",
     "explain",
+    "report-slow",
     "memory",
     "count",
     "sparsity",

@@ -56,6 +56,15 @@ SPARSE_PRODUCTS = frozenset(["fusionx.sparse_conv2d_NCHWc", "fusionx.sparse_dens
 # Position of the operand whose values say how long a kernel's loops run: lists of columns.
 STEERING_OPERANDS = dict.fromkeys(SPARSE_PRODUCTS, 2)
 
+# Positions of the operands that are places or numbers of rows: whole numbers that no result holds.
+INDEX_OPERANDS = {
+    "gather": (1,),
+    "gather_nd": (1,),
+    "reverse_sequence": (1,),
+    "sequence_mask": (1,),
+    "take": (1,),
+}
+
 # Reductions over the axes in the attribute `axis`; the paper's Reduce family.
 AXIS_REDUCTIONS = frozenset(
     ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum", "variance"]
