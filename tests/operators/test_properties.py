@@ -5,6 +5,7 @@ import pytest
 from tvm import relay
 
 from tvm_fusionx import operators
+from tvm_fusionx.lowering import register
 from tvm_fusionx.operators import (
     ASSOCIATIVE,
     COMMUTATIVE,
@@ -63,6 +64,12 @@ def test_properties_of_types_agree_with_the_types() -> None:
     assert many_to_many >= operators.WINDOW_REDUCTIONS
     assert operators.TRANSCENDENTALS <= operators.ONE_TO_ONE
     assert not operators.MOVEMENTS & (many_to_many | operators.OPAQUE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fixture_own_operators() -> None:
+    """Some are ours: TVM knows them when they are registered."""
+    register()
 
 
 @pytest.mark.parametrize("name", sorted(EXTERN_KERNELS))
