@@ -105,7 +105,17 @@ PRODUCTS: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
     "columns that are added to": (
         "cut_padding_of_sliced_convolution",
         lambda: relay.strided_slice(
-            relay.nn.conv2d(image, kernel, padding=(0, 1)) + const(1, 1, 6, 8), [0], [6], axes=[3]
+            relay.nn.conv2d(image, kernel, padding=(0, 1)) + const(1, 1, 6, 8), [0], [7], axes=[3]
+        ),
+        None,
+    ),
+    "columns of an image without its batch": (
+        "cut_padding_of_sliced_convolution",
+        lambda: relay.strided_slice(
+            relay.reshape(relay.nn.conv2d(image, kernel, padding=(0, 1)), (6, 6, 8)),
+            [0],
+            [7],
+            axes=[2],
         ),
         None,
     ),
