@@ -24,6 +24,8 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Exit codes" in shown
 
 
+# As click warns of an option that a command has twice.
+@pytest.mark.filterwarnings("error:The parameter")
 @pytest.mark.parametrize("command", entry.COMMANDS)
 def test_every_command_explains_itself_and_takes_debug(
     command: str, capsys: pytest.CaptureFixture[str]

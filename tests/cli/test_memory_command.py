@@ -22,7 +22,7 @@ def test_memory_is_told_in_lines_as_json_and_as_a_picture(
     model = save(perceptron(), tmp_path)
     told, picture = tmp_path / "m.json", tmp_path / "m.svg"
     need("gcc")
-    ran = run("memory", model, "--json", told, "--picture", picture, "--measure")
+    ran = run("memory", model, "--json", told, "--picture", picture, "--run")
     assert ran.code == 0, ran.err
     memory = json.loads(told.read_text())
     assert memory["inputs_bytes"] == ROWS * FEATURES * 4

@@ -46,8 +46,8 @@ PICTURE = ".svg"
     help="Draw the arena over time into this file (.svg).",
 )
 @click.option(
-    "--measure",
-    "is_measured",
+    "--run",
+    "runs",
     is_flag=True,
     help="Run it once as a bundle, on this machine, and say what of the arena was written.",
 )
@@ -63,7 +63,7 @@ def command(
     precision: str | None,
     tasks: int,
     picture: Path | None,
-    is_measured: bool,
+    runs: bool,
     json_path: Path | None,
 ) -> None:
     """Say what the ONNX file MODEL takes of memory as a bundle, and at which kernel."""
@@ -97,12 +97,12 @@ def command(
         )
         memory = memory_of_build(build.library, build.log, tasks)
         told = memory.as_json()
-        if is_measured:
+        if runs:
             stage("measuring")
             told["written_arena_bytes"] = written_arena_bytes(build.library, build.log, tasks)
     for line in memory_lines(memory):
         click.echo(line)
-    if is_measured:
+    if runs:
         click.echo(f"a run wrote {size_text(told['written_arena_bytes'])} of the arena")
     if json_path is not None:
         with new_file(json_path) as scratch:
