@@ -246,6 +246,24 @@ database_option = click.option(
 )
 
 
+def guard_options(command: Command) -> Command:
+    """Add what the guard on accuracy asks: how the model is judged, and what it may lose."""
+    validation = click.option(
+        "--validation",
+        metavar="FILE.py:FUNCTION",
+        help="What the model must keep: FUNCTION(run) returns a number, larger for better.",
+    )
+    max_drop = click.option(
+        "--max-drop",
+        type=FiniteRange(min=0),
+        default=0.01,
+        show_default=True,
+        help="What the model may lose, in the function's unit; "
+        "without one, how far outputs may move.",
+    )
+    return validation(max_drop(command))
+
+
 def planner_options(command: Command) -> Command:
     """Add the options that steer the planner; the command takes them as `choices`."""
 

@@ -11,8 +11,8 @@ import click
 
 from tvm_fusionx.cli.options import (
     Duration,
-    FiniteRange,
     debug_option,
+    guard_options,
     json_option,
     model_argument,
     target_option,
@@ -35,18 +35,7 @@ BLOCKS = ("32", "64", "128")
     type=click.Path(path_type=Path),
     help="Inputs as they come in use: one .npz with an axis for the samples, or a folder of files.",
 )
-@click.option(
-    "--validation",
-    metavar="FILE.py:FUNCTION",
-    help="What the model must keep: FUNCTION(run) returns a number, larger for better.",
-)
-@click.option(
-    "--max-drop",
-    type=FiniteRange(min=0),
-    default=0.01,
-    show_default=True,
-    help="What the model may lose, in the function's unit; without one, how far outputs may move.",
-)
+@guard_options
 @click.option("--budget", type=Duration(), help="Time for the guard, such as 10m.")
 @click.option("--resume", is_flag=True, help="Go on with the trials of OUT.journal.jsonl.")
 @click.option("--no-guard", is_flag=True, help="Quantise every layer, whatever it costs.")

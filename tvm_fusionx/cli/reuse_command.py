@@ -10,6 +10,7 @@ import click
 from tvm_fusionx.cli.options import (
     FiniteRange,
     debug_option,
+    guard_options,
     json_option,
     model_argument,
     target_option,
@@ -25,18 +26,7 @@ from tvm_fusionx.cli.progress import Stages
     type=click.Path(path_type=Path),
     help="Inputs as they come in use: one .npz with an axis for the samples, or a folder of files.",
 )
-@click.option(
-    "--validation",
-    metavar="FILE.py:FUNCTION",
-    help="What the model must keep: FUNCTION(run) returns a number, larger for better.",
-)
-@click.option(
-    "--max-drop",
-    type=FiniteRange(min=0),
-    default=0.01,
-    show_default=True,
-    help="What the model may lose, in the function's unit; without one, how far outputs may move.",
-)
+@guard_options
 @click.option(
     "--least-gain",
     type=FiniteRange(min=0),
