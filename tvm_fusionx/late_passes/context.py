@@ -25,6 +25,7 @@ from tvm_fusionx.late_passes.pair_rows import pair_rows
 from tvm_fusionx.late_passes.shuffle_bytes import shuffle_bytes
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
 from tvm_fusionx.late_passes.steal_work import steal_work
+from tvm_fusionx.late_passes.undivided_lets import leave_undivided_lets
 from tvm_fusionx.late_passes.vectorise_mathematics import (
     name_vector_functions,
     vectorise_mathematics,
@@ -68,6 +69,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (BEFORE_VECTORS, decide_once_a_vector()),
+            (BEFORE_VECTORS, leave_undivided_lets()),
             *([(AFTER_LOWERING, narrowed)] if cpu.widens_upper_half else []),
             # Before there are polynomials, which have their own bounds.
             (
