@@ -1,4 +1,4 @@
-"""Write the table of measurements in README.md from the newest run of benchmarks/zoo.py.
+"""Write the tables of measurements in README.md: the zoo's newest run, and the field.
 
 python benchmarks/readme_table.py [benchmarks/results/DATE/DEVICE]
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import field_tables
 from measured_runs import (
     ROOT,
     SIDES,
@@ -23,7 +24,8 @@ from measured_runs import (
     read_run,
 )
 
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+MARKERS = ("<!-- {}:begin -->", "<!-- {}:end -->")
+ZOO, FIELD = "bench", "field"
 
 
 def table(run: MeasuredRun) -> str:
@@ -97,19 +99,20 @@ def _while_timed(run: MeasuredRun) -> str:
     )
 
 
-def fill(readme: str, text: str) -> str:
-    """Return the README with `text` between its two markers.
+def fill(readme: str, text: str, part: str = ZOO) -> str:
+    """Return the README with `text` between the two markers of a part.
 
     Raises
     ------
     ValueError
         The markers are not there.
     """
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = (marker.format(part) for marker in MARKERS)
+    before, begin, rest = readme.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"README.md: expected the markers {BEGIN} and {END}; found them missing")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+        raise ValueError(f"README.md: expected the markers {first} and {last}; found them missing")
+    return f"{before}{first}\n{text}\n{last}{after}"
 
 
 def main(folder: Path | None) -> None:
@@ -118,7 +121,9 @@ def main(folder: Path | None) -> None:
     if run is None or not run.results:
         sys.exit(f"{folder or 'benchmarks/results'}: no measurements; run `make bench` first")
     path = ROOT / "README.md"
-    path.write_text(fill(path.read_text(encoding="utf-8"), table(run)), encoding="utf-8")
+    readme = fill(path.read_text(encoding="utf-8"), table(run))
+    field = field_tables.sections(heading="###", docs="docs/")
+    path.write_text(fill(readme, field, FIELD), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import field_tables
 from further_sections import sustained, tuned, tuning
 from kernel_profile import behind
 from measured_runs import (
@@ -374,7 +375,7 @@ def main(folder: Path | None) -> None:
     run = read_run(folder) if folder is not None else None
     if run is None or not run.results:
         sys.exit(f"{folder or 'benchmarks/results'}: no measurements; run `make bench` first")
-    SUMMARY.write_text(brief(run, kept_runs()), encoding="utf-8")
+    SUMMARY.write_text(brief(run, kept_runs(), field_tables.sections()), encoding="utf-8")
     WHOLE.mkdir(parents=True, exist_ok=True)
     MARKDOWN.write_text(markdown(run), encoding="utf-8")
     HTML.write_text(page(run), encoding="utf-8")

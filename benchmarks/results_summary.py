@@ -1,4 +1,4 @@
-"""The summary that git keeps of what was measured: one table of models, one of processors."""
+"""The summary that git keeps of what was measured: models, processors, and the field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Geometric means over the models, of the newest run that is kept of each processo
 be compared with each other."""
 
 
-def brief(run: MeasuredRun, kept: Sequence[MeasuredRun]) -> str:
+def brief(run: MeasuredRun, kept: Sequence[MeasuredRun], field: str = "") -> str:
     """Return the page in Markdown.
 
     Parameters
@@ -42,11 +42,13 @@ def brief(run: MeasuredRun, kept: Sequence[MeasuredRun]) -> str:
         The run whose models are listed.
     kept
         A run of each processor, for the second table.
+    field
+        More sections (field_tables.py).
     """
     models = _table(HEADER, [_model(each) for each in run.results])
     devices = _table(DEVICES, [_device(each) for each in kept])
-    parts = (INTRODUCTION, how_measured(run), models, PROCESSORS, devices)
-    return "\n\n".join(parts) + "\n"
+    parts = (INTRODUCTION, how_measured(run), models, PROCESSORS, devices, field)
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _model(result: dict[str, Any]) -> list[str]:

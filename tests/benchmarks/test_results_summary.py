@@ -6,7 +6,9 @@ from typing import Any
 
 from tests.benchmarks.scripts import script
 
-runs, summary, whole = map(script, ("measured_runs", "results_summary", "results_page"))
+runs, summary, whole, field = map(
+    script, ("measured_runs", "results_summary", "results_page", "field_tables")
+)
 
 
 def a_result(model: str, **medians: float) -> dict[str, Any]:
@@ -54,5 +56,5 @@ def test_a_processor_is_told_by_geometric_means() -> None:
 def test_the_page_in_git_is_of_the_runs_in_git() -> None:
     newest = runs.newest_run()
     assert newest is not None
-    told = summary.brief(runs.read_run(newest), runs.kept_runs())
+    told = summary.brief(runs.read_run(newest), runs.kept_runs(), field.sections())
     assert whole.SUMMARY.read_text(encoding="utf-8") == told
