@@ -69,8 +69,8 @@ def beside_busy(results: Results) -> str:
     return "\n\n".join(
         (
             f"Geometric means over {len(results)} models on {devices}, {threads} threads; all "
-            "sides take turns beside the same load (`python benchmarks/under_load.py`). *TVM's pool* is "
-            "our kernels on it, by median.",
+            "sides take turns beside the same load (`python benchmarks/under_load.py`). *TVM's "
+            "pool* is our kernels on it, by median.",
             _table(BUSY_HEADER, rows),
         )
     )
