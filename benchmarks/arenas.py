@@ -1,6 +1,6 @@
-"""Compare the arena of each zoo model with TVM's plan, and with ONNX Runtime's arena.
+"""Compare the arena of each zoo model with TVM's plan, ONNX Runtime's arena and IREE's.
 
-    python benchmarks/arenas.py --json out/arenas.json [NAME...]
+    python benchmarks/arenas.py --json out/arenas.json [--iree PYTHON] [NAME...]
     python benchmarks/arenas.py --measure-ort MODEL.onnx INPUTS.npz   # what each child process runs
 
 No kernel becomes machine code: what is compiled has empty bodies, so a model takes seconds. All
@@ -14,6 +14,10 @@ numbers are bytes, and the same on every machine of the target's kind, whatever 
   hide what the next takes. Results lie in memory of the caller, as ours do, and are added.
   ``ort_first`` is what the first run took; ``ort_pattern`` what the second took, by the plan that
   was made of the first. Inputs are the caller's.
+- *IREE*: what its compiler plans, results included (:mod:`iree_arena`), where ``--iree`` names the
+  Python of an environment that has it.
+
+A file that is there is gone on with: what stands in it is not measured again (``--again`` does).
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +38,16 @@ import tvm
 from tvm import relay, tir
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from iree_arena import SETTINGS, find_iree, iree_bytes
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.build.memory import ModelMemory, memory_of
 from tvm_fusionx.build.parameters import bind_parameters
+from tvm_fusionx.errors import MissingDependencyError, ModelError
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.schedules import resolve_target
@@ -156,31 +165,48 @@ def ort_bytes(model: Path, inputs: dict[str, np.ndarray]) -> dict[str, int]:
     return read_ort_log(done.stderr)
 
 
-def measured(name: str, folder: Path) -> dict[str, Any]:
-    """Return the whole row of a zoo model."""
+def measured(name: str, folder: Path, known: dict[str, Any], iree: Path | None) -> dict[str, Any]:
+    """Return the row of a zoo model, with what is not yet known of it."""
+    if not _missing(known, iree):
+        return known
     start = time.monotonic()
     exported = zoo.export(name, folder / f"{name}.onnx")
     mod, params = fx.from_onnx(exported.path, shape=exported.shapes)
-    row = row_of(name, bind_parameters(mod, params))
-    try:
-        row |= ort_bytes(exported.path, random_inputs(inputs_of(mod, params)))
-    except (RuntimeError, subprocess.TimeoutExpired) as error:
-        row["ort_failed"] = str(error)
+    row = known or row_of(name, bind_parameters(mod, params))
+    given = inputs_of(mod, params)
+    shapes = {each.name: each.shape for each in given}
+    sides: dict[str, Callable[[], dict[str, int]]] = {
+        "ort": lambda: ort_bytes(exported.path, random_inputs(given)),
+        "iree": lambda: iree_bytes(exported.path, shapes, Path(iree or "")),
+    }
+    for side in _missing(row, iree):
+        try:
+            row |= sides[side]()
+        except (RuntimeError, ModelError, subprocess.TimeoutExpired) as error:
+            row[f"{side}_failed"] = str(error)
     exported.path.unlink()
     row["seconds"] = round(time.monotonic() - start, 1)
     return row
 
 
+def _missing(row: dict[str, Any], iree: Path | None) -> list[str]:
+    """Return the sides of which a row says nothing, not even that they failed."""
+    wanted = ["ort", *(["iree"] if iree is not None else [])]
+    return [side for side in wanted if not any(key.startswith(f"{side}_") for key in row)]
+
+
 def show(row: dict[str, Any]) -> None:
     """Print a row."""
-    ort = row.get("ort_pattern_bytes")
-    columns = [row["ours_with_outputs_bytes"], ort, row["ours_without_workspaces_bytes"]]
-    shown = ["-" if each is None else f"{each / MEBI:.2f}" for each in (*columns, row["tvm_bytes"])]
+    least = (f"iree_{setting}_bytes" for setting in SETTINGS)
+    iree = min((row[name] for name in least if name in row), default=None)
+    columns = [row["ours_with_outputs_bytes"], row.get("ort_pattern_bytes"), iree]
+    columns += [row["ours_without_workspaces_bytes"], row["tvm_bytes"]]
+    shown = ["-" if each is None else f"{each / MEBI:.2f}" for each in columns]
     changed = "reordered" if row["is_reordered"] else ""
     gap = row["arena_bytes"] - row["bound_bytes"]
     print(
-        f"{row['model']:22} ours {shown[0]:>8}  ORT {shown[1]:>8}  bare {shown[2]:>8}  "
-        f"TVM {shown[3]:>8}  gap {gap}  {changed}",
+        f"{row['model']:22} ours {shown[0]:>8}  ORT {shown[1]:>8}  IREE {shown[2]:>8}  "
+        f"bare {shown[3]:>8}  TVM {shown[4]:>8}  gap {gap}  {changed}",
         flush=True,
     )
 
@@ -190,21 +216,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(zoo.names()))
     parser.add_argument("--json", type=Path, default=ROOT / "out" / "arenas.json")
+    parser.add_argument("--iree", type=Path, metavar="PYTHON", help="of an environment with IREE")
+    parser.add_argument("--again", action="store_true", help="measure anew what the file has")
     parser.add_argument("--measure-ort", nargs=2, type=Path, metavar=("MODEL", "INPUTS"))
     chosen = parser.parse_args()
     if chosen.measure_ort:
         measure_ort(*chosen.measure_ort)
         return
+    if chosen.iree is not None:
+        try:
+            find_iree(chosen.iree)
+        except MissingDependencyError as error:
+            parser.error(str(error))
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, Any]] = []
-    print("MiB. ours and ORT: outputs included; bare and TVM: no workspaces, inputs included")
+    content = {"target": str(resolve_target(TARGET)), "versions": build_versions()}
+    rows = read_rows(chosen.json, content)
+    print("MiB. ours, ORT and IREE: outputs included; bare and TVM: no workspaces, inputs included")
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen.names:
-            rows.append(measured(name, Path(folder)))
-            show(rows[-1])
+            known = {} if chosen.again else rows.get(name, {})
+            rows[name] = measured(name, Path(folder), known, chosen.iree)
+            show(rows[name])
             with new_file(chosen.json) as scratch:
-                content = {"target": str(resolve_target(TARGET)), "versions": build_versions()}
-                scratch.write_text(json.dumps({**content, "rows": rows}, indent=1) + "\n")
+                text = json.dumps({**content, "rows": list(rows.values())}, indent=1)
+                scratch.write_text(text + "\n")
+
+
+def read_rows(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the rows of an earlier run by model, if it was of this target and these versions."""
+    if not path.is_file():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if any(found.get(key) != value for key, value in content.items()):
+        return {}
+    return {row["model"]: row for row in found["rows"]}
 
 
 if __name__ == "__main__":
