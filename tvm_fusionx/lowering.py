@@ -146,6 +146,7 @@ class _Session:
         self.log.on_device_kernels(own)
         kept, names = share_device_kernels(own)
         self.kernels.update(names)
+        self.log.devices.update({str(each.name_hint): f for each, f in kept.functions.items()})
         return compute_in_float32(kept)
 
     def host_functions(self, mod: Any) -> Any:
@@ -162,7 +163,9 @@ class _Session:
             return self.log.in_place_of_code(kernels)
         self.log.on_code()
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
-        return share_kernels(call_shared_kernels(mod, self.kernels), groups)
+        hosts = share_kernels(call_shared_kernels(mod, self.kernels), groups)
+        self.log.hosts.update({str(each.name_hint): f for each, f in hosts.functions.items()})
+        return hosts
 
 
 def _constants(func: Any) -> list[bool]:

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import tvm
 
 from tests.build.test_memory import GRAPH
-from tvm_fusionx.build.kernels import KernelGraph, Tensor
+from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.memory import memory_of
-from tvm_fusionx.bundle.description import Description, Port, describe
+from tvm_fusionx.bundle.description import Description, describe
 from tvm_fusionx.bundle.weights import laid_out
-from tvm_fusionx.errors import ModelError
 from tvm_fusionx.late_passes.workspaces import Workspace
 
 PARAMS = {"p0": tvm.nd.array(np.zeros(16, "float32"))}
@@ -57,13 +55,3 @@ def test_an_output_that_is_an_input_is_copied() -> None:
     (copy,) = described.copies
     assert (copy["output"], copy["bytes"]) == (0, 64)
     assert described.tensors[copy["source"]]["where"] == "IN_INPUT"
-
-
-def test_a_type_without_a_name_in_c_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"tensor 'x'.*found int4"):
-        _described(GRAPH.replace('["float32", ', '["int4", ', 1))
-
-
-def test_a_comment_cannot_end_early() -> None:
-    port = Port("a*/b", "a_b", Tensor((2, 3), "bool"))
-    assert (port.about, port.c_type, port.elements) == ("a* /b [2, 3] bool", "uint8_t", 6)

@@ -212,6 +212,6 @@ def test_a_program_for_a_device_is_refused(tmp_path: Path) -> None:
         """As a library, of another target."""
 
     lib: Any = OnGpu.__new__(OnGpu)
-    lib.__dict__.update(vars(library()), target="opencl")
-    with pytest.raises(TargetError, match=r"a CPU \(llvm\); found opencl"):
+    lib.__dict__.update(vars(library()), target="cuda")
+    with pytest.raises(TargetError, match=r"a CPU \(llvm\), or opencl; found cuda"):
         export_bundle(lib, tmp_path / NAME)

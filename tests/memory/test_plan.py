@@ -60,3 +60,13 @@ def test_a_plan_is_right_and_no_larger_than_without_reordering(some: Program) ->
     check_plan(plan)
     assert plan.bound_bytes <= max(plan.live, default=0) <= plan.arena_bytes
     assert plan.arena_bytes <= plan_memory(some, reorder=False, time_limit_seconds=0).arena_bytes
+
+
+@settings(deadline=None, max_examples=20)
+@given(programs())
+def test_a_coarser_alignment_holds_for_every_offset_and_size(some: Program) -> None:
+    plan = plan_memory(some, time_limit_seconds=0, alignment=512)
+    check_plan(plan)
+    assert not any(offset % 512 for offset in plan.offsets)
+    assert not any(tenant.bytes % 512 for tenant in plan.tenants)
+    assert plan.bound_bytes <= plan.arena_bytes

@@ -8,70 +8,13 @@ from typing import Any
 
 import tvm
 
-from tvm_fusionx.build.kernels import KernelGraph, Tensor
+from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.memory import Entry, ModelMemory, root_of
-from tvm_fusionx.bundle.names import distinct_identifiers
+from tvm_fusionx.bundle.ports import ARENA, WEIGHTS, Place, Port, places_of, ports_of
 from tvm_fusionx.bundle.streaming import loaded_bytes, loads_of
 from tvm_fusionx.bundle.weights import Weights
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.late_passes.workspaces import Workspace
-
-# Types of the header. C has no half floats: their bits.
-C_TYPES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "uint16_t",
-    "bfloat16": "uint16_t",
-    "bool": "uint8_t",
-    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
-NUMPY_TYPES = {"bfloat16": "uint16"}
-# Which a tensor's place is counted from, as the generated code calls them.
-ARENA, WEIGHTS, INPUT, OUTPUT = "IN_ARENA", "IN_WEIGHTS", "IN_INPUT", "IN_OUTPUT"
-
-
-Place = tuple[str, int, int]
-"""Which of these, its number there, and bytes from its beginning."""
-
-
-@dataclass(frozen=True)
-class Port:
-    """An input or output of the generated interface."""
-
-    name: str
-    field: str
-    tensor: Tensor
-
-    @property
-    def c_type(self) -> str:
-        """Return the type of its elements in C."""
-        return C_TYPES[self.tensor.dtype]
-
-    @property
-    def numpy_type(self) -> str:
-        """Return the type of its elements in numpy."""
-        return NUMPY_TYPES.get(self.tensor.dtype, self.tensor.dtype)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return its extents."""
-        return self.tensor.shape
-
-    @property
-    def bytes(self) -> int:
-        """Return its size."""
-        return self.tensor.bytes
-
-    @property
-    def elements(self) -> int:
-        """Return how many elements it has."""
-        return self.bytes // max(1, tvm.DataType(self.tensor.dtype).bits // 8)
-
-    @property
-    def about(self) -> str:
-        """Return what a comment says of it: the model's name, extents, type."""
-        said = self.name.replace("*/", "* /").replace("\n", " ")
-        return f"{said} [{', '.join(map(str, self.shape))}] {self.tensor.dtype}"
 
 
 @dataclass
@@ -115,22 +58,7 @@ def describe(
     ModelError
         An input or output has a type that C has no name for, or there is nothing to return.
     """
-    inputs = [node for node in graph.nodes if not node.is_call and node.name not in params]
-    tensors = [graph.nodes[node].outputs[place] for node, place in graph.outputs]
-    fields = distinct_identifiers([node.name for node in inputs])
-    returned = [f"output_{number}" for number in range(len(tensors))]
-    described = Description(
-        [Port(node.name, name, node.outputs[0]) for node, name in zip(inputs, fields, strict=True)],
-        [Port(name, name, tensor) for name, tensor in zip(returned, tensors, strict=True)],
-    )
-    for port in (*described.inputs, *described.outputs):
-        if port.tensor.dtype not in C_TYPES:
-            raise ModelError(
-                f"tensor {port.name!r}",
-                expected=f"one of the types {', '.join(C_TYPES)}",
-                found=port.tensor.dtype,
-                next_step="Cast it in the model.",
-            )
+    described = Description(*ports_of(graph, params))
     _Rows(described, graph, params, memory, weights, workspaces, is_streamed).fill()
     return described
 
@@ -152,29 +80,7 @@ class _Rows:
 
     def fill(self) -> None:
         """Fill them."""
-        inputs = [node for node in self.graph.nodes if not node.is_call]
-        numbers = {port.name: number for number, port in enumerate(self.out.inputs)}
-        for node in inputs:
-            is_weight = node.name in self.params
-            where = WEIGHTS if is_weight else INPUT
-            offset = self.weights.offsets[node.name] if is_weight else 0
-            number = 0 if is_weight else numbers[node.name]
-            self._places[node.index, 0] = (where, number, offset)
-        copied = []
-        written: dict[int, int] = {}
-        for number, entry in enumerate(self.graph.outputs):
-            root = root_of(self.graph, entry)
-            if root in self._places:
-                # An input, a constant, or what another output returns already.
-                copied.append((number, entry))
-            else:
-                self._places[root] = (OUTPUT, number, 0)
-                written[self.memory.buffers[root]] = number
-        for entry, buffer in self.memory.buffers.items():
-            if not self.memory.plan.program.buffers[buffer].is_outside:
-                home, offset = self.memory.plan.place_of(buffer)
-                lent = (OUTPUT, written[home], offset) if home is not None else None
-                self._places[entry] = lent or (ARENA, 0, offset)
+        self._places, copied = places_of(self.graph, self.params, self.memory, self.weights)
         kernels = self.graph.kernels
         for position, number in enumerate(self.memory.plan.order):
             self._add_call(position, kernels[number])

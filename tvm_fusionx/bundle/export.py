@@ -16,11 +16,20 @@ from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.memory import ModelMemory, check_limit, memory_of_build
 from tvm_fusionx.bundle.description import describe
+from tvm_fusionx.bundle.device_description import (
+    DEVICE_ALIGNMENT,
+    describe_device,
+    device_bytes,
+    device_source,
+    launches_of_graph,
+    memory_on_device,
+)
 from tvm_fusionx.bundle.names import check_bundle_name, class_name, identifier
 from tvm_fusionx.bundle.streaming import streamed
 from tvm_fusionx.bundle.toolchain import Toolchain, find_toolchain
 from tvm_fusionx.bundle.weights import FORMAT, Weights, laid_out
 from tvm_fusionx.devices import find_device
+from tvm_fusionx.devices.opencl_plugin import opencl_headers
 from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.memory import ALIGNMENT
 from tvm_fusionx.output_file import make_folder, new_folder, reported_space
@@ -63,7 +72,7 @@ def export_bundle(
     Parameters
     ----------
     lib
-        What :func:`tvm_fusionx.build` returned, for a CPU and the graph executor.
+        What :func:`tvm_fusionx.build` returned, for a CPU or ``opencl``, and the graph executor.
     path
         The folder; an older bundle of the same name there is replaced.
     name
@@ -90,7 +99,7 @@ def export_bundle(
     Raises
     ------
     ModelError, TargetError
-        The library is no such one, or needs more than `memory_limit`; the target is no CPU; the
+        The library is no such one, or needs more than `memory_limit`; the target is another; the
         name is none.
     MissingDependencyError, LinkError, OutputFileError
         There is no compiler; a kernel needs TVM's runtime, or linking fails; the folder holds
@@ -130,19 +139,26 @@ def write_bundle(
     toolchain
         What compiles and links for its target.
     """
-    _check(lib, weights, tasks)
+    is_device = _check(lib, weights, tasks)
     final = Path(path)
     name = check_bundle_name(name if name is not None else final.name)
     params = lib.get_params()
     graph = KernelGraph.from_json(lib.get_graph_json())
-    memory = memory_of_build(lib, log, tasks)
-    if weights == STREAMED:
-        memory = streamed(memory, graph, params)
+    if is_device:
+        _check_for_device(weights, tasks)
+        memory, stored, described = _described_for_device(lib, log, graph)
+    else:
+        memory = memory_of_build(lib, log, tasks)
+        if weights == STREAMED:
+            memory = streamed(memory, graph, params)
+        stored = laid_out(params)
+        is_streamed = weights == STREAMED
+        rows = describe(graph, params, memory, stored, log.workspaces, is_streamed)
+        described = rows.as_fields()
     if memory_limit is not None:
         check_limit(memory, memory_limit)
-    stored = laid_out(params)
     fields = {
-        **describe(graph, params, memory, stored, log.workspaces, weights == STREAMED).as_fields(),
+        **described,
         **_weights_fields(stored),
         "name": name,
         "prefix": identifier(name),
@@ -155,6 +171,7 @@ def write_bundle(
         "tasks": tasks,
         "is_embedded": weights == EMBEDDED,
         "is_streamed": weights == STREAMED,
+        "is_device": is_device,
         "tvm_version": tvm.__version__,
         "llvm_version": tvm.target.codegen.llvm_version_major(allow_none=True),
     }
@@ -170,18 +187,48 @@ def write_bundle(
     return memory
 
 
-def _check(lib: Any, weights: str, tasks: int) -> None:
-    if not all(is_cpu(target) for target in _targets(lib)):
+def _check(lib: Any, weights: str, tasks: int) -> bool:
+    """Refuse what cannot be a bundle; return whether an OpenCL device runs it."""
+    kinds = {"cpu" if is_cpu(target) else target.kind.name for target in _targets(lib)}
+    if kinds not in ({"cpu"}, {"opencl"}):
         raise TargetError(
             "target of a bundle",
-            expected="a CPU (llvm)",
+            expected="a CPU (llvm), or opencl",
             found=_target_text(lib),
-            next_step="Build the model for llvm.",
+            next_step="Build the model for one of them.",
         )
     if weights not in PLACES:
         raise ValueError(f"weights: expected one of {', '.join(PLACES)}; found {weights!r}.")
     if not 1 <= tasks <= MOST_TASKS:
         raise ValueError(f"tasks: expected 1 to {MOST_TASKS}; found {tasks}.")
+    return kinds == {"opencl"}
+
+
+def _check_for_device(weights: str, tasks: int) -> None:
+    if weights == STREAMED or tasks != 1:
+        raise TargetError(
+            "bundle for OpenCL",
+            expected="weights that lie on the device, and no tasks",
+            found=f"weights {weights!r}, tasks {tasks}",
+            next_step="Leave weights='streamed' and tasks out, or build the model for llvm.",
+        )
+
+
+def _described_for_device(
+    lib: Any, log: LoweringLog, graph: KernelGraph
+) -> tuple[ModelMemory, Weights, dict[str, Any]]:
+    """Return the plan, the constants and what the templates fill in of a model for OpenCL."""
+    params = lib.get_params()
+    launches = launches_of_graph(graph, log)
+    memory = memory_on_device(lib, launches)
+    stored = laid_out(params, DEVICE_ALIGNMENT)
+    source = device_source(lib.get_lib())
+    rows = describe_device(graph, params, memory, stored, launches, source)
+    sizes = {
+        "device_alignment": DEVICE_ALIGNMENT,
+        "device_bytes": device_bytes(rows, memory, stored),
+    }
+    return memory, stored, {**rows.as_fields(), **sizes}
 
 
 def _targets(lib: Any) -> list[tvm.target.Target]:
@@ -237,20 +284,29 @@ def _whole_object(
     name, prefix = fields["name"], fields["prefix"]
     kernels = [
         save_object(module, folder / f"kernels{number}.o")
-        for number, module in enumerate(_code(lib.get_lib()))
+        for number, module in enumerate([] if fields["is_device"] else _code(lib.get_lib()))
     ]
     toolchain.check_kernels(kernels)
     (folder / f"{name}.h").write_text(_filled("bundle.h", fields), encoding="utf-8")
     source = folder / "bundle.c"
     source.write_text(_filled("bundle.c", fields), encoding="utf-8")
-    objects = [*kernels, toolchain.compile(source, folder / "bundle.o")]
+    headers = [opencl_headers()] if fields["is_device"] else []
+    objects = [*kernels, toolchain.compile(source, folder / "bundle.o", headers)]
     functions = [*FUNCTIONS]
+
+    def add_bytes(path: Path, symbol: str) -> None:
+        assembly = path.with_suffix(".s")
+        filled = _filled("bytes.s", {**fields, "path": path, "symbol": symbol})
+        assembly.write_text(filled, encoding="utf-8")
+        objects.append(toolchain.compile(assembly, path.with_suffix(".o")))
+
     if fields["is_embedded"]:
         functions.append("builtin_weights")
-        data, assembly = folder / "weights.bin", folder / "weights.s"
-        stored.write(data)
-        assembly.write_text(_filled("weights.s", {**fields, "path": data}), encoding="utf-8")
-        objects.append(toolchain.compile(assembly, folder / "weights.o"))
+        stored.write(folder / "weights.bin")
+        add_bytes(folder / "weights.bin", f"{prefix}_weights_file")
+    if fields["is_device"]:
+        (folder / "sources.cl").write_text(fields["source"], encoding="ascii")
+        add_bytes(folder / "sources.cl", f"{prefix}_sources")
     kept = [f"{prefix}_{function}" for function in functions]
     return toolchain.together(objects, folder / f"{name}.o", kept)
 

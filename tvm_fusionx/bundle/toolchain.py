@@ -32,6 +32,8 @@ OFFERED = frozenset(
 )
 TVM_PREFIXES = ("__TVM", "TVM")
 COMPILERS = ("cc", "gcc", "clang")
+# Of which a library names those that it needs.
+LIBRARIES = ("-lm", "-ldl", "-lpthread")
 C_OPTIONS = ("-O2", "-fPIC", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-Wall")
 
 
@@ -78,9 +80,11 @@ class Toolchain:
             next_step="Install them (Debian: apt-get install binutils), or name another compiler.",
         )
 
-    def compile(self, source: Path, output: Path) -> Path:
+    def compile(self, source: Path, output: Path, headers: Sequence[Path] = ()) -> Path:
         """Compile C or assembly, by its suffix, into an object."""
-        language = ("assembler",) if source.suffix == ".s" else ("c", "-std=gnu11", *C_OPTIONS)
+        is_assembly = source.suffix == ".s"
+        language = ["assembler"] if is_assembly else ["c", "-std=gnu11", *C_OPTIONS]
+        language += [f"-I{folder}" for folder in headers]
         words = [self.compiler, "-x", *language, "-c", str(source), "-o", str(output)]
         run_linker(words, source.name)
         return output
@@ -104,7 +108,7 @@ class Toolchain:
     def share(self, member: Path, output: Path) -> Path:
         """Make a shared library that needs nothing but libc and libm."""
         words = [self.compiler, "-shared", "-o", str(output), str(member)]
-        words += ["-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-z,noexecstack", "-lm"]
+        words += ["-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-z,noexecstack", *LIBRARIES]
         run_linker([*words, f"-Wl,-soname,{output.name}"], output.name)
         return output
 

@@ -66,7 +66,7 @@ class Weights:
             file.write(self.data)
 
 
-def laid_out(params: Mapping[str, Any]) -> Weights:
+def laid_out(params: Mapping[str, Any], alignment: int = ALIGNMENT) -> Weights:
     """Return constants, TVM's arrays by name, one behind the other; equal ones once."""
     offsets: dict[str, int] = {}
     known: dict[bytes, int] = {}
@@ -77,6 +77,6 @@ def laid_out(params: Mapping[str, Any]) -> Weights:
         if digest not in known:
             known[digest] = len(data)
             data += content
-            data += bytes(-len(data) % ALIGNMENT)
+            data += bytes(-len(data) % alignment)
         offsets[name] = known[digest]
     return Weights(offsets, bytes(data))

@@ -137,6 +137,25 @@ def _missing_source() -> Path | None:
     return next((file for file in needed if not file.is_file()), None)
 
 
+def opencl_headers() -> Path:
+    """Return the folder of Khronos's headers that the installed TVM brings: ``CL/cl.h`` is in it.
+
+    Raises
+    ------
+    MissingDependencyError
+        It brings none.
+    """
+    header = tvm_folder() / HEADER
+    if not header.is_file():
+        raise MissingDependencyError(
+            "OpenCL's headers",
+            expected="those of the installed TVM",
+            found=f"no file {header}",
+            next_step="Install xtc-tvm-python-bindings==0.19.0.12, which ships them.",
+        )
+    return header.parent.parent
+
+
 def _arguments(output: Path, loader: str) -> list[str]:
     folder = tvm_folder()
     runtime = folder / "src" / "runtime" / "opencl"
@@ -161,7 +180,7 @@ def _arguments(output: Path, loader: str) -> list[str]:
         f"-I{third_party / 'dlpack' / 'include'}",
         f"-I{third_party / 'dmlc-core' / 'include'}",
         "-isystem",
-        str((folder / HEADER).parent.parent),
+        str(opencl_headers()),
         *(str(runtime / name) for name in RUNTIME_SOURCES),
         str(SOURCES / "plugin.cc"),
         "-o",

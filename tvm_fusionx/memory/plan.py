@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tvm_fusionx.memory.heirs import Heirs, heirs_of, is_heir, joined
@@ -112,6 +113,7 @@ def plan_memory(
     reorder: bool = True,
     beam_width: int = BEAM_WIDTH,
     time_limit_seconds: float = TIME_LIMIT_SECONDS,
+    alignment: int = ALIGNMENT,
 ) -> MemoryPlan:
     """Plan a program's memory.
 
@@ -125,12 +127,22 @@ def plan_memory(
         States that the search for an order keeps.
     time_limit_seconds
         Of the solver; 0 leaves it out.
+    alignment
+        Every offset and size is a multiple of so many bytes, a multiple of :data:`ALIGNMENT`.
 
     Returns
     -------
     plan
         Checked: see :func:`check_plan`.
     """
+    if alignment != ALIGNMENT:
+        coarse = partial(
+            plan_memory,
+            reorder=reorder,
+            beam_width=beam_width,
+            time_limit_seconds=time_limit_seconds,
+        )
+        return _planned_in_units(program, alignment, coarse)
     own = tuple(range(len(program.calls)))
     order = best_order(program, beam_width) if reorder else None
     is_best = order is not None and order.is_best
@@ -144,6 +156,30 @@ def plan_memory(
     plan = min(plans, key=lambda each: each.arena_bytes)
     check_plan(plan)
     return plan
+
+
+def _planned_in_units(
+    program: Program, alignment: int, plan: Callable[[Program], MemoryPlan]
+) -> MemoryPlan:
+    """Plan in units so large that :data:`ALIGNMENT` of them are `alignment` bytes."""
+    unit = alignment // ALIGNMENT
+    whole = _with_sizes(program, lambda size: -(-size // alignment) * alignment)
+    found = plan(_with_sizes(whole, lambda size: size // unit))
+    fine = replace(
+        found,
+        program=whole,
+        tenants=tenants_of(whole, found.order),
+        offsets=tuple(offset * unit for offset in found.offsets),
+        bound_bytes=found.bound_bytes * unit,
+    )
+    check_plan(fine)
+    return fine
+
+
+def _with_sizes(program: Program, changed: Callable[[int], int]) -> Program:
+    buffers = [replace(each, bytes=changed(each.bytes)) for each in program.buffers]
+    calls = [replace(each, workspace_bytes=changed(each.workspace_bytes)) for each in program.calls]
+    return replace(program, buffers=tuple(buffers), calls=tuple(calls))
 
 
 @dataclass(frozen=True)

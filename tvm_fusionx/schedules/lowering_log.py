@@ -75,6 +75,12 @@ class LoweringLog:
     shared_kernels: dict[str, str] = field(default_factory=dict)
     """For the symbol of each kernel that passes its arguments on, that of the one with the code."""
 
+    hosts: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Where kernels are a device's, the lowered functions that launch them, by symbol."""
+
+    devices: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The lowered kernels of a device that code is made of, by symbol."""
+
     buffers: Mapping[str, str] = field(default_factory=dict)
     """Where images were asked for, why the results of kernels are none; by kernel, when ended."""
 
