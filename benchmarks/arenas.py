@@ -23,7 +23,6 @@ A file that is there is gone on with: what stands in it is not measured again (`
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
@@ -41,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from iree_arena import SETTINGS, find_iree, iree_bytes
+from kept_rows import read_rows, write_rows
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
@@ -49,7 +49,6 @@ from tvm_fusionx.build.memory import ModelMemory, memory_of
 from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.errors import MissingDependencyError, ModelError
 from tvm_fusionx.inputs import inputs_of, random_inputs
-from tvm_fusionx.output_file import new_file
 from tvm_fusionx.schedules import resolve_target
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -237,19 +236,7 @@ def main() -> None:
             known = {} if chosen.again else rows.get(name, {})
             rows[name] = measured(name, Path(folder), known, chosen.iree)
             show(rows[name])
-            with new_file(chosen.json) as scratch:
-                text = json.dumps({**content, "rows": list(rows.values())}, indent=1)
-                scratch.write_text(text + "\n")
-
-
-def read_rows(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the rows of an earlier run by model, if it was of this target and these versions."""
-    if not path.is_file():
-        return {}
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if any(found.get(key) != value for key, value in content.items()):
-        return {}
-    return {row["model"]: row for row in found["rows"]}
+            write_rows(chosen.json, content, rows)
 
 
 if __name__ == "__main__":

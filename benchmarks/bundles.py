@@ -1,6 +1,6 @@
 """Time bundles from the start of a process to its first answer, beside other runtimes.
 
-    python benchmarks/bundles.py --json out/bundles.json [NAME...]
+    python benchmarks/bundles.py --json out/bundles.json [--again] [NAME...]
 
 Each run is a new process, one thread, the sides taking turns; inputs are the same random ones. The
 program's file and the model's are in the system's memory, for they were read just before.
@@ -13,12 +13,16 @@ program's file and the model's are in the system's memory, for they were read ju
 ``start_ms`` is from before the process is made to its first line, which it writes when it has the
 answer; then it tells its memory (``VmRSS``, of it ``RssAnon``, which no other process shares, and
 ``VmHWM``). Files are weighed with all that is needed at run time and nothing of Python.
+``steady_ms`` is of the bundle, by its loader in Python, and of the graph executor, in one process
+and one thread, taking turns.
+
+A file that is there is gone on with: models that stand in it are left out, but with ``--again``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import importlib.util
 import statistics
 import subprocess
 import sys
@@ -36,13 +40,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from int8 import quantize
+from kept_rows import read_rows, write_rows
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.bundle.names import identifier
 from tvm_fusionx.inputs import inputs_of, random_inputs
-from tvm_fusionx.output_file import new_file
 from tvm_fusionx.report.bench.bench import describe_device
 from tvm_fusionx.report.peers import mnn_session, ncnn_net
 
@@ -51,6 +55,7 @@ TARGET = "llvm -mcpu=native"
 INT8 = ":int8"
 MODELS = ("minilm", "ppocr-det", "mobilenet-v2", f"resnet18{INT8}")
 RUNS = 7
+STEADY_TURNS, STEADY_RUNS = 7, 10
 PROCESS_SECONDS = 120
 FIELDS = ("VmRSS", "VmHWM", "RssAnon")
 TELL = (
@@ -190,6 +195,7 @@ def prepare(name: str, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, A
         "library_bytes": (folder / "net" / "libnet.so").stat().st_size,
         "program_bytes": (folder / "beside").stat().st_size,
         "is_equal": _is_equal(library, inputs, folder),
+        "steady_ms": _steady(library, inputs, folder / "net"),
     }
     row["failed"] = _converted(folder, inputs)
     return inputs, row
@@ -205,6 +211,34 @@ def _is_equal(library: Any, inputs: dict[str, np.ndarray], folder: Path) -> bool
     count = executor.get_num_outputs()
     answers = [executor.get_output(number).numpy().tobytes() for number in range(count)]
     return answers == [(folder / f"{number}.out").read_bytes() for number in range(count)]
+
+
+def _steady(library: Any, inputs: dict[str, np.ndarray], bundle: Path) -> dict[str, Any]:
+    """Time the bundle and the graph executor, warm; the medians of turns."""
+    spec = importlib.util.spec_from_file_location("net_timed", bundle / "net.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    model = loaded.Model()
+    given = {identifier(key): value for key, value in inputs.items()}
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    executor.run(**inputs)
+    sides: dict[str, Callable[[], Any]] = {
+        "bundle": lambda: model.run(**given),
+        "executor": executor.run,
+    }
+    found: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(STEADY_TURNS):
+        for side, run in sides.items():
+            run()
+            begun = time.perf_counter()
+            for _ in range(STEADY_RUNS):
+                run()
+            found[side].append((time.perf_counter() - begun) * 1e3 / STEADY_RUNS)
+    model.close()
+    medians = {side: statistics.median(times) for side, times in found.items()}
+    return {**medians, "all": {side: [round(t, 3) for t in times] for side, times in found.items()}}
 
 
 def _converted(folder: Path, inputs: dict[str, np.ndarray]) -> dict[str, str]:
@@ -266,7 +300,11 @@ def measured(name: str, runs: int) -> dict[str, Any]:
 
 def show(row: dict[str, Any]) -> None:
     """Print a row."""
-    print(f"{row['model']}: equal {row['is_equal']}, {row['library_bytes'] / 1024:.0f} KiB of code")
+    steady = row["steady_ms"]
+    print(
+        f"{row['model']}: equal {row['is_equal']}, {row['library_bytes'] / 1024:.0f} KiB of code, "
+        f"warm {steady['bundle']:.2f} ms, graph executor {steady['executor']:.2f} ms"
+    )
     for side, each in row["sides"].items():
         sizes = "  ".join(f"{field} {each[field] / 1024:7.1f} MiB" for field in FIELDS)
         print(f"  {side:11} {each['start_ms']:8.1f} ms  {sizes}", flush=True)
@@ -280,15 +318,17 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(MODELS))
     parser.add_argument("--json", type=Path, default=ROOT / "out" / "bundles.json")
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--again", action="store_true", help="measure anew what the file has")
     chosen = parser.parse_args()
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, Any]] = []
+    fx.threads(1)
+    content = {"device": describe_device(), "versions": build_versions()}
+    rows = {} if chosen.again else read_rows(chosen.json, content)
     for name in chosen.names:
-        rows.append(measured(name, chosen.runs))
-        show(rows[-1])
-        with new_file(chosen.json) as scratch:
-            content = {"device": describe_device(), "versions": build_versions(), "rows": rows}
-            scratch.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        if name not in rows:
+            rows[name] = measured(name, chosen.runs)
+            write_rows(chosen.json, content, rows)
+        show(rows[name])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.scripts import script
-from tests.bundle.small_bundles import bundle, need, run
+from tests.bundle.small_bundles import bundle, inputs, library, need, run
 
 
 @pytest.fixture(scope="module", name="bundles")
@@ -40,3 +40,11 @@ def test_a_program_of_c_tells_its_memory_too(bundles: ModuleType, tmp_path: Path
 def test_a_process_that_fails_says_why(bundles: ModuleType) -> None:
     with pytest.raises(RuntimeError, match="ValueError: no"):
         bundles.one_run([sys.executable, "-c", "raise ValueError('no')"])
+
+
+def test_the_bundle_and_the_executor_are_timed_warm(bundles: ModuleType) -> None:
+    x, scale = inputs().values()
+    found = bundles._steady(library(), {"x": x, "in/scale": scale}, bundle())
+    assert found["bundle"] > 0
+    assert found["executor"] > 0
+    assert len(found["all"]["bundle"]) == bundles.STEADY_TURNS
