@@ -13,7 +13,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tests.bundle.small_bundles import compiled, inputs, run, written_inputs
+from tests.bundle.small_bundles import compiled, inputs, need, run, written_inputs
 from tests.opencl_device import require_opencl
 from tests.relay_modules import const, module, var
 from tvm_fusionx.build.fused_build import BUILT_FROM
@@ -25,6 +25,8 @@ from tvm_fusionx.bundle.device_description import (
     sources_of,
 )
 from tvm_fusionx.bundle.export import export_bundle
+from tvm_fusionx.devices.android_link import check_for_android
+from tvm_fusionx.devices.elf import read_elf
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.memory import ALIGNMENT
 
@@ -108,6 +110,15 @@ def test_without_drivers_there_is_a_status(folder: Path, tmp_path: Path) -> None
     empty.mkdir()
     given: list[str | Path] = ["env", f"OCL_ICD_VENDORS={empty}", program, folder / "net.weights"]
     assert run(given, code=1) == ""
+
+
+def test_a_phone_loads_the_library_without_opencl(tmp_path: Path) -> None:
+    need("ld.lld", "aarch64-linux-gnu-gcc")
+    export_bundle(_library(), tmp_path / "net", device="android-arm64")
+    check_for_android(tmp_path / "net" / "libnet.so")
+    found = read_elf(tmp_path / "net" / "libnet.so")
+    assert "dlopen" in found.undefined
+    assert {"net_run", "net_close_weights"} <= found.defined
 
 
 def test_what_lies_on_no_device_is_refused(tmp_path: Path) -> None:

@@ -33,6 +33,15 @@ def test_a_model_becomes_a_bundle(run: Callable[..., Ran], tmp_path: Path) -> No
     assert "const int64_t *ids;" in (tmp_path / "out" / "out.h").read_text()
 
 
+def test_a_model_for_opencl_becomes_one_too(run: Callable[..., Ran], tmp_path: Path) -> None:
+    need("gcc")
+    ran = run(
+        "compile", save(lookup(), tmp_path), "--target", "opencl", "--bundle", tmp_path / "out"
+    )
+    assert ran.code == 0, ran.err
+    assert "OUT_DEVICE_BYTES" in (tmp_path / "out" / "out.h").read_text()
+
+
 def test_a_limit_is_held_before_anything_is_written(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
