@@ -13,13 +13,16 @@ from tvm import relay
 
 import tvm_fusionx as fx
 from tests.build.test_memory import GRAPH
-from tests.bundle.small_bundles import LOCAL, compiled, executed, run
+from tests.bundle.small_bundles import LOCAL, compiled, executed, need, run
 from tests.bundle.test_in_place import GUARDED, allocator
 from tests.relay_modules import const, module, var
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.memory import memory_of
 from tvm_fusionx.bundle.export import export_bundle
 from tvm_fusionx.bundle.streaming import Load, loaded_bytes, loads_of, streamed
+from tvm_fusionx.devices import find_device
+from tvm_fusionx.devices.android_link import check_for_android
+from tvm_fusionx.devices.elf import read_elf
 from tvm_fusionx.errors import ModelError
 
 WIDTH, LAYERS = 128, 4
@@ -112,3 +115,13 @@ def test_a_constant_that_is_returned_is_refused(tmp_path: Path) -> None:
     library = fx.build(mod, LOCAL)
     with pytest.raises(ModelError, match="streamed weights"):
         export_bundle(library, tmp_path / "deep", weights="streamed")
+
+
+@pytest.mark.slow
+def test_a_phone_loads_it(tmp_path: Path) -> None:
+    need("ld.lld", "aarch64-linux-gnu-gcc")
+    rows = relay.nn.dense(var("x", 4, 16), const(16, 16))
+    library = fx.build(module(rows), find_device("android-arm64").tvm_target())
+    export_bundle(library, tmp_path / "net", weights="streamed", device="android-arm64")
+    check_for_android(tmp_path / "net" / "libnet.so")
+    assert "pread" in read_elf(tmp_path / "net" / "libnet.so").undefined
