@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import tvm
 from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
-from tvm_fusionx._tvm.object_files import save_object
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.memory import ModelMemory, check_limit, memory_of_build
@@ -25,11 +23,11 @@ from tvm_fusionx.bundle.device_description import (
     memory_on_device,
 )
 from tvm_fusionx.bundle.names import check_bundle_name, class_name, identifier
+from tvm_fusionx.bundle.objects import filled, whole_object
 from tvm_fusionx.bundle.streaming import streamed
 from tvm_fusionx.bundle.toolchain import Toolchain, find_toolchain
 from tvm_fusionx.bundle.weights import FORMAT, Weights, laid_out
 from tvm_fusionx.devices import find_device
-from tvm_fusionx.devices.opencl_plugin import opencl_headers
 from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.memory import ALIGNMENT
 from tvm_fusionx.output_file import make_folder, new_folder, reported_space
@@ -38,13 +36,8 @@ from tvm_fusionx.schedules.lowering_log import LoweringLog
 from tvm_fusionx.version import VERSION
 
 EMBEDDED, BESIDE, STREAMED = PLACES = ("embedded", "beside", "streamed")
-TEMPLATES = Path(__file__).parent / "templates"
 # Cores of the largest machines that models run on.
 MOST_TASKS = 64
-FUNCTIONS = (
-    *("memory_weights", "open_weights", "close_weights", "verify_weights"),
-    *("run", "status_text", "set_launcher"),
-)
 
 
 def bundle_files(name: str) -> tuple[str, ...]:
@@ -179,7 +172,7 @@ def write_bundle(
     with new_folder(final, bundle_files(name)) as folder:
         _write_texts(folder, name, fields)
         with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as scratch:
-            built = _whole_object(lib, Path(scratch), fields, stored, toolchain)
+            built = whole_object(lib, Path(scratch), fields, stored, toolchain)
             toolchain.archive(built, folder / f"lib{name}.a")
             toolchain.share(built, folder / f"lib{name}.so")
         if weights != EMBEDDED:
@@ -262,73 +255,4 @@ def _write_texts(folder: Path, name: str, fields: Mapping[str, Any]) -> None:
         **{each: each for each in ("main.c", "CMakeLists.txt", "LICENSES.txt")},
     }
     for file, template in texts.items():
-        (folder / file).write_text(_filled(template, fields), encoding="utf-8")
-
-
-def _filled(template: str, fields: Mapping[str, Any]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template(f"{template}.jinja").render(fields)
-
-
-def _whole_object(
-    lib: Any, folder: Path, fields: Mapping[str, Any], stored: Weights, toolchain: Toolchain
-) -> Path:
-    """Return the one object of a bundle: kernels, calls and, where they are embedded, weights."""
-    name, prefix = fields["name"], fields["prefix"]
-    kernels = [
-        save_object(module, folder / f"kernels{number}.o")
-        for number, module in enumerate([] if fields["is_device"] else _code(lib.get_lib()))
-    ]
-    toolchain.check_kernels(kernels)
-    (folder / f"{name}.h").write_text(_filled("bundle.h", fields), encoding="utf-8")
-    source = folder / "bundle.c"
-    source.write_text(_filled("bundle.c", fields), encoding="utf-8")
-    headers = [opencl_headers()] if fields["is_device"] else []
-    objects = [*kernels, toolchain.compile(source, folder / "bundle.o", headers)]
-    functions = [*FUNCTIONS]
-
-    def add_bytes(path: Path, symbol: str) -> None:
-        assembly = path.with_suffix(".s")
-        filled = _filled("bytes.s", {**fields, "path": path, "symbol": symbol})
-        assembly.write_text(filled, encoding="utf-8")
-        objects.append(toolchain.compile(assembly, path.with_suffix(".o")))
-
-    if fields["is_embedded"]:
-        functions.append("builtin_weights")
-        stored.write(folder / "weights.bin")
-        add_bytes(folder / "weights.bin", f"{prefix}_weights_file")
-    if fields["is_device"]:
-        (folder / "sources.cl").write_text(fields["source"], encoding="ascii")
-        add_bytes(folder / "sources.cl", f"{prefix}_sources")
-    kept = [f"{prefix}_{function}" for function in functions]
-    return toolchain.together(objects, folder / f"{name}.o", kept)
-
-
-def _code(module: Any) -> list[Any]:
-    """Return the modules of machine code of a library.
-
-    Raises
-    ------
-    TargetError
-        One is no machine code of a CPU.
-    """
-    waiting, found = [module], []
-    while waiting:
-        each = waiting.pop()
-        if each.type_key != "llvm":
-            raise TargetError(
-                "code of a bundle",
-                expected="kernels that LLVM compiled",
-                found=f"a module of kind {each.type_key!r}",
-                next_step="Build the model for llvm.",
-            )
-        found.append(each)
-        waiting.extend(each.imported_modules)
-    return found
+        (folder / file).write_text(filled(template, fields), encoding="utf-8")
