@@ -184,9 +184,7 @@ def _pool(net: Network) -> None:
     if min(net.at.extents) < SMALLEST:
         return
     op = str(net.choose(("MaxPool", "AveragePool")))
-    # A mean of four integers lies at a half in every fourth case, where rounding is a toss; of nine
-    # it never does.
-    size = 2 if op == "MaxPool" else 3
+    size = int(net.choose((2, 3)))
     name = net.add(op, net.at.name, kernel_shape=[size, size], strides=[2, 2])
     extents = tuple((extent - size) // 2 + 1 for extent in net.at.extents)
     net.at = Drawn(name, net.at.channels, extents)

@@ -15,6 +15,7 @@ from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.rewrite.quantized import ROUND_EVEN
 from tvm_fusionx.rewrite.requantized import (
     drop_requantizations,
+    drop_scales,
     pool_integers,
     round_by_instruction,
 )
@@ -26,8 +27,9 @@ def _dequantized(x: Any, scale: float, zero: int) -> Any:
     return relay.qnn.op.dequantize(x, relay.const(scale), relay.const(zero, "int32"))
 
 
-def _run(function: Any, x: np.ndarray) -> np.ndarray:
-    library = relay.build(tvm.IRModule.from_expr(function), "llvm")
+def _run(function: Any, x: np.ndarray, opt_level: int = 2) -> np.ndarray:
+    with tvm.transform.PassContext(opt_level=opt_level):
+        library = relay.build(tvm.IRModule.from_expr(function), "llvm")
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
     executor.set_input("x", x)
     executor.run()
@@ -73,6 +75,43 @@ def test_maxima_are_of_integers() -> None:
     x = np.random.default_rng(0).integers(0, 256, (1, 2, 4, 4)).astype("uint8")
     (variable,) = relay.analysis.free_vars(expr)
     assert np.array_equal(_run(to_relay(found), x), _run(relay.Function([variable], expr), x))
+
+
+def _mean_of(zero: int) -> Any:
+    image = _dequantized(var("x", 1, 2, 4, 4, dtype="uint8"), 0.1, zero)
+    return relay.nn.avg_pool2d(image, (2, 2), strides=(2, 2), padding=(1, 1))
+
+
+@pytest.mark.parametrize("zero", [0, 5])
+def test_means_are_of_integers_and_exact_where_the_scale_stays(zero: int) -> None:
+    found = graph(_quantized(_mean_of(zero), 0.1, 7))
+    assert pool_integers(found) == 1
+    assert drop_scales(found) == 1
+    assert "qnn.dequantize" not in [node.op for node in found.calls()]
+    assert (pool_integers(found), drop_scales(found)) == (0, 0)
+    x = np.random.default_rng(0).integers(0, 256, (1, 2, 4, 4)).astype("uint8")
+    inner = np.zeros((1, 2, 6, 6))
+    inner[:, :, 1:-1, 1:-1] = x.astype("int64") - zero
+    # What lies outside the image is not counted.
+    counts = np.outer([1, 2, 1], [1, 2, 1])
+    means = inner.reshape(1, 2, 3, 2, 3, 2).sum(axis=(3, 5)) / counts
+    # Halves are among them, and go to the even neighbour.
+    assert (means % 1 == 0.5).any()
+    # Each operator alone: TVM's schedules of pools serve nothing behind them.
+    made = _run(to_relay(found), x, opt_level=0)
+    assert np.array_equal(made, np.clip(np.rint(means) + 7, 0, 255))
+
+
+def test_means_of_channels_with_scales_of_their_own_stay() -> None:
+    scales = relay.const(np.array([0.1, 0.2], "float32"))
+    x = var("x", 1, 2, 4, 4, dtype="uint8")
+    each = relay.qnn.op.dequantize(x, scales, relay.const(0, "int32"), axis=1)
+    assert pool_integers(graph(relay.nn.avg_pool2d(each, (2, 2)))) == 0
+
+
+@pytest.mark.parametrize(("by", "dropped"), [(0.1, 1), (0.2, 0)])
+def test_only_the_same_number_undoes_a_multiplication(by: float, dropped: int) -> None:
+    assert drop_scales(graph(var("x", 4) * relay.const(0.1) / relay.const(by))) == dropped
 
 
 def test_other_maxima_stay() -> None:

@@ -28,6 +28,7 @@ from tvm_fusionx.rewrite.quantized import (
 )
 from tvm_fusionx.rewrite.requantized import (
     drop_requantizations,
+    drop_scales,
     pool_integers,
     round_by_instruction,
 )
@@ -88,7 +89,7 @@ def rewrite_quantized(
     def rewrite(_: str, graph: Graph) -> Any:
         changes = 0
         if cpu is not None:
-            steps = (round_by_instruction, pool_integers, drop_requantizations)
+            steps = (round_by_instruction, pool_integers, drop_requantizations, drop_scales)
             changes = sum(step(graph) for step in steps)
             changes += look_up_bytes(graph) if cpu.byte_tables is not None else 0
             made = _multiply(graph, cpu, why_slower)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.rewrite.quantized import BYTES, DEQUANTIZE, ROUND_EVEN
 
 MAX_POOL = "nn.max_pool2d"
+# Of what lies outside an image they add nothing, or zero, which stays zero.
+MEANS = frozenset({"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d", "nn.global_avg_pool2d"})
+
+# Sums of fewer integers than this are exact in floats of 24 bits.
+EXACT = 2**24
 
 
 def round_by_instruction(graph: Graph) -> int:
@@ -47,23 +54,73 @@ def _spelled_out(graph: Graph, x: Value) -> Value:
 
 
 def pool_integers(graph: Graph) -> int:
-    """Let maxima be of integers: dequantization keeps their order. Return how many changed."""
+    """Pool integers instead of what they are dequantized to. Return how many pools changed.
+
+    Dequantization keeps the order, so that the maximum of integers is the dequantized maximum. The
+    mean of ``(q - z) * s`` is ``s`` times the mean of ``q - z``, whose sum is exact in floats: a
+    mean that lies between two integers is at a half, where it was near one.
+    """
     count = 0
     for node in graph.calls():
-        if node.op != MAX_POOL or node.operands[0].op != DEQUANTIZE:
+        pool = _maximum if node.op == MAX_POOL else _mean if node.op in MEANS else None
+        if pool is None or node.operands[0].op != DEQUANTIZE:
             continue
-        dequantize = node.operands[0].node
-        source, scale, zero = dequantize.operands
+        scale = node.operands[0].node.operands[1]
         if not scale.is_constant or scale.type.elements != 1 or not (scale.array > 0).all():
             continue
-        pooled = graph.call(MAX_POOL, [source], node.attrs.replace(), name=node.name)
-        attrs = dequantize.attrs
-        result = graph.call(DEQUANTIZE, [pooled, scale, zero], attrs, name=dequantize.name)
-        graph.replace(node[0], result)
-        count += 1
+        result = pool(graph, node, node.operands[0].node)
+        if result is not None:
+            graph.replace(node[0], result)
+            count += 1
     if count:
         graph.prune()
     return count
+
+
+def _maximum(graph: Graph, node: Node, dequantize: Node) -> Value | None:
+    source, scale, zero = dequantize.operands
+    pooled = graph.call(MAX_POOL, [source], node.attrs.replace(), name=node.name)
+    return graph.call(DEQUANTIZE, [pooled, scale, zero], dequantize.attrs, name=dequantize.name)
+
+
+def _mean(graph: Graph, node: Node, dequantize: Node) -> Value | None:
+    source, scale, zero = dequantize.operands
+    pixels = node.operands[0].type.elements // math.prod(node.operands[0].shape[:2])
+    if source.dtype not in BYTES or not zero.is_constant or zero.type.elements != 1:
+        return None
+    if pixels * np.iinfo(np.uint8).max >= EXACT or node.outputs[0].dtype != "float32":
+        return None
+    data = graph.call("cast", [source], {"dtype": "float32"}, name=dequantize.name)
+    if zero.array.any():
+        less = graph.constant(float(zero.array.reshape(())), "float32")
+        data = graph.call("subtract", [data, less], name=dequantize.name)
+    pooled = graph.call(node.op, [data], node.attrs.replace(), name=node.name)
+    factor = graph.constant(float(scale.array.reshape(())), "float32")
+    return graph.call("multiply", [pooled, factor], name=node.name)
+
+
+def drop_scales(graph: Graph) -> int:
+    """Drop multiplications that a division by the same number undoes; return how many."""
+    count = 0
+    for node in graph.calls():
+        if node.op != "divide" or node.operands[0].op != "multiply":
+            continue
+        x, factor = node.operands[0].node.operands
+        if not _is_same_number(factor, node.operands[1]) or not (factor.array != 0).all():
+            continue
+        if x.shape == node.outputs[0].shape:
+            graph.replace(node[0], x)
+            count += 1
+    if count:
+        graph.prune()
+    return count
+
+
+def _is_same_number(one: Value, other: Value) -> bool:
+    if not (one.is_constant and other.is_constant):
+        return False
+    is_one = one.type.elements == other.type.elements == 1 and one.dtype == other.dtype
+    return is_one and bool(one.array.reshape(()) == other.array.reshape(()))
 
 
 def drop_requantizations(graph: Graph) -> int:
