@@ -110,6 +110,18 @@ def test_one_column_between_transposes_is_one_of_floats(tmp_path: Path) -> None:
     _check(layers, layers.add("Transpose", product, perm=[0, 3, 1, 2]), tmp_path, 0)
 
 
+@pytest.mark.parametrize(
+    ("channels", "groups"),
+    few_fast_rows([((64, 64), 8), ((32, 32), 4), ((6, 12), 3)], 1),
+)
+def test_channels_in_groups(tmp_path: Path, channels: tuple[int, int], groups: int) -> None:
+    inputs, outputs = channels
+    layers = Layers(1, 8, 7, 6)
+    first = layers.add("Relu", layers.conv("x", inputs, 8, 1))
+    second = layers.conv(first, outputs, inputs, 3, group=groups, strides=[2, 1])
+    _check(layers, layers.conv(second, 8, outputs, 1), tmp_path, 3)
+
+
 def _convolutions() -> tuple[Layers, str]:
     layers = Layers(1, 8, 9, 9)
     first = layers.add("Relu", layers.conv("x", 16, 8, 3))

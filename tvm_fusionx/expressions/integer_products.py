@@ -47,11 +47,11 @@ def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
     Parameters
     ----------
     data, weights
-        Tensors; one group of channels.
+        Tensors; chunks of neither lie in two groups of channels.
     attrs
         Strides, padding and dilation, as of ``nn.conv2d``.
     """
-    images, _, height, width, _ = (int(extent) for extent in data.shape)
+    images, in_chunks, height, width, _ = (int(extent) for extent in data.shape)
     chunks, outer, rows, columns, groups, lanes, depth = (int(each) for each in weights.shape)
     strides, dilation = get_const_tuple(attrs.strides), get_const_tuple(attrs.dilation)
     extents = tuple(
@@ -68,11 +68,13 @@ def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
         te.reduce_axis((0, size), name=name) for size, name in ((rows, "kh"), (columns, "kw"))
     )
     places = range(depth)
+    in_group = chunks * outer // in_chunks
 
     def total(n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
         h, w = y * strides[0] + row * dilation[0], x * strides[1] + column * dilation[1]
         chunk, within = group // groups, group % groups
-        pixels = [padded[n, chunk, h, w, within * depth + place] for place in places]
+        read = chunk if in_chunks == outer else o // in_group * outer + chunk
+        pixels = [padded[n, read, h, w, within * depth + place] for place in places]
         taps = [weights[o, chunk, row, column, within, lane, place] for place in places]
         return te.sum(dot(pixels, taps), axis=[group, row, column])
 

@@ -19,6 +19,7 @@ from tvm_fusionx.layout.blocked_tensor import (
     enter,
     leave,
 )
+from tvm_fusionx.layout.merged_groups import merge_groups, merge_weights
 from tvm_fusionx.processors.integers import SUM, DotInstruction
 
 # What minimal filtering can serve: 3x3 windows over chunks that fill its vectors.
@@ -75,8 +76,9 @@ def sums_integers(node: Node) -> bool:
 
 def why_not_integer_convolution(node: Node) -> str | None:
     """Return why a convolution has no layout for integers, or None; its types are not read."""
-    if not is_depthwise(node) and int(node.attrs["groups"]) != 1:
-        return "its channels are in groups"
+    channels = node.operands[0].shape[CHANNEL_AXIS]
+    if not is_depthwise(node) and int(node.attrs["groups"]) == channels != 1:
+        return "it makes several channels of each one"
     return None
 
 
@@ -179,25 +181,28 @@ def _is_direct(node: Node) -> bool:
 def _block_integers(
     graph: Graph, node: Node, blocked: Convert, vector: int, instruction: DotInstruction
 ) -> Blocked | Value:
-    data, array = node.operands[0], node.operands[1].array
+    data, merged = node.operands[0], merge_groups(node, vector, instruction)
+    array = merge_weights(node.operands[1].array, merged)
     depth, shape = instruction.depth, node.outputs[0].shape
     outputs = shape[CHANNEL_AXIS]
-    block, empty = integer_chunk(outputs, vector, instruction)
+    # Only what is one group is filled up.
+    block, empty = integer_chunk(merged.outputs, vector, instruction)
     form = blocked(data)
-    if form is not None and form.block % depth:
+    if form is not None and (form.block % depth or merged.inputs % form.block):
         data, form = leave(graph, form, data.shape), None
     if form is None:
-        missing = -data.shape[CHANNEL_AXIS] % depth
+        channels, missing = merged.inputs, -merged.inputs % depth
         if missing:
             array = np.pad(array, ((0, 0), (0, missing), (0, 0), (0, 0)))
             data = _with_channels(graph, data, missing)
-        channels = data.shape[CHANNEL_AXIS]
+            channels += missing
         fitting = [each for each in range(depth, vector + 1, depth) if channels % each == 0]
         form = enter(graph, data, max(fitting))
     array = np.pad(array, ((0, empty), (0, 0), (0, 0), (0, 0)))
     groups = form.block // depth
     attrs = node.attrs.replace(
         **{**_sizes(node), "channels": outputs + empty},
+        groups=merged.number,
         data_layout=blocked_layout(form.block),
         kernel_layout=f"OIHW{groups}i{block}o{depth}i",
         out_layout=blocked_layout(block),

@@ -17,6 +17,7 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.layout.blocked_convolution import CONV2D, integer_chunk, is_depthwise
 from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, block_for, blocked_shape
 from tvm_fusionx.layout.convolution import WIDEST_VECTOR
+from tvm_fusionx.layout.merged_groups import MOVED, is_moved, merge_groups
 from tvm_fusionx.layout.winograd import filtered_cycles_of
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import DotInstruction
@@ -83,10 +84,10 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
         sums = (taps + widened) * _places(node) * _vectors(node, cpu)
     else:
         depth = dot.depth
-        inputs, window = _terms(node)
-        steps = window * math.ceil(inputs / depth)
+        groups, inputs, vectors = _integer_terms(node, dot, cpu)
+        steps = _terms(node)[1] * math.ceil(inputs / depth)
         each = 1 if dot.takes_sum else 2
-        sums = each * steps * _places(node) * _integer_vectors(node, dot, cpu)
+        sums = each * groups * steps * _places(node) * vectors
         around += _filled_up(node, dot, cpu)
         if data.dtype != dot.data:
             changed = WIDEN + (data.zero != 0) if dot.data == WIDE else SHIFT
@@ -152,13 +153,18 @@ def _vectors(node: Node, cpu: Cpu) -> int:
     return groups * _vectors_of(channels // groups, block, cpu)
 
 
-def _integer_vectors(node: Node, dot: DotInstruction, cpu: Cpu) -> int:
-    """Return the vectors that hold the 32-bit sums of a place of the result."""
+def _integer_terms(node: Node, dot: DotInstruction, cpu: Cpu) -> tuple[int, int, int]:
+    """Return groups, the channels that a sum of one goes over, and its vectors of 32-bit sums."""
     if node.op != CONV2D:
-        return _vectors(node, cpu)
-    channels = node.outputs[0].shape[CHANNEL_AXIS]
-    block, empty = integer_chunk(channels, max(min(WIDEST_VECTOR, cpu.lanes), dot.depth), dot)
-    return _vectors_of(channels + empty, block, cpu)
+        return 1, node.operands[1].shape[1], _vectors(node, cpu)
+    vector = _integer_vector(dot, cpu)
+    merged = merge_groups(node, vector, dot)
+    block, empty = integer_chunk(merged.outputs, vector, dot)
+    return merged.number, merged.inputs, _vectors_of(merged.outputs + empty, block, cpu)
+
+
+def _integer_vector(dot: DotInstruction, cpu: Cpu) -> int:
+    return max(min(WIDEST_VECTOR, cpu.lanes), dot.depth)
 
 
 def _vectors_of(channels: int, block: int, cpu: Cpu) -> int:
@@ -169,14 +175,15 @@ def _vectors_of(channels: int, block: int, cpu: Cpu) -> int:
 def _filled_up(node: Node, dot: DotInstruction, cpu: Cpu) -> float:
     """Return the instructions of copies with zeros behind what an instruction does not divide."""
     read, made = _elements(node)
-    copied = 0.0
-    if _terms(node)[0] % dot.depth:
-        # An image leaves its chunks, is filled up, and enters others.
-        copied += COPY * read * (3 if node.op == CONV2D else 1)
-    if node.op == CONV2D:
-        channels = node.outputs[0].shape[CHANNEL_AXIS]
-        vector = max(min(WIDEST_VECTOR, cpu.lanes), dot.depth)
-        copied += COPY * made if integer_chunk(channels, vector, dot)[1] else 0
+    if node.op != CONV2D:
+        return COPY * read / cpu.lanes if _terms(node)[0] % dot.depth else 0.0
+    vector = _integer_vector(dot, cpu)
+    merged = merge_groups(node, vector, dot)
+    # What is filled up leaves its chunks and enters others.
+    copied = COPY * read if merged.inputs % dot.depth else 0
+    if copied or (merged.number > 1 and is_moved(merged, vector)):
+        copied += MOVED * read
+    copied += COPY * made if integer_chunk(merged.outputs, vector, dot)[1] else 0
     return copied / cpu.lanes
 
 
