@@ -1,24 +1,34 @@
 """Time quantized models: ours, and every runtime that reads the same file, taking turns.
 
     python benchmarks/int8.py [NAME...] [--out out/int8] [--repeat 100] [--ours] [--json FILE]
+                              [--limit 600] [--again]
 
-NAME is a model of the zoo; by default those that ONNX Runtime's tool quantizes. Each is exported,
-quantized by that tool (per channel, unsigned activations, calibrated on seeded random inputs) and
-compiled, unless OUT has it already; what is measured are our int8 and float32 builds, ONNX
-Runtime's two, and the int8 file in OpenVINO, MNN, ncnn and LiteRT; who does not take it is told
-on stderr. --ours times our two sides alone. A row has the median milliseconds, our float time over
-our int8 time, the best other int8 over ours, and the accuracy: the largest difference from ONNX
-Runtime's float model, relative to its largest output, and how many rows have the same largest
-element. The exit code is 1 where our int8 is slower than our float.
+NAME is a model of the zoo; all of it by default, the quickest first. Each is exported, quantized by
+ONNX Runtime's tool (per channel, unsigned activations, calibrated on seeded random inputs) and
+compiled, unless OUT has it already from equal sources; what is measured are our int8 and float32
+builds, ONNX Runtime's two, and the int8 file in OpenVINO, MNN, ncnn and LiteRT; who does not take
+it is told on stderr. --ours times our two sides alone. A row has the median milliseconds, our float
+time over our int8 time, the best other int8 over ours, how many products multiply integers (the
+others are floats, which the build estimated to be faster), and the accuracy: the largest difference
+from ONNX Runtime's float model, relative to its largest output, and how many rows have the same
+largest element.
+
+Each model has a process of its own, of at most --limit seconds; what became of it is written to
+FILE (OUT/results.json) at once, and is not measured again with equal sources and options but for
+--again. Models that the tool or a build cannot do are told at the end. The exit code is 1 where our
+int8 is slower than our float.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +37,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import tvm
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -34,7 +45,10 @@ from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
+from tvm_fusionx.compress.quantize.prepare import LEAST_OPSET
+from tvm_fusionx.frontend.read_model import opset_of
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.passes.rewrite_quantized import rewrite_quantized
 from tvm_fusionx.report.bench.timing import (
     Latency,
     describe_failure,
@@ -46,11 +60,15 @@ from tvm_fusionx.report.peers import PreparedPeer, prepare_peer
 TARGET = "llvm -mcpu=native"
 CALIBRATION_RUNS = 3
 DEFAULT_REPEAT = 100
-# Models that ONNX Runtime's tool quantizes as they are, from the quickest to the slowest.
+# All of the zoo, from the quickest to the slowest in float.
 MODELS = (
-    *("mobilenet-v3", "mobilenet-v2", "mobilenet-v1", "efficientnet-b0", "ppocr-det", "resnet18"),
-    *("minilm", "resnet50", "yolo-v8n", "distilbert", "vgg16", "unet", "bert-base"),
+    *("ppocr-cls", "mobilenet-v3", "mobilenet-v2", "mobilenet-v1", "ppocr-det", "tinybert"),
+    *("efficientnet-b0", "ppocr-rec", "mobilenet-ssd", "resnet18", "minilm", "yolo-v8n"),
+    *("resnet50", "distilbert", "mobilebert", "vgg16", "llama-block", "unet", "bert-base"),
+    *("albert", "faster-rcnn", "c3d", "s3d", "gpt2", "vit-b16", "whisper-tiny-encoder"),
+    *("yolo-v4", "mask-rcnn"),
 )
+DEFAULT_LIMIT_SECONDS = 600
 
 INT8, FLOAT32 = "int8", "float32"
 OURS = {INT8: "ours int8", FLOAT32: "ours float32"}
@@ -115,6 +133,10 @@ def quantize(out: Path, name: str) -> Path:
         return path
     cleaned, scratch = out / f"{name}.cleaned.onnx", out / f"{name}.{INT8}.part"
     quant_pre_process(original, cleaned, skip_symbolic_shape=True)
+    loaded = onnx.load(cleaned)
+    if opset_of(loaded) < LEAST_OPSET:
+        # The tool writes scales of channels into any opset; they mean something from this one on.
+        onnx.save(onnx.version_converter.convert_version(loaded, LEAST_OPSET), cleaned)
     counts = Counter(node.op_type for node in onnx.load(cleaned).graph.node)
     # A detector of convolutions may have a softmax at its end.
     is_transformer = counts["Softmax"] > 0 and counts["MatMul"] + counts["Gemm"] > counts["Conv"]
@@ -133,9 +155,27 @@ def quantize(out: Path, name: str) -> Path:
     return path
 
 
+def sources() -> str:
+    """Return a digest of our sources: what they compiled is not what others would."""
+    found = hashlib.sha256()
+    folder = Path(fx.__file__).parent
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".py", ".json", ".cc", ".h"):
+            found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def on_integers(out: Path, name: str) -> str:
+    """Return how many of the products that read integers multiply them."""
+    shapes = {key: value.shape for key, value in inputs_of(out, name).items()}
+    mod, _ = fx.from_onnx(quantize(out, name), shape=shapes)
+    choices = rewrite_quantized(mod, TARGET)[1]
+    return f"{sum(choice.reason is None for choice in choices)}/{len(choices)}"
+
+
 def compiled(out: Path, name: str, kind: str) -> Path:
     """Build the model of one kind, unless that was done, and return the library's path."""
-    path = out / f"{name}.{kind}.so"
+    path = out / f"{name}.{kind}.{sources()}.so"
     if not path.exists():
         source = quantize(out, name) if kind == INT8 else export(out, name)
         shapes = {key: value.shape for key, value in inputs_of(out, name).items()}
@@ -201,6 +241,7 @@ def measure(out: Path, name: str, repeat: int, peers: Sequence[str]) -> dict[str
     return {
         "model": name,
         "threads": threads,
+        "integers": on_integers(out, name),
         "latencies": {side: each.to_json() for side, each in latencies.items()},
         "gains": gains(latencies),
         "accuracy": accuracy,
@@ -235,6 +276,7 @@ def row_of(result: Mapping[str, Any], sides: Sequence[str]) -> str:
     taken = [result["latencies"].get(side) for side in sides]
     cells = ["-" if each is None else f"{each['median']:.2f}" for each in taken]
     cells += ["-" if each is None else f"{each:.2f}" for each in result["gains"].values()]
+    cells.append(result["integers"])
     cells += [result["accuracy"].get(side, "-") for side in (OURS[INT8], "ort int8")]
     return f"| {result['model']} | " + " | ".join(cells) + " |"
 
@@ -243,38 +285,108 @@ def _mean(values: Sequence[float]) -> str:
     return f"{math.exp(sum(map(math.log, values)) / len(values)):.2f}" if values else "-"
 
 
-def main() -> int:
+def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what a result depends on, beside the model."""
+    return {"sources": sources(), "repeat": arguments.repeat, "ours": arguments.ours}
+
+
+def in_own_process(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what a process of its own measured of a model, or why it has no result."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "result.json"
+        words = [sys.executable, __file__, name, "--single", str(written)]
+        words += ["--out", str(arguments.out), "--repeat", str(arguments.repeat)]
+        words += ["--ours"] if arguments.ours else []
+        try:
+            code = subprocess.run(words, timeout=arguments.limit, check=False).returncode
+        except subprocess.TimeoutExpired:
+            return {"model": name, "failed": f"it took more than {arguments.limit} seconds"}
+        if not written.exists():
+            return {"model": name, "failed": f"its process ended with {code}"}
+        result: dict[str, Any] = json.loads(written.read_text(encoding="utf-8"))
+        return result
+
+
+def _single(name: str, arguments: argparse.Namespace) -> int:
+    peers = () if arguments.ours else PEERS
+    try:
+        result = measure(arguments.out, name, arguments.repeat, peers)
+    except Exception as error:  # the tool and the exports raise anything
+        result = {"model": name, "failed": describe_failure(error)}
+    with new_file(arguments.single) as scratch:
+        scratch.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    return 0
+
+
+def results_of(path: Path, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the results of a file that were measured with equal options, by model."""
+    if not path.exists():
+        return {}
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return {each["model"]: each for each in stored if each.get("options") == options}
+
+
+def main(words: Sequence[str] | None = None) -> int:
     """Do what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=MODELS)
     parser.add_argument("--out", type=Path, default=Path("out/int8"))
     parser.add_argument("--repeat", type=int, default=DEFAULT_REPEAT, help="timed runs of a side")
     parser.add_argument("--ours", action="store_true", help="time our two sides alone")
-    parser.add_argument("--json", type=Path, help="where to write all results")
-    arguments = parser.parse_args()
+    parser.add_argument("--json", type=Path, help="results; OUT/results.json by default")
+    parser.add_argument(
+        "--limit", type=float, default=DEFAULT_LIMIT_SECONDS, help="seconds for a model"
+    )
+    parser.add_argument("--again", action="store_true", help="measure what was measured before")
+    parser.add_argument("--single", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
+    unknown = sorted(set(arguments.names) - set(zoo.names()))
+    if unknown:
+        parser.error(f"{unknown[0]}: expected models of the zoo: {', '.join(zoo.names())}")
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.single is not None:
+        return _single(arguments.names[0], arguments)
+    stored = arguments.json or arguments.out / "results.json"
+    options = options_of(arguments)
+    results = {} if arguments.again else results_of(stored, options)
     peers = () if arguments.ours else PEERS
     sides = [*OURS.values(), *(f"{peer} int8" for peer in peers)]
     sides += [ORT_FLOAT] if peers else []
-    heads = [*sides, "float32 / int8", "best other / ours", "ours from float", "ORT from float"]
+    heads = [*sides, "float32 / int8", "best other / ours", "on integers"]
+    heads += ["ours from float", "ORT from float"]
     print("| model | " + " | ".join(heads) + " |")
     print("|---" * (len(heads) + 1) + "|")
-    results = []
     for name in arguments.names:
-        result = measure(arguments.out, name, arguments.repeat, peers)
-        results.append(result)
+        if name not in results:
+            results[name] = in_own_process(name, arguments) | {"options": options}
+            with new_file(stored) as scratch:
+                text = json.dumps(list(results.values()), indent=1) + "\n"
+                scratch.write_text(text, encoding="utf-8")
+        result = results[name]
+        if "failed" in result:
+            print(f"{name}: {result['failed']}", file=sys.stderr)
+            continue
         print(row_of(result, sides), flush=True)
         for side, why in result["failures"].items():
             print(f"{name}: {side}: {why}", file=sys.stderr)
-    if arguments.json is not None:
-        with new_file(arguments.json) as scratch:
-            scratch.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    own = [result["gains"]["float32 / int8"] for result in results]
-    others = [each for r in results if (each := r["gains"]["best other / ours"]) is not None]
+    return _conclude([results[name] for name in arguments.names])
+
+
+def _conclude(results: Sequence[Mapping[str, Any]]) -> int:
+    """Print what all results say together, and return the exit code."""
+    whole = [result for result in results if "failed" not in result]
+    own = [result["gains"]["float32 / int8"] for result in whole]
+    others = [each for r in whole if (each := r["gains"]["best other / ours"]) is not None]
     print(f"geometric means: float32 / int8 {_mean(own)}, best other / ours {_mean(others)}")
-    slower = [r["model"] for r, gain in zip(results, own, strict=True) if gain * EQUAL < 1]
-    if slower:
-        print(f"int8 is slower than float32: {', '.join(slower)}")
+    slower = [r["model"] for r, gain in zip(whole, own, strict=True) if gain * EQUAL < 1]
+    behind = [r["model"] for r in whole if (r["gains"]["best other / ours"] or EQUAL) * EQUAL < 1]
+    for what, names in (
+        ("int8 is slower than float32", slower),
+        ("another int8 is faster", behind),
+        ("no result", [r["model"] for r in results if "failed" in r]),
+    ):
+        if names:
+            print(f"{what}: {', '.join(names)}")
     return 1 if slower else 0
 
 
