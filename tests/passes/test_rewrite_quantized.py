@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 import tvm
+from onnx import TensorProto, helper, numpy_helper
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
@@ -221,3 +223,41 @@ def test_whoever_chooses_is_asked(tmp_path: Path) -> None:
     assert asked == [("nn.dense", "uint8")] * 2
     assert [choice.reason for choice in choices] == ["not this one", None]
     assert changed["main"].astext(show_meta_data=False).count('out_dtype="int32"') == 1
+
+
+def test_products_of_integers_that_a_model_has_itself(tmp_path: Path) -> None:
+    """MatMulInteger behind ConvInteger, its zero point computed, as ONNX Runtime gives them."""
+    generator = np.random.default_rng(0)
+    arrays = {
+        "w": generator.integers(0, 256, (8, 4, 3, 3)).astype("uint8"),
+        "wz": np.uint8(128),
+        "z": np.uint8(7),
+        "small": np.float32(1e-4),
+        "v": generator.integers(-127, 128, (9, 12)).astype("int8"),
+    }
+    nodes = [
+        helper.make_node("ConvInteger", ["x", "w", "z", "wz"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Cast", ["c"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["f", "small"], ["scaled"]),
+        helper.make_node("DynamicQuantizeLinear", ["scaled"], ["q", "s", "qz"]),
+        helper.make_node("MatMulInteger", ["q", "v", "qz"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "integers",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, (1, 4, 6, 9))],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    mod, _ = fx.from_onnx(model)
+    choices = rewrite_quantized(mod, VNNI)[1]
+    assert [(choice.op, choice.reason) for choice in choices] == [
+        ("nn.conv2d", None),
+        ("nn.dense", None),
+    ]
+    x = generator.integers(0, 256, (1, 4, 6, 9)).astype("uint8")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, {"x": x})[0]
+    assert np.array_equal(_run(model, x, "llvm -mcpu=native"), expected)

@@ -11,6 +11,7 @@ from tvm_fusionx.layout.blocked_convolution import (
 from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, UNBLOCKED
 from tvm_fusionx.layout.dense import DENSE
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.integers import SUM
 
 
 def why_not_integers(node: Node, cpu: Cpu) -> str | None:
@@ -19,13 +20,13 @@ def why_not_integers(node: Node, cpu: Cpu) -> str | None:
     Parameters
     ----------
     node
-        A product whose operands may be made of integers.
+        A product whose operands may be made of integers, of floats or with sums of 32 bits.
     cpu
         What runs it.
     """
     if cpu.dot is None:
         return "the processor has no instruction for dot products of integers"
-    if node.outputs[0].dtype != "float32":
+    if node.outputs[0].dtype not in ("float32", SUM):
         return f"its result is {node.outputs[0].dtype}"
     channels = node.outputs[0].shape[CHANNEL_AXIS if node.op == CONV2D else -1]
     if channels == 1:

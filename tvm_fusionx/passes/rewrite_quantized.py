@@ -19,6 +19,7 @@ from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.rewrite.byte_functions import look_up_bytes
 from tvm_fusionx.rewrite.dequantized_constants import unpack_constants
+from tvm_fusionx.rewrite.integer_operators import multiply_bytes
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
     ProductChoice,
@@ -110,4 +111,10 @@ def _multiply(graph: Graph, cpu: Cpu, why_slower: WhySlower | None) -> list[Prod
 
     types = IntegerTypes(cpu.dot.data, cpu.dot.weights)
     judge = estimate if why_slower is None else why_slower
-    return multiply_integers(graph, types, lambda node: why_not_integers(node, cpu), judge)
+
+    def why_not(node: Node) -> str | None:
+        return why_not_integers(node, cpu)
+
+    made = multiply_integers(graph, types, why_not, judge)
+    # Products of 32-bit integers are slower always: nobody is asked.
+    return made + multiply_bytes(graph, types, why_not)

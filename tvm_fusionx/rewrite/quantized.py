@@ -204,7 +204,7 @@ class _IntegerProduct:
         attrs: dict[str, Any] = {"out_dtype": SUM}
         if node.op == CONV2D and zero and any(int(each) for each in node.attrs["padding"]):
             # Outside the image is zero, which the integer `zero` stands for.
-            data = _padded(graph, data, node.attrs["padding"], zero)
+            data = padded(graph, data, node.attrs["padding"], zero)
             attrs["padding"] = (0, 0, 0, 0)
         weights = graph.constant(self.weights.astype(self.types.weights))
         total = graph.call(node.op, [data, weights], node.attrs.replace(**attrs), name=node.name)
@@ -226,16 +226,13 @@ class _IntegerProduct:
             return source, self.zero
         if self.types is ONE_BY_ONE:
             return self._without_zero_point(), 0
-        wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
-        if wanted == WIDE:
-            shift = -self.zero
-        else:
-            shift = int(np.iinfo(wanted).min) - int(np.iinfo(source.dtype).min)
-        if shift:
-            wide = graph.call("add", [wide, graph.constant(shift, WIDE)], name=name)
         if wanted != WIDE:
-            wide = graph.call("cast", [wide], {"dtype": wanted}, name=name)
-        return wide, self.zero + shift
+            data, shift = of_type(graph, source, wanted, name)
+            return data, self.zero + shift
+        wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
+        if self.zero:
+            wide = graph.call("add", [wide, graph.constant(-self.zero, WIDE)], name=name)
+        return wide, 0
 
     def _without_zero_point(self) -> Value:
         """Return the data as 16-bit integers, less its zero point.
@@ -293,7 +290,18 @@ def _weights(value: Value) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(integers).astype(WIDE), by_channel[:, 0]
 
 
-def _padded(graph: Graph, data: Value, padding: tuple[int, ...], value: int) -> Value:
+def of_type(graph: Graph, source: Value, wanted: str, name: str) -> tuple[Value, int]:
+    """Return bytes as bytes of the type that is multiplied, and what was added to each."""
+    shift = int(np.iinfo(wanted).min) - int(np.iinfo(source.dtype).min)
+    if not shift:
+        return source, 0
+    wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
+    wide = graph.call("add", [wide, graph.constant(shift, WIDE)], name=name)
+    return graph.call("cast", [wide], {"dtype": wanted}, name=name), shift
+
+
+def padded(graph: Graph, data: Value, padding: tuple[int, ...], value: int) -> Value:
+    """Return an image ``[N, C, H, W]`` with a border of integers: top, left, bottom, right."""
     top, left, bottom, right = (int(each) for each in padding)
     attrs = default_attributes(
         "nn.pad", pad_width=((0, 0), (0, 0), (top, bottom), (left, right)), pad_mode="constant"
