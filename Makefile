@@ -20,6 +20,9 @@ DEBIAN_PACKAGES := qemu-user g++-aarch64-linux-gnu lld \
 # Processes that share the tests; each test's TVM threads are its own affair.
 JOBS ?= 2
 
+# More words for JupyterLab, such as --no-browser, or --allow-root in a container.
+JUPYTER ?=
+
 # Of the zoo, what `make bench` measures; all when empty.
 MODELS ?=
 
@@ -29,7 +32,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast check verified schedules-check docs bench bench-int8 bench-sparse tutorials lock clean venv wheel debian-packages
+.PHONY: help demo test test-fast check verified schedules-check docs bench bench-int8 bench-sparse tutorials notebook lock clean venv wheel debian-packages
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +77,9 @@ bench-sparse: $(VENV)/all.stamp ## time pruned layers and models: ours sparse an
 tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
 	$(PYTEST) tests/tutorials
 
+notebook: $(VENV)/notebook.stamp ## open the tutorials in JupyterLab, for this machine alone
+	$(BIN)/python -m jupyterlab --ip 127.0.0.1 $(JUPYTER) tutorials/01_fuse_your_first_model.ipynb
+
 lock: ## resolve the pinned versions anew, with every python3.10-3.13 on the PATH
 	$(PYTHON) requirements/lock.py python3.10 python3.11 python3.12 python3.13
 
@@ -108,6 +114,10 @@ $(VENV)/all.stamp: $(VENV)/demo.stamp requirements/models.txt
 
 $(VENV)/docs.stamp: $(VENV)/all.stamp
 	$(PIP) -e '.[docs]'
+	touch $@
+
+$(VENV)/notebook.stamp: $(VENV)/all.stamp
+	$(PIP) -e '.[notebook]'
 	touch $@
 
 # Only as root and where apt is; never a reason to fail.

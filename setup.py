@@ -102,6 +102,11 @@ EXTRAS = {
         "mkdocs-material>=9.6",
         "mkdocstrings[python]>=0.29",
     ],
+    # `make notebook`: the tutorials, to be changed and run.
+    "notebook": [
+        "ipykernel>=6.29",
+        "jupyterlab>=4.4",
+    ],
     "dev": [
         "hypothesis>=6.130",
         "ipykernel>=6.29",

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-EXTRAS = "tvm,onnx,tune,peers,text,zoo,search,ray,prune,demo,saturate,docs,dev"
+EXTRAS = "tvm,onnx,tune,peers,text,zoo,search,ray,prune,demo,saturate,docs,notebook,dev"
 # What torch's build for NVIDIA cards asks for; `make` installs the build for CPUs.
 CUDA_PREFIXES = ("cuda-", "nvidia-", "triton")
 HEADER = "# Made by requirements/lock.py; `make lock` writes it anew.\n"
