@@ -78,7 +78,8 @@ tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
 	$(PYTEST) tests/tutorials
 
 notebook: $(VENV)/notebook.stamp ## open the tutorials in JupyterLab, for this machine alone
-	$(BIN)/python -m jupyterlab --ip 127.0.0.1 $(JUPYTER) tutorials/01_fuse_your_first_model.ipynb
+	$(BIN)/python -m jupyterlab --ip 127.0.0.1 --ServerApp.root_dir=. \
+	  --LabApp.default_url=/lab/tree/tutorials/01_fuse_your_first_model.ipynb $(JUPYTER)
 
 lock: ## resolve the pinned versions anew, with every python3.10-3.13 on the PATH
 	$(PYTHON) requirements/lock.py python3.10 python3.11 python3.12 python3.13
