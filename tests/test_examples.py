@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -31,7 +32,7 @@ def _scores() -> tvm.IRModule:
 
 
 def test_the_program_for_linux_classifies(tmp_path: Path) -> None:
-    need("gcc", "cmake", "make")
+    need("gcc", "g++", "cmake", "make")
     library = fx.build(_scores(), LOCAL)
     bundle = tmp_path / "mobilenet"
     export_bundle(library, bundle, weights="beside")
@@ -47,6 +48,24 @@ def test_the_program_for_linux_classifies(tmp_path: Path) -> None:
     assert run([program, weights, tmp_path / "a.f32"]) == f"{tmp_path / 'a.f32'}: {best}\n"
     run([program, weights, bundle / "main.c"], code=2)
     run([program, tmp_path / "a.f32", tmp_path / "a.f32"], code=2)
+    _check_threads(program.with_name("classify_threads"), weights, library)
+
+
+def _check_threads(program: Path, weights: Path, library: Any) -> None:
+    """Compare what two threads say of pictures with what the graph executor does."""
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    paths, lines = [weights.with_name(f"{number}.f32") for number in range(9)], []
+    for number, path in enumerate(paths):
+        picture = np.random.default_rng(number).standard_normal((1, 3, 16, 16)).astype("float32")
+        picture.tofile(path)
+        executor.run(image=picture)
+        scores = executor.get_output(0).numpy()[0]
+        lines.append(f"{path}: {scores.argmax()} ({scores.max():.3f})\n")
+    assert run([program, weights, *paths]) == "".join(lines)
+    missing = weights.with_name("none.f32")
+    assert run([program, weights, missing]) == f"{missing}: no such picture\n"
+    run([program, paths[0], paths[0]], code=2)
+    run([program, weights], code=2)
 
 
 @pytest.mark.slow
