@@ -1,4 +1,4 @@
-"""Pictures: boxes where the lines of text are, and refusals of what is no picture."""
+"""Pictures: where lines of text are and what they say, and refusals of what is no picture."""
 
 from __future__ import annotations
 
@@ -32,20 +32,52 @@ class _Exported(NamedTuple):
     path: Path
 
 
-def _write(path: Path, nodes: list[Any], weights: dict[str, np.ndarray], side: int) -> None:
+def _write(
+    path: Path,
+    nodes: list[Any],
+    weights: dict[str, np.ndarray],
+    height: int,
+    width: int | str,
+    metadata: dict[str, str] | None = None,
+) -> None:
     graph = helper.make_graph(
         nodes,
         "model",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, height, width])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
     opset = helper.make_opsetid("", 17)
-    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    helper.set_model_props(model, metadata or {})
+    onnx.save(model, path)
 
 
-def _ink_detector(name: str, path: Path) -> _Exported:
-    """Write a detector that takes what is dark, and ten pixels around, for text."""
+def _stripe_reader(path: Path) -> _Exported:
+    """Write a recogniser that reads a '#' where eight columns are rather dark, else nothing."""
+    weights = np.stack([np.full((3, 48, 8), sign / (3 * 48 * 8)) for sign in (20, -20)])
+    tensors = {
+        "weights": weights.astype("float32"),
+        "bias": np.array([-14, 14], "float32"),
+        "rows": np.array([2]),
+        "more": np.array([0, 0, 0, 0, 1, 0]),
+        "least": np.float32(-99),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "weights", "bias"], ["seen"], strides=[48, 8]),
+        helper.make_node("Squeeze", ["seen", "rows"], ["classes"]),
+        helper.make_node("Pad", ["classes", "more", "least"], ["padded"]),
+        helper.make_node("Transpose", ["padded"], ["places"], perm=[0, 2, 1]),
+        helper.make_node("Softmax", ["places"], ["y"], axis=2),
+    ]
+    _write(path, nodes, tensors, 48, "width", {"character": "#"})
+    return _Exported(path)
+
+
+def _ink_models(name: str, path: Path) -> _Exported:
+    """Write a detector that takes what is dark, and ten pixels around, for text; or a reader."""
+    if name == "ppocr-rec":
+        return _stripe_reader(path)
     assert name == "ppocr-det"
     mean = np.full((1, 3, 1, 1), -1 / 3, "float32")
     nodes = [
@@ -53,13 +85,13 @@ def _ink_detector(name: str, path: Path) -> _Exported:
         helper.make_node("MaxPool", ["dark"], ["wide"], kernel_shape=[21, 21], pads=[10] * 4),
         helper.make_node("Sigmoid", ["wide"], ["y"]),
     ]
-    _write(path, nodes, {"mean": mean}, pictures.TEXT_SIDE)
+    _write(path, nodes, {"mean": mean}, pictures.TEXT_SIDE, pictures.TEXT_SIDE)
     return _Exported(path)
 
 
 def test_lines_of_text_are_found_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("scipy")
-    monkeypatch.setattr(pictures, "export", _ink_detector)
+    monkeypatch.setattr(pictures, "export", _ink_models)
     monkeypatch.setattr(pictures, "TEXT_SIDE", 320)
     stages: list[str] = []
     models = PictureModels("llvm", stages.append)
@@ -71,10 +103,12 @@ def test_lines_of_text_are_found_where_they_are(monkeypatch: pytest.MonkeyPatch)
         assert box["top"] < top + 30 < box["bottom"]
         assert box["right"] <= WIDTH
         assert box["score"] > 0.5
+        assert set(box["text"]) == {"#"}
+        assert box["text_score"] > 0.5
     # The second time nothing is compiled.
-    assert len(stages) == 1
+    assert len(stages) == 2
     assert models.boxes(_file(np.full((64, 64, 3), 255, "uint8")))["boxes"] == []
-    assert len(stages) == 1
+    assert len(stages) == 2
 
 
 def _colour_classifier(path: Path) -> None:
@@ -84,7 +118,7 @@ def _colour_classifier(path: Path) -> None:
         helper.make_node("Flatten", ["mean"], ["flat"]),
         helper.make_node("Mul", ["flat", "ten"], ["y"]),
     ]
-    _write(path, nodes, {"ten": np.float32(10)}, pictures.LABEL_SIDE)
+    _write(path, nodes, {"ten": np.float32(10)}, pictures.LABEL_SIDE, pictures.LABEL_SIDE)
 
 
 def test_the_likeliest_classes_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

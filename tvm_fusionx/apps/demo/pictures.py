@@ -1,10 +1,10 @@
-"""Pictures that people send: lines of text found in them, and what they show."""
+"""Pictures that people send: lines of text found in them and read, and what they show."""
 
 from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,14 @@ from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.zoo.catalog import export
 from tvm_fusionx.zoo.packages import import_zoo_package
 from tvm_fusionx.zoo.pictures import OCR_MEAN, OCR_STD, WHITE, Picture, normalised
-from tvm_fusionx.zoo.text_boxes import find_text_boxes
+from tvm_fusionx.zoo.text_boxes import TextBox, find_text_boxes
+from tvm_fusionx.zoo.text_lines import (
+    LINE_HEIGHT,
+    TextLine,
+    line_characters,
+    line_input,
+    read_line,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +41,11 @@ LEAST_SIDE = 8
 
 # The detector takes any multiple of 32; a picture is made to fit, and the rest is white.
 TEXT_SIDE = 640
+
+# The recogniser takes lines of any width: a program for most of them, and one for long ones.
+LINE_WIDTHS = (320, 960)
+# Each takes some milliseconds; a page that is full of text has about sixty.
+MOST_LINES = 100
 
 # EfficientNet-Lite's own constants (its published pre-processing).
 LABEL_SIDE = 224
@@ -47,16 +59,19 @@ CLASSIFIER_FILE = "efficientnet-lite0.onnx"
 
 @dataclass
 class PictureModels:
-    """A detector of text and a classifier, each compiled when it is first asked."""
+    """Models that find text, read it and classify, each compiled when it is first asked."""
 
     target: TargetLike
     say: Callable[[str], None]
     folder: Path = field(default_factory=lambda: cache_folder() / "pictures")
     """Where the classifier's ONNX file is kept."""
     _built: dict[str, Programs] = field(default_factory=dict, repr=False)
+    _characters: tuple[str, ...] = field(default=(), repr=False)
 
     def boxes(self, data: bytes) -> Event:
-        """Return the boxes around lines of text, in pixels of the picture.
+        """Return the boxes around lines of text, in pixels of the picture, and what stands in them.
+
+        Of the first :data:`MOST_LINES` lines, from the top down.
 
         Raises
         ------
@@ -71,20 +86,25 @@ class PictureModels:
         import_zoo_package("scipy.ndimage")
         began = time.perf_counter()
         (probability,) = model.run(x=normalised(page, OCR_MEAN, OCR_STD))
-        found = find_text_boxes(probability)
+        boxes = [_on_picture(box, scale, image.size) for box in find_text_boxes(probability)]
         took = time.perf_counter() - began
+        if boxes:
+            self._model("lines", self._recogniser)
+        began = time.perf_counter()
+        for box in boxes[:MOST_LINES]:
+            corners = (box["left"], box["top"], box["right"], box["bottom"])
+            line = self._line(image.crop(tuple(map(round, corners))))
+            box.update(text=line.text, text_score=line.score)
+        took += time.perf_counter() - began
         width, height = image.size
-        boxes = [
-            {
-                "left": min(width, box.left / scale),
-                "top": min(height, box.top / scale),
-                "right": min(width, box.right / scale),
-                "bottom": min(height, box.bottom / scale),
-                "score": box.score,
-            }
-            for box in found
-        ]
         return {"width": width, "height": height, "boxes": boxes, "milliseconds": 1e3 * took}
+
+    def _line(self, image: Any) -> TextLine:
+        """Return what stands in a picture of one line."""
+        if not min(image.size):
+            return TextLine("", 0.0)
+        (chances,) = self._built["lines"].run(x=line_input(np.asarray(image), LINE_WIDTHS))
+        return read_line(chances, self._characters)
 
     def labels(self, data: bytes) -> Event:
         """Return the likeliest classes of ImageNet; errors as of :meth:`boxes`."""
@@ -113,7 +133,14 @@ class PictureModels:
     def _detector(self) -> Programs:
         with TemporaryDirectory(prefix="fusionx-demo-") as folder:
             path = export("ppocr-det", Path(folder) / "text.onnx").path
-            return _compiled(path, TEXT_SIDE, self.target)
+            return _compiled(path, [(TEXT_SIDE, TEXT_SIDE)], self.target)
+
+    def _recogniser(self) -> Programs:
+        with TemporaryDirectory(prefix="fusionx-demo-") as folder:
+            path = export("ppocr-rec", Path(folder) / "lines.onnx").path
+            self._characters = line_characters(path)
+            sizes = [(LINE_HEIGHT, width) for width in LINE_WIDTHS]
+            return _compiled(path, sizes, self.target)
 
     def _classifier(self) -> Programs:
         path = self.folder / CLASSIFIER_FILE
@@ -121,7 +148,7 @@ class PictureModels:
             self.folder.mkdir(parents=True, exist_ok=True)
             with new_file(path) as scratch:
                 write_classifier(scratch)
-        return _compiled(path, LABEL_SIDE, self.target)
+        return _compiled(path, [(LABEL_SIDE, LABEL_SIDE)], self.target)
 
 
 def picture_work(task: str, data: bytes) -> Work[PictureModels]:
@@ -187,13 +214,27 @@ def write_classifier(path: Path) -> None:
     torch.onnx.export(model, example, str(path), input_names=["x"], opset_version=17, dynamo=False)
 
 
-def _compiled(path: Path, side: int, target: TargetLike) -> Programs:
-    shape = (1, 3, side, side)
-    made = build(str(path), target, shapes=[{"x": shape}])
+def _compiled(path: Path, sizes: Sequence[tuple[int, int]], target: TargetLike) -> Programs:
+    """Return a program for each height and width of a picture."""
+    shapes = [(1, 3, *size) for size in sizes]
+    made = build(str(path), target, shapes=[{"x": shape} for shape in shapes])
     assert isinstance(made, Programs)
     # What only the first run does is no part of anybody's time.
-    made.run(x=np.zeros(shape, "float32"))
+    for shape in shapes:
+        made.run(x=np.zeros(shape, "float32"))
     return made
+
+
+def _on_picture(box: TextBox, scale: float, size: tuple[int, int]) -> Event:
+    """Return a box of the page that was made to fit, in pixels of the picture."""
+    width, height = size
+    return {
+        "left": min(width, box.left / scale),
+        "top": min(height, box.top / scale),
+        "right": min(width, box.right / scale),
+        "bottom": min(height, box.bottom / scale),
+        "score": box.score,
+    }
 
 
 def _wrong(expected: str, found: str) -> InputError:

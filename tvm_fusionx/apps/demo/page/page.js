@@ -247,9 +247,7 @@ new Asker(formLook, () => {
         boxes.append(rect);
       }
       const rows = event.boxes
-        ? event.boxes.map((box) => item(
-            `Text from ${Math.round(box.left)}, ${Math.round(box.top)} to ` +
-            `${Math.round(box.right)}, ${Math.round(box.bottom)}; ${Math.round(100 * box.score)} %`))
+        ? event.boxes.map((box) => item(box.text || "A line that cannot be read"))
         : event.labels.map((label) => item(
             `Class ${label.class} of ImageNet; ${(100 * label.probability).toFixed(1)} %`));
       byId("found").replaceChildren(...rows);
