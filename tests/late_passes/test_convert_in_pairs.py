@@ -79,3 +79,32 @@ def test_what_the_line_writes_is_not_read_early() -> None:
         ib.emit(tir.BufferStore(x, tir.Cast("float16x4", twice), [tir.Ramp(start + 4, 1, LANES)]))
     func = tir.PrimFunc([x], ib.get())
     assert tvm.ir.structural_equal(lowered(func, PASS), lowered(func))
+
+
+def _tile(rows: int, vectors: int) -> Any:
+    """Return a function that adds up rows of vectors, each row far from the one before."""
+    x = tir.decl_buffer((rows * 256,), "float16", "x")
+    y = tir.decl_buffer((vectors * LANES,), "float32", "y")
+    sums = tir.decl_buffer((vectors,), f"float32x{LANES}", "sums", scope="local")
+    line = []
+    for row in range(rows):
+        for place in range(vectors):
+            value = widened(x, row * 256 + place * LANES)
+            if row:
+                value = tir.BufferLoad(sums, [place]) + value
+            line.append(tir.BufferStore(sums, value, [place]))
+    line += [
+        tir.BufferStore(y, tir.BufferLoad(sums, [each]), [tir.Ramp(each * LANES, 1, LANES)])
+        for each in range(vectors)
+    ]
+    true = tir.const(1, "bool")
+    body = tir.Allocate(sums.data, sums.dtype, sums.shape, true, tir.SeqStmt(line))
+    return tir.PrimFunc([x, y], body)
+
+
+@pytest.mark.parametrize(("rows", "vectors", "ordered"), [(2, 8, 0), (3, 8, 16), (5, 4, 16)])
+def test_sums_of_a_row_come_before_the_next_row_where_registers_are_few(
+    rows: int, vectors: int, ordered: int
+) -> None:
+    text = str(lowered(_tile(rows, vectors), PASS))
+    assert text.count('"fusionx_sum_first"') == ordered
