@@ -109,7 +109,7 @@ def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
         note = KernelNote(node.name, node.operators, flops=flops.get(node.name) or None)
         entry = entries.get(node.function)
         if entry is not None:
-            work = _work(entry, counted)
+            work = work_of_entry(entry, counted)
             note = replace(note, template=entry.template, is_tuned=entry.is_tuned, work=work)
         notes.append(note)
     return tuple(notes)
@@ -123,7 +123,7 @@ def notes_of(library: Any) -> tuple[KernelNote, ...]:
     return kernel_notes(FusedBuild(relay.transform.InferType()(blocks), library, log))
 
 
-def _work(entry: LoweredBlock, counted: dict[str, Work]) -> Work | None:
+def work_of_entry(entry: LoweredBlock, counted: dict[str, Work]) -> Work | None:
     """Return the work of a block, counted once for all that are equal; None for TVM's schedules."""
     key = entry.key
     if key is None:

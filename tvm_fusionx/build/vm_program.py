@@ -14,6 +14,7 @@ from tvm.runtime import vm as vm_runtime
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.executors import why_virtual_machine
+from tvm_fusionx.build.fused_build import work_of_entry
 from tvm_fusionx.build.kernels import KernelNote
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.build.parameters import bind_parameters
@@ -25,6 +26,7 @@ from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.block_work import Work
 
 MAIN = "main"
 
@@ -89,10 +91,13 @@ class VmProgram:
 
     _machine: Any = field(default=None, repr=False, compare=False)
 
+    def executable(self) -> Any:
+        """Return what a machine runs: bytecode and kernels, as TVM loads them."""
+        return vm_runtime.Executable.load_exec(bytearray(self.bytecode), self.module)
+
     def machine(self) -> Any:
         """Return a virtual machine of its own, on the first CPU."""
-        executable = vm_runtime.Executable.load_exec(bytearray(self.bytecode), self.module)
-        return vm_runtime.VirtualMachine(executable, tvm.cpu(0))
+        return vm_runtime.VirtualMachine(self.executable(), tvm.cpu(0))
 
     def __getitem__(self, name: str) -> Any:
         """Return what ``graph_executor.GraphModule`` takes: ``program["default"](tvm.cpu())``."""
@@ -237,8 +242,14 @@ def build_for_machine(
         log.on_code = lambda: on_stage(f"making code of {len(log.entries)} kernels")
         executable = relay.vm.compile(fused, target=resolved)
         bytecode, module = executable.save()
+    counted: dict[str, Work] = {}
     notes = (
-        KernelNote(entry.name, template=entry.template, is_tuned=entry.is_tuned)
+        KernelNote(
+            entry.name,
+            template=entry.template,
+            is_tuned=entry.is_tuned,
+            work=work_of_entry(entry, counted),
+        )
         # Functions of a module have no order of their own.
         for entry in sorted(log.entries, key=lambda entry: entry.name)
     )
@@ -248,7 +259,7 @@ def build_for_machine(
         model_name,
         str(resolved),
         inputs_of(bound),
-        _output_specs(bound["main"].ret_type),
+        outputs_told(bound["main"].ret_type),
         tuple(notes),
         build_versions(),
         why_virtual_machine(bound),
@@ -256,7 +267,8 @@ def build_for_machine(
     )
 
 
-def _output_specs(kind: Any) -> tuple[OutputSpec, ...]:
+def outputs_told(kind: Any) -> tuple[OutputSpec, ...]:
+    """Return what a function of this result type returns, by place."""
     parts = list(kind.fields) if isinstance(kind, tvm.ir.TupleType) else [kind]
     return tuple(
         OutputSpec(

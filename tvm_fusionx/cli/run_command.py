@@ -20,6 +20,7 @@ from tvm_fusionx.cli.time_line import time_line
 if TYPE_CHECKING:
     from tvm_fusionx.devices import Device
     from tvm_fusionx.measuring.machine_peak import MachinePeak
+    from tvm_fusionx.report.profile.profile import ProfileReport
 
 # Runs before the timed ones of --print-time, after the first.
 WARM_UP_RUNS = 3
@@ -103,11 +104,10 @@ def command(
     from tvm_fusionx.cli.run_machine import run_machine
     from tvm_fusionx.devices import open_session
     from tvm_fusionx.inputs import fill_inputs, read_inputs
-    from tvm_fusionx.output_file import check_writable, new_file
+    from tvm_fusionx.output_file import check_writable
     from tvm_fusionx.report.bench.plain_tvm import set_inputs
     from tvm_fusionx.report.bench.timing import threads_apart
     from tvm_fusionx.report.profile.profile import profile
-    from tvm_fusionx.report.profile.trace import chrome_trace
     from tvm_fusionx.threads import threads as set_threads
 
     for path in (outputs, trace):
@@ -116,6 +116,7 @@ def command(
     count = set_threads(threads)
     chosen = device.find()
     peak = _peak_of(chosen) if chosen is not None and (show_profile or trace is not None) else None
+    report: ProfileReport | None = None
     with contextlib.ExitStack() as scope:
         started = time.perf_counter()
         if chosen is None:
@@ -124,10 +125,13 @@ def command(
                 is_profiled = show_profile or trace is not None
                 timing = (repeat, number, warmup, count) if print_time else None
                 seconds = time.perf_counter() - started
-                results = run_machine(loaded_model, inputs, fill_mode, is_profiled, timing, seconds)
+                results, found = run_machine(
+                    loaded_model, inputs, fill_mode, is_profiled, timing, seconds
+                )
                 _write_outputs(loaded_model, results, outputs)
                 if print_top is not None:
                     _print_top(loaded_model, results, print_top)
+                _tell_profile(found, show_profile, trace)
                 return
             programs = loaded_model
         else:
@@ -178,9 +182,17 @@ def command(
                     device=context,
                     peak="measure" if chosen is None else peak,
                 )
-    if show_profile:
+    _tell_profile(report, show_profile, trace)
+
+
+def _tell_profile(report: ProfileReport | None, is_shown: bool, trace: Path | None) -> None:
+    """Print a profile, and write it as a trace, where that is asked for."""
+    from tvm_fusionx.output_file import new_file
+    from tvm_fusionx.report.profile.trace import chrome_trace
+
+    if report is not None and is_shown:
         print_profile(report)
-    if trace is not None:
+    if report is not None and trace is not None:
         with new_file(trace) as scratch:
             scratch.write_text(json.dumps(chrome_trace(report)), encoding="utf-8")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvm_fusionx.cli.time_line import time_line
-from tvm_fusionx.errors import InputError
 
 if TYPE_CHECKING:
     from tvm_fusionx.build.vm_program import VmProgram
+    from tvm_fusionx.report.profile.profile import ProfileReport
 
 
 class _Machine:
@@ -33,38 +33,37 @@ def run_machine(
     is_profiled: bool,
     timing: tuple[int, int, int, int] | None,
     loading_seconds: float,
-) -> list[Any]:
-    """Run `program` once, and print its times where they are asked for.
+) -> tuple[list[Any], ProfileReport | None]:
+    """Run `program` once, print its times where they are asked for, and profile it.
 
     Parameters
     ----------
     inputs, fill_mode
         File of arrays; what the others are filled with.
     is_profiled
-        Whether a profile is asked for, which the machine does not have.
+        Whether a profile is asked for.
     timing
         Measurements, runs in each, runs before them, and threads.
     loading_seconds
         What reading the file took.
 
+    Returns
+    -------
+    list of numpy.ndarray, ProfileReport or None
+        The outputs, and the profile.
+
     Raises
     ------
     InputError
-        The inputs are not those of the model, or a profile is asked for.
+        The inputs are not those of the model.
     """
     import tvm
 
     from tvm_fusionx.build.vm_program import outputs_of
     from tvm_fusionx.inputs import check_inputs, fill_inputs, read_inputs
     from tvm_fusionx.report.bench.timing import threads_apart
+    from tvm_fusionx.report.profile.machine_profile import profile_machine
 
-    if is_profiled:
-        raise InputError(
-            "--profile and --trace",
-            expected="a library for the graph executor, which runs kernel by kernel",
-            found="one for TVM's virtual machine",
-            next_step="Use --print-time, or profile the model cut before what the data decides.",
-        )
     given = {} if inputs is None else read_inputs(inputs)
     if inputs is None and fill_mode is None:
         click.echo("No --inputs: using random ones.", err=True)
@@ -83,4 +82,5 @@ def run_machine(
         with threads_apart(threads):
             line = time_line(timed, None, init_seconds, first_seconds, repeat, number, warmup)
         click.echo(f"{line} ({repeat} x {number} runs, {threads} threads)")
-    return results
+    report = profile_machine(program, arrays) if is_profiled else None
+    return results, report

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx._tvm.interrupts import interruptible
-from tvm_fusionx.build.executors import check_kernel_by_kernel
-from tvm_fusionx.build.fused_build import FusedBuild, kernel_notes
-from tvm_fusionx.build.library import build_versions, describe_library
+from tvm_fusionx.build.executors import VM, chosen_executor
+from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.devices import Device, find_device
 from tvm_fusionx.errors import InputError
 from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.frontend.model_inputs import ShapeArgument
-from tvm_fusionx.inputs import Arrays, InputSpec, check_inputs, inputs_of, random_inputs
+from tvm_fusionx.inputs import Arrays, check_inputs, inputs_of, random_inputs
 from tvm_fusionx.output_file import AnyPath
 from tvm_fusionx.processors.cpu import FLOAT32_BITS
 from tvm_fusionx.processors.targets import TargetLike
@@ -40,6 +39,7 @@ from tvm_fusionx.report.bench.bench_sides import (
 )
 from tvm_fusionx.report.bench.device_bench import DEVICE_SIDES, bench_on_device
 from tvm_fusionx.report.bench.footprint import footprint
+from tvm_fusionx.report.bench.machine_sides import build_machine_sides
 from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
 from tvm_fusionx.report.bench.sustained import Sustained, time_sustained
 from tvm_fusionx.report.bench.timing import (
@@ -52,7 +52,6 @@ from tvm_fusionx.report.bench.timing import (
 from tvm_fusionx.report.bench.under_load import Loads, check_loads, runs_of, time_under_load
 from tvm_fusionx.report.peers import ONNX_PEERS, PEERS, PreparedPeer, prepare_peer
 from tvm_fusionx.report.peers.conversions import Conversions
-from tvm_fusionx.report.profile.profile import profile
 from tvm_fusionx.report.verify.difference import measure_difference, worst
 from tvm_fusionx.report.verify.reference import run_onnxruntime
 from tvm_fusionx.schedules import describe_cpu, resolve_target
@@ -189,12 +188,12 @@ def bench(
     started = clock()
     mod, params = from_onnx(model, shape=shape)
     import_s = clock() - started
-    check_kernel_by_kernel(mod, "bench")
+    builds = build_machine_sides if chosen_executor(mod, None) == VM else build_sides
     specs = inputs_of(mod, params)
     arrays = check_inputs(inputs, specs) if inputs is not None else random_inputs(specs)
 
     kept_folder = None if conversions is None else Path(conversions)
-    built = build_sides(
+    built = builds(
         mod,
         resolved,
         params,
@@ -262,7 +261,7 @@ def bench(
             code, memory = footprint(libraries, apart, path, arrays, count, kept_folder)
             on_stage("timing blocks")
             with alone(), threads_apart(count):
-                blocks = _block_times(built.ours, name_of(model), specs, arrays)
+                blocks = built.block_times(name_of(model), specs, arrays)
     difference = worst(
         [measure_difference(a, b) for a, b in zip(outputs[OURS], reference, strict=True)]
     )
@@ -376,19 +375,6 @@ def _count_peers(peers: Mapping[str, PreparedPeer]) -> dict[str, int]:
             if peer.count_kernels is not None:
                 counts[side] = peer.count_kernels()
     return counts
-
-
-def _block_times(
-    built: FusedBuild,
-    model: str,
-    specs: tuple[InputSpec, ...],
-    arrays: Mapping[str, np.ndarray],
-) -> list[dict[str, Any]]:
-    """Return a row for each kernel of ours: template, time, operations, bytes and work."""
-    library = describe_library(
-        built.library, model=model, target="", inputs=specs, kernels=kernel_notes(built)
-    )
-    return profile(library, arrays, peak=None).to_blocks()
 
 
 def _outputs_of(executor: Any) -> list[np.ndarray]:

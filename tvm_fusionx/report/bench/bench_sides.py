@@ -13,15 +13,18 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.build.fused_build import FusedBuild, build_fused
+from tvm_fusionx.build.fused_build import FusedBuild, build_fused, kernel_notes
 from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.build.library import describe_library
 from tvm_fusionx.ecg.block_calls import post_order
+from tvm_fusionx.inputs import InputSpec
 from tvm_fusionx.records import Record
 from tvm_fusionx.report.bench.bench_result import OURS
 from tvm_fusionx.report.bench.footprint import planned_bytes
 from tvm_fusionx.report.bench.kept_build import kept_plain
 from tvm_fusionx.report.bench.timing import describe_failure
 from tvm_fusionx.report.peers.conversions import Conversions
+from tvm_fusionx.report.profile.profile import profile
 
 TVM = "tvm"
 UNFUSED = "unfused"
@@ -56,6 +59,15 @@ class BuiltSides:
     prepare_s: dict[str, float]
     errors: dict[str, str] = field(default_factory=dict)
     tuning: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def block_times(
+        self, model: str, specs: tuple[InputSpec, ...], arrays: Mapping[str, np.ndarray]
+    ) -> list[dict[str, Any]]:
+        """Return a row for each kernel of ours: template, time, operations, bytes and work."""
+        library = describe_library(
+            self.ours.library, model=model, target="", inputs=specs, kernels=kernel_notes(self.ours)
+        )
+        return profile(library, arrays, peak=None).to_blocks()
 
     def description(self) -> dict[str, Any]:
         """Return the fields of a result that the libraries alone tell."""

@@ -17,11 +17,14 @@ from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
 from tvm_fusionx._tvm import cures
 from tvm_fusionx._tvm.object_files import export_library
+from tvm_fusionx.build.vm_program import VmProgram
 from tvm_fusionx.report.bench import plain_tvm
 from tvm_fusionx.report.peers.conversions import Conversions
 
 CODE_FILE = "mod.so"
 GRAPH_FILE = "mod.json"
+# In its place, and in that of constants, what TVM's virtual machine runs.
+BYTECODE_FILE = "mod.ro"
 CONSTANTS_FILE = "params.npz"
 WORKSPACES_FILE = "workspaces.json"
 FACTS_FILE = "facts.json"
@@ -54,7 +57,11 @@ def kernel_workspaces(library: Any) -> dict[str, int]:
 
 
 def save_library(library: Any, folder: Path) -> None:
-    """Write the code, graph and constants of a graph-executor factory module."""
+    """Write the code, graph and constants of a graph-executor factory module, or a VmProgram."""
+    if isinstance(library, VmProgram):
+        export_library(library.module, folder / CODE_FILE)
+        (folder / BYTECODE_FILE).write_bytes(library.bytecode)
+        return
     if isinstance(library, KeptLibrary):
         shutil.copytree(library.folder, folder, dirs_exist_ok=True)
         return

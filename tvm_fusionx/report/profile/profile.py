@@ -116,11 +116,14 @@ class ProfileReport:
         Median time of a whole run.
     peak
         What the machine can do at most; None where it was not measured.
+    between
+        What else the time goes to where kernels were timed in a run, and not each alone.
     """
 
     kernels: tuple[KernelTime, ...]
     end_to_end_seconds: float
     peak: MachinePeak | None = None
+    between: str = ""
 
     @property
     def sum_seconds(self) -> float:
@@ -134,7 +137,9 @@ class ProfileReport:
 
     def gap_text(self) -> str:
         """Return the gap with its cause in words."""
-        if self.gap_seconds >= 0:
+        if self.between:
+            cause = self.between
+        elif self.gap_seconds >= 0:
             cause = "operands not in the caches when a kernel starts, and launching kernels"
         else:
             cause = (

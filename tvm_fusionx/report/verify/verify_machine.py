@@ -12,16 +12,12 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, let_cure
 from tvm_fusionx.build.parameters import bind_parameters
-from tvm_fusionx.build.vm_program import build_for_machine, outputs_of
+from tvm_fusionx.build.vm_program import build_for_machine
 from tvm_fusionx.passes import OutlineStatic
+from tvm_fusionx.report.bench.plain_machine import build_plain_machine
 from tvm_fusionx.report.verify.reference import Reference, reference_outputs
 from tvm_fusionx.report.verify.verdict import VerifyReport
-from tvm_fusionx.schedules import resolve_target
-
-# Below it, TVM leaves out passes that its virtual machine's compiler relies on.
-TVM_LEVEL = 3
 
 # As OutlineStatic names what comes before all that the data decides.
 FIRST_STATIC = "main_static_0"
@@ -102,14 +98,4 @@ def plain_outputs(
     mod: tvm.IRModule, target: Any, arrays: Mapping[str, np.ndarray]
 ) -> list[np.ndarray]:
     """Return what TVM's own kernels give, one for each operator."""
-    context = tvm.transform.PassContext(
-        opt_level=TVM_LEVEL,
-        # They enter kernels, and leave nothing of some, which has no shape function.
-        disabled_pass=[*PASSES_THAT_UNDO_BLOCKS, "Legalize"],
-        config={"tir.disable_cse_tir": True},
-    )
-    with let_cure(), context:
-        outlined = tvm.transform.Sequential([OutlineStatic()])(mod)
-        executable = relay.vm.compile(outlined, target=resolve_target(target))
-    machine = tvm.runtime.vm.VirtualMachine(executable, tvm.cpu(0))
-    return outputs_of(machine, arrays)
+    return build_plain_machine(mod, target).run(**arrays)
