@@ -62,8 +62,8 @@ def check_kernel_by_kernel(mod: Any, thing: str) -> None:
             thing,
             expected="a model for the graph executor, which runs kernel by kernel",
             found=f"one for TVM's virtual machine: {why_virtual_machine(typed)}",
-            next_step="Time it by `fusionx compile` and `fusionx run --print-time`, or cut the"
-            " model before that operator.",
+            next_step="Time it by `fusionx bench`, or by `fusionx compile` and `fusionx run` with"
+            " --profile or --print-time; or cut the model before that operator.",
         )
 
 
