@@ -153,7 +153,7 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("pointwise_few_outputs", "2 outputs"): Loops(1.87, 5),
     ("along_frames", "3 rows"): Loops(1.42, 0),
     ("depthwise", "3 x 3"): Loops(1.79, 0),
-    ("depthwise", "3 x 3, halves"): Loops(2.32, 0),
+    ("depthwise", "3 x 3, halves"): Loops(2.22, 0),
     ("depthwise_pointwise", "stride 1"): Loops(1.91, 0),
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
     ("sparse", "128 rows"): Loops(1.69, 0),
