@@ -57,7 +57,7 @@ def test_small_powers_are_products(power: float) -> None:
     assert "powf" not in library.get_lib().get_source("ll")
 
 
-def _values(function: Callable[[Any, Hold], Any], numbers: np.ndarray) -> np.ndarray:
+def values(function: Callable[[Any, Hold], Any], numbers: np.ndarray) -> np.ndarray:
     """Return what a polynomial makes of numbers, in a kernel that keeps denormals."""
     x, y = (tir.decl_buffer(numbers.shape, name=name) for name in "xy")
     at, line = tir.Var("at", "int32"), StraightLine()
@@ -73,7 +73,7 @@ def _values(function: Callable[[Any, Hold], Any], numbers: np.ndarray) -> np.nda
 
 def test_the_shorter_sigmoid_is_as_exact_but_for_denormals() -> None:
     x = arguments()
-    found = _values(sigmoid_of_normals, x)
+    found = values(sigmoid_of_normals, x)
     assert_accurate("sigmoid", x, found, is_flushed=True)
     assert set(found[x <= SIGMOID_LOWEST]) == {np.float32(0)}
     assert set(found[x >= SIGMOID_HIGHEST]) == {np.float32(1)}
@@ -82,7 +82,7 @@ def test_the_shorter_sigmoid_is_as_exact_but_for_denormals() -> None:
 def test_weights_of_scores_are_as_exact_as_they_say() -> None:
     below = np.append(np.linspace(-87.3, 0, 1 << 16), [-88.1, -1e9, -np.inf, np.nan])
     below = below.astype("float32")
-    *weights, lowest, low, nothing, no_number = _values(weight_of_score, below)
+    *weights, lowest, low, nothing, no_number = values(weight_of_score, below)
     assert lowest == low == nothing == 0
     assert np.isnan(no_number)
     exact = np.exp(below[:-4].astype("float64"))

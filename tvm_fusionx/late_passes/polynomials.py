@@ -17,11 +17,31 @@ Llama block takes a sine, of its few positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import tvm
 from tvm import tir
+
+from tvm_fusionx.late_passes.error_functions import (
+    ERF_OF_VECTORS,
+    ONE_PLUS_ERF,
+    erf,
+    one_plus_erf,
+)
+from tvm_fusionx.late_passes.polynomial_terms import (
+    EXP2_COEFFICIENTS,
+    EXPONENT_BIAS,
+    EXPONENT_SHIFT,
+    ROUNDING_MAGIC,
+    ROUNDING_MAGIC_BITS,
+    Hold,
+    bits_of,
+    constant,
+    estrin,
+    horner,
+    integer_type,
+    or_nan,
+)
 
 # exp: Cephes expf (S. Moshier), with the exponent built in two halves so that it underflows to
 # denormals and overflows to infinity as libm's does.
@@ -41,11 +61,6 @@ EXP_HIGHEST, EXP_LOWEST = 89.0, -104.0
 LIFT = 64
 # Its exponential's power of two is the first that has the bits of zero.
 WEIGHT_LOWEST = -88.1
-# Adding 1.5 * 2**23 rounds a small float32 to an integer, held in the low bits of the sum.
-ROUNDING_MAGIC = 12582912.0
-ROUNDING_MAGIC_BITS = 0x4B400000
-EXPONENT_BIAS = 127
-EXPONENT_SHIFT = 23
 
 # Below the lower one the power of two of e**-x is infinite, and the sigmoid zero: it would be no
 # normal number. Above the upper one it is 1, and the power of two still a normal number.
@@ -69,39 +84,6 @@ MANTISSA_MASK = 0x007FFFFF
 SMALLEST_NORMAL = 1.17549435e-38
 TWO_TO_23 = 8388608.0
 
-# erf: two branches (N. Juffa, "Fast and accurate erff", 2018): x + x*p(x^2), and 1 - 2**(x*q(x)),
-# his exponent times log2(e). What is subtracted is below a fifth: a polynomial of 9e-8 will do.
-ERF_BOUNDARY = 0.927734375
-ERF_NEAR = (
-    -5.96761703e-4,
-    4.99119423e-3,
-    -2.67681349e-2,
-    1.12819925e-1,
-    -3.76125336e-1,
-    1.28379166e-1,
-)
-ERF_FAR = (
-    -2.49374843e-5,
-    5.52836573e-4,
-    -5.60337631e-3,
-    3.49920243e-2,
-    -1.54047906e-1,
-    -9.15890157e-1,
-    -1.6283952,
-)
-ERF_SATURATION = 4.0
-# 2**r for r of at most a half, fitted for the least relative error with a last coefficient of one:
-# 9.3e-8 as float32 holds them.
-EXP2_COEFFICIENTS = (
-    1.32695551e-3,
-    9.6712932e-3,
-    5.55071086e-2,
-    2.40222469e-1,
-    6.93147004e-1,
-    1.0,
-)
-SIGN_MASK = -(1 << 31)
-
 # tanh: the rational approximation of Eigen (generic_fast_tanh_float), its coefficients fitted anew,
 # as float32 holds them: 0.06 units in the last place off, where Eigen's are 1.6 off near zero.
 TANH_CLAMP = 7.90531110763549805
@@ -122,71 +104,27 @@ TANH_DENOMINATOR = (
     4.89352504e-03,
 )
 
-Hold = Callable[[Any], Any]
-"""Evaluates an expression once; returns an expression that reads the value."""
-
-
-def _constant(value: float, like: Any) -> Any:
-    return tir.const(value, like.dtype)
-
-
-def _polynomial(coefficients: Sequence[float], x: Any, hold: Hold) -> Any:
-    """Return a polynomial in `x`, highest coefficient first, by G. Estrin's scheme.
-
-    Pairs of terms are added independently of each other. Horner's scheme has as many products in a
-    row as coefficients, and a processor does not look far enough ahead to find other work.
-    """
-    terms = [_constant(each, x) for each in coefficients]
-    while len(terms) > 1:
-        x = hold(x)
-        first = terms[: len(terms) % 2]
-        pairs = zip(terms[len(first) :: 2], terms[len(first) + 1 :: 2], strict=True)
-        terms = [*first, *(hold(high * x + low) for high, low in pairs)]
-        x = x * x
-    return terms[0]
-
-
-def _horner(coefficients: Sequence[float], x: Any) -> Any:
-    """Return a polynomial by W. Horner's scheme: slower, and rounded less often."""
-    result = _constant(coefficients[0], x)
-    for coefficient in coefficients[1:]:
-        result = result * x + _constant(coefficient, x)
-    return result
-
 
 def _exponential_part(r: Any, hold: Hold) -> Any:
     """Return e**r for r of at most half of log 2; what is largest is added last."""
     *higher, last = EXP_COEFFICIENTS
-    p = _polynomial(higher, r, hold) * r + _constant(last, r)
-    return p * hold(r * r) + r + _constant(1.0, r)
-
-
-def _integer_type(dtype: str) -> str:
-    lanes = tvm.DataType(dtype).lanes
-    return "int32" if lanes == 1 else f"int32x{lanes}"
-
-
-def _bits(x: Any) -> Any:
-    return tir.reinterpret(_integer_type(x.dtype), x)
-
-
-def _or_nan(x: Any, value: Any) -> Any:
-    return tir.Select(tir.EQ(x, x), value, x)
+    p = estrin(higher, r, hold) * r + constant(last, r)
+    return p * hold(r * r) + r + constant(1.0, r)
 
 
 def exp(x: Any, hold: Hold) -> Any:
     """e**x."""
     x = hold(x)
-    clamped = hold(tir.Max(tir.Min(x, _constant(EXP_HIGHEST, x)), _constant(EXP_LOWEST, x)))
-    shifted = hold(clamped * _constant(LOG2_E, x) + _constant(ROUNDING_MAGIC, x))
-    n = hold(shifted - _constant(ROUNDING_MAGIC, x))
-    r = hold(clamped - n * _constant(LN2_HIGH, x) - n * _constant(LN2_LOW, x))
+    clamped = hold(tir.Max(tir.Min(x, constant(EXP_HIGHEST, x)), constant(EXP_LOWEST, x)))
+    shifted = hold(clamped * constant(LOG2_E, x) + constant(ROUNDING_MAGIC, x))
+    n = hold(shifted - constant(ROUNDING_MAGIC, x))
+    r = hold(clamped - n * constant(LN2_HIGH, x) - n * constant(LN2_LOW, x))
     mantissa = _exponential_part(r, hold)
-    integer = _integer_type(x.dtype)
-    power = hold(_bits(shifted) - tir.const(ROUNDING_MAGIC_BITS, integer))
+    integer = integer_type(x.dtype)
+    power = hold(bits_of(shifted) - tir.const(ROUNDING_MAGIC_BITS, integer))
     half = hold(power >> tir.const(1, integer))
     scaled = mantissa * _power_of_two(half, x.dtype) * _power_of_two(power - half, x.dtype)
-    return _or_nan(x, hold(scaled))
+    return or_nan(x, hold(scaled))
 
 
 def _power_of_two(n: Any, dtype: str) -> Any:
@@ -197,69 +135,45 @@ def _power_of_two(n: Any, dtype: str) -> Any:
 def log(x: Any, hold: Hold) -> Any:
     """Natural logarithm."""
     x = hold(x)
-    integer = _integer_type(x.dtype)
-    is_denormal = x < _constant(SMALLEST_NORMAL, x)
-    normal = hold(tir.Select(is_denormal, x * _constant(TWO_TO_23, x), x))
-    offset = tir.Select(is_denormal, _constant(-float(EXPONENT_SHIFT), x), _constant(0.0, x))
+    integer = integer_type(x.dtype)
+    is_denormal = x < constant(SMALLEST_NORMAL, x)
+    normal = hold(tir.Select(is_denormal, x * constant(TWO_TO_23, x), x))
+    offset = tir.Select(is_denormal, constant(-float(EXPONENT_SHIFT), x), constant(0.0, x))
     # The exponent that brings the mantissa into [sqrt(1/2), sqrt(2)).
-    lifted = hold(_bits(normal) - tir.const(SQRT_HALF_BITS, integer))
+    lifted = hold(bits_of(normal) - tir.const(SQRT_HALF_BITS, integer))
     exponent = hold(lifted >> tir.const(EXPONENT_SHIFT, integer))
     mantissa_bits = (lifted & tir.const(MANTISSA_MASK, integer)) + tir.const(
         SQRT_HALF_BITS, integer
     )
-    f = hold(tir.reinterpret(x.dtype, mantissa_bits) - _constant(1.0, x))
+    f = hold(tir.reinterpret(x.dtype, mantissa_bits) - constant(1.0, x))
     e = hold(tir.Cast(x.dtype, exponent) + offset)
     z = hold(f * f)
-    p = hold(_polynomial(LOG_COEFFICIENTS, f, hold) * f * z)
-    y = p + e * _constant(LN2_LOW, x) - z * _constant(0.5, x)
-    result = hold(f + y + e * _constant(LN2_HIGH, x))
-    infinity = _constant(float("inf"), x)
+    p = hold(estrin(LOG_COEFFICIENTS, f, hold) * f * z)
+    y = p + e * constant(LN2_LOW, x) - z * constant(0.5, x)
+    result = hold(f + y + e * constant(LN2_HIGH, x))
+    infinity = constant(float("inf"), x)
     result = tir.Select(tir.EQ(x, infinity), x, result)
-    result = tir.Select(tir.EQ(x, _constant(0.0, x)), _constant(float("-inf"), x), result)
-    result = tir.Select(x < _constant(0.0, x), _constant(float("nan"), x), result)
-    return _or_nan(x, hold(result))
-
-
-def erf(x: Any, hold: Hold) -> Any:
-    """Error function; of a NaN, for which no comparison holds, what the first branch makes."""
-    x = hold(x)
-    bits = hold(_bits(x))
-    sign = bits & tir.const(SIGN_MASK, bits.dtype)
-    t = hold(tir.reinterpret(x.dtype, bits & tir.const(~SIGN_MASK, bits.dtype)))
-    clamped = hold(tir.Min(t, _constant(ERF_SATURATION, x)))
-    exponent = hold(_polynomial(ERF_FAR, clamped, hold) * clamped)
-    far = hold(_constant(1.0, x) - _exp2_of_few(exponent, hold))
-    signed = tir.reinterpret(x.dtype, _bits(far) | sign)
-    s = hold(x * x)
-    near = hold(_polynomial(ERF_NEAR, s, hold) * x + x)
-    return tir.Select(t > _constant(ERF_BOUNDARY, x), hold(signed), near)
-
-
-def _exp2_of_few(x: Any, hold: Hold) -> Any:
-    """2**x where that is a normal number, with an error of two units in the last place."""
-    shifted = hold(x + _constant(ROUNDING_MAGIC, x))
-    p = hold(_polynomial(EXP2_COEFFICIENTS, x - (shifted - _constant(ROUNDING_MAGIC, x)), hold))
-    # The magic number's own bits fall off the end.
-    shift = tir.const(EXPONENT_SHIFT, _integer_type(x.dtype))
-    return tir.reinterpret(x.dtype, _bits(p) + (_bits(shifted) << shift))
+    result = tir.Select(tir.EQ(x, constant(0.0, x)), constant(float("-inf"), x), result)
+    result = tir.Select(x < constant(0.0, x), constant(float("nan"), x), result)
+    return or_nan(x, hold(result))
 
 
 def tanh(x: Any, hold: Hold) -> Any:
     """Hyperbolic tangent."""
     x = hold(x)
-    clamped = hold(tir.Max(tir.Min(x, _constant(TANH_CLAMP, x)), _constant(-TANH_CLAMP, x)))
+    clamped = hold(tir.Max(tir.Min(x, constant(TANH_CLAMP, x)), constant(-TANH_CLAMP, x)))
     z = hold(clamped * clamped)
-    ratio = hold(clamped * _horner(TANH_NUMERATOR, z) / _polynomial(TANH_DENOMINATOR, z, hold))
-    is_linear = tir.Max(x, -x) < _constant(TANH_LINEAR, x)
-    return _or_nan(x, hold(tir.Select(is_linear, x, ratio)))
+    ratio = hold(clamped * horner(TANH_NUMERATOR, z) / estrin(TANH_DENOMINATOR, z, hold))
+    is_linear = tir.Max(x, -x) < constant(TANH_LINEAR, x)
+    return or_nan(x, hold(tir.Select(is_linear, x, ratio)))
 
 
 def sigmoid(x: Any, hold: Hold) -> Any:
     """1 / (1 + e**-x), by e**-|x|: e**-x overflows where the result is still above zero."""
     x = hold(x)
-    one = _constant(1.0, x)
+    one = constant(1.0, x)
     e = hold(exp_below_zero(tir.Min(x, -x), hold))
-    return tir.Select(x < _constant(0.0, x), e, one) / (one + e)
+    return tir.Select(x < constant(0.0, x), e, one) / (one + e)
 
 
 def sigmoid_of_normals(x: Any, hold: Hold) -> Any:
@@ -268,19 +182,19 @@ def sigmoid_of_normals(x: Any, hold: Hold) -> Any:
     Bounds have to keep a NaN of either operand.
     """
     x = hold(x)
-    lowest, highest = (_constant(each, x) for each in (SIGMOID_LOWEST, SIGMOID_HIGHEST))
+    lowest, highest = (constant(each, x) for each in (SIGMOID_LOWEST, SIGMOID_HIGHEST))
     x = hold(tir.Min(highest, tir.Max(lowest, x)))
-    one, magic = _constant(1.0, x), _constant(ROUNDING_MAGIC + EXPONENT_BIAS, x)
-    shifted = hold(magic - x * _constant(LOG2_E, x))
+    one, magic = constant(1.0, x), constant(ROUNDING_MAGIC + EXPONENT_BIAS, x)
+    shifted = hold(magic - x * constant(LOG2_E, x))
     n = hold(shifted - magic)
     # The polynomial is of -s, which would be an instruction more than other signs are.
-    s = hold(x + n * _constant(LN2_HIGH, x) + n * _constant(LN2_LOW, x))
+    s = hold(x + n * constant(LN2_HIGH, x) + n * constant(LN2_LOW, x))
     *higher, last = EXP_COEFFICIENTS
     odd = [-each if place % 2 == 0 else each for place, each in enumerate(higher)]
-    p = _polynomial(odd, s, hold) * s + _constant(last, s)
+    p = estrin(odd, s, hold) * s + constant(last, s)
     mantissa = hold(one - (s - p * hold(s * s)))
-    shift = tir.const(EXPONENT_SHIFT, _integer_type(x.dtype))
-    return one / (one + mantissa * tir.reinterpret(x.dtype, _bits(shifted) << shift))
+    shift = tir.const(EXPONENT_SHIFT, integer_type(x.dtype))
+    return one / (one + mantissa * tir.reinterpret(x.dtype, bits_of(shifted) << shift))
 
 
 def exp_below_zero(x: Any, hold: Hold) -> Any:
@@ -289,16 +203,16 @@ def exp_below_zero(x: Any, hold: Hold) -> Any:
     The power of two is at most 1, so `LIFT` more fits into an exponent, and the product that takes
     it away again rounds to denormals. The operands of the maximum and the products keep a NaN.
     """
-    x = hold(tir.Max(_constant(EXP_LOWEST, x), x))
-    magic = _constant(ROUNDING_MAGIC + EXPONENT_BIAS + LIFT, x)
-    shifted = hold(x * _constant(LOG2_E, x) + magic)
+    x = hold(tir.Max(constant(EXP_LOWEST, x), x))
+    magic = constant(ROUNDING_MAGIC + EXPONENT_BIAS + LIFT, x)
+    shifted = hold(x * constant(LOG2_E, x) + magic)
     n = hold(shifted - magic)
-    r = hold(x - n * _constant(LN2_HIGH, x) - n * _constant(LN2_LOW, x))
+    r = hold(x - n * constant(LN2_HIGH, x) - n * constant(LN2_LOW, x))
     p = hold(_exponential_part(r, hold))
     # The shift leaves the biased exponent alone: the magic number's own bits fall off the end.
-    shift = tir.const(EXPONENT_SHIFT, _integer_type(x.dtype))
-    lifted = hold(tir.reinterpret(x.dtype, _bits(shifted) << shift))
-    return p * lifted * _constant(0.5**LIFT, x)
+    shift = tir.const(EXPONENT_SHIFT, integer_type(x.dtype))
+    lifted = hold(tir.reinterpret(x.dtype, bits_of(shifted) << shift))
+    return p * lifted * constant(0.5**LIFT, x)
 
 
 def weight_of_score(x: Any, hold: Hold) -> Any:
@@ -307,13 +221,13 @@ def weight_of_score(x: Any, hold: Hold) -> Any:
     Below WEIGHT_LOWEST it is zero. The error is 2.5e-7 of the result, and 8e-8 more for each unit
     of x: at most 2.5e-7 of the largest weight. A NaN is kept.
     """
-    x = hold(tir.Max(_constant(WEIGHT_LOWEST, x), x))
-    magic = _constant(ROUNDING_MAGIC + EXPONENT_BIAS, x)
-    shifted = hold(x * _constant(LOG2_E, x) + magic)
+    x = hold(tir.Max(constant(WEIGHT_LOWEST, x), x))
+    magic = constant(ROUNDING_MAGIC + EXPONENT_BIAS, x)
+    shifted = hold(x * constant(LOG2_E, x) + magic)
     n = hold(shifted - magic)
-    p = _polynomial(EXP2_COEFFICIENTS, hold(x * _constant(LOG2_E, x) - n), hold)
-    shift = tir.const(EXPONENT_SHIFT, _integer_type(x.dtype))
-    return p * tir.reinterpret(x.dtype, _bits(shifted) << shift)
+    p = estrin(EXP2_COEFFICIENTS, hold(x * constant(LOG2_E, x) - n), hold)
+    shift = tir.const(EXPONENT_SHIFT, integer_type(x.dtype))
+    return p * tir.reinterpret(x.dtype, bits_of(shifted) << shift)
 
 
 def _square(x: Any, hold: Hold) -> Any:
@@ -334,14 +248,12 @@ def _fourth_power(x: Any, hold: Hold) -> Any:
 # Powers that become products.
 POWERS: dict[float, Callable[[Any, Hold], Any]] = {2: _square, 3: _cube, 4: _fourth_power}
 
-# What `tir.erf` computes, as an operation that TVM makes vectors of.
-ERF_OF_VECTORS = "tir.fusionx_erf"
-
 FUNCTIONS: dict[str, Callable[[Any, Hold], Any]] = {
     "tir.exp": exp,
     "tir.log": log,
     "tir.erf": erf,
     ERF_OF_VECTORS: erf,
+    ONE_PLUS_ERF: one_plus_erf,
     "tir.tanh": tanh,
     "tir.sigmoid": sigmoid,
 }
@@ -363,11 +275,12 @@ def replacement(call: Any, *, of_normals: bool = False) -> Callable[[Any, Hold],
         return None
     name = getattr(call.op, "name", "")
     if name == "tir.pow":
-        power = _number(call.args[1])
+        power = number(call.args[1])
         return None if power is None else POWERS.get(power)
     return (of_normals and FUNCTIONS_OF_NORMALS.get(name)) or FUNCTIONS.get(name)
 
 
-def _number(expr: Any) -> float | None:
+def number(expr: Any) -> float | None:
+    """Return the number that a constant, or a vector of one, is; None of anything else."""
     value = expr.value if isinstance(expr, tir.Broadcast) else expr
     return float(value.value) if isinstance(value, (tir.FloatImm, tir.IntImm)) else None

@@ -10,6 +10,7 @@ would grow it exponentially.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -19,14 +20,16 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx._tvm.registry import register_pure_intrinsic
+from tvm_fusionx.late_passes.error_functions import ERF_OF_VECTORS, ONE_PLUS_ERF
 from tvm_fusionx.late_passes.let_nans_through import extremes_by_instruction
-from tvm_fusionx.late_passes.polynomials import ERF_OF_VECTORS, FUNCTIONS, replacement
+from tvm_fusionx.late_passes.polynomials import FUNCTIONS, number, replacement
 from tvm_fusionx.late_passes.small_buffers_on_stack import ON_STACK
 
 
 def name_vector_functions() -> Any:
     """Return the TIR pass that tells TVM which functions vectors have, before there are any."""
-    register_pure_intrinsic(ERF_OF_VECTORS)
+    for name in (ERF_OF_VECTORS, ONE_PLUS_ERF):
+        register_pure_intrinsic(name)
 
     return _pass_over_stores("tvm_fusionx.NameVectorFunctions", _rename_in_store)
 
@@ -77,11 +80,14 @@ def vectorise_mathematics(extremes_keep_nan: bool = False, flushes: bool = False
             return func
         # The innermost is of the parallel loop whose body is walked through: what a thread holds
         # is its own.
-        scopes = [StraightLine(of_normals=of_normals)]
+        line = functools.partial(
+            StraightLine, of_normals=of_normals, bounds_keep_nan=extremes_keep_nan
+        )
+        scopes = [line()]
 
         def enter(node: Any) -> None:
             if isinstance(node, tir.For) and node.kind == tir.ForKind.PARALLEL:
-                scopes.append(StraightLine(of_normals=of_normals))
+                scopes.append(line())
 
         def leave(node: Any) -> Any:
             if isinstance(node, tir.BufferStore):
@@ -136,8 +142,9 @@ class StraightLine:
     mathematics is made once: an unrolled kernel has hundreds of such stores.
     """
 
-    def __init__(self, *, of_normals: bool = False) -> None:
+    def __init__(self, *, of_normals: bool = False, bounds_keep_nan: bool = False) -> None:
         self._of_normals = of_normals
+        self._bounds_keep_nan = bounds_keep_nan
         self._buffers: dict[str, list[Any]] = {}
         self._known: dict[Any, tuple[list[Any], Any, Counter[str]]] = {}
         # Of the store at hand.
@@ -150,6 +157,8 @@ class StraightLine:
         if not _calls_of(statement) or _has_guard(statement):
             # A value computed early could read what the guard protects.
             return None
+        if self._bounds_keep_nan:
+            statement = tir.stmt_functor.ir_transform(statement, None, _with_one, ["tir.Add"])
         changed = tir.stmt_functor.ir_transform(statement, None, self._replace, ["tir.Call"])
         return self.ending(tir.BufferStore(store.buffer, changed.value, store.indices))
 
@@ -206,6 +215,15 @@ class StraightLine:
         self._statements += statements
         self._used = used.copy()
         return result
+
+
+def _with_one(node: Any) -> Any | None:
+    """Return one and an error function as one call; None of another sum."""
+    for call, other in ((node.a, node.b), (node.b, node.a)):
+        name = getattr(getattr(call, "op", None), "name", "")
+        if name in ("tir.erf", ERF_OF_VECTORS) and number(other) == 1:
+            return tir.call_intrin(call.dtype, ONE_PLUS_ERF, *call.args)
+    return None
 
 
 def _has_guard(statement: Any) -> bool:
