@@ -17,6 +17,7 @@ from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM, DotInstruction
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.lane_tiles import pays_to_lay_rows
 from tvm_fusionx.schedules.parts.register_tile import panel_width
 
 DENSE = "nn.dense"
@@ -117,7 +118,9 @@ def _panel_width(node: Node, cpu: Cpu) -> int:
     depth = node.operands[0].shape[-1]
     # Bytes, where integers are summed.
     terms = depth // FLOAT_BYTES if node.outputs[0].dtype == SUM else depth
-    return panel_width(node.outputs[0].shape[-1], _rows(node), cpu, terms)
+    rows, columns = _rows(node), node.outputs[0].shape[-1]
+    can_lay = node.operands[0].dtype == "float32" and pays_to_lay_rows(rows, columns, cpu)
+    return panel_width(columns, rows, cpu, terms, can_lay_rows=can_lay)
 
 
 def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:

@@ -4,6 +4,10 @@ While as many terms are added as a vector has lanes, a tile holds a vector of sh
 each of its rows, and weights of one term. A few registers stay free, for loads that LLVM puts
 early: it spills sums else. Of the 32 registers of NEON, tiles of 9 x 2, 6 x 3, 5 x 4 and 14 x 1
 leave them free; 7 x 3 and 10 x 2 do not where LLVM orders for a core that waits for its loads.
+
+Where the shared elements of all rows lie side by side, term after term, a vector holds those of as
+many rows as it has lanes, of one term. That takes a quarter of the registers, and leaves room for
+more sums: 8 x 3 and 12 x 2.
 """
 
 from __future__ import annotations
@@ -26,6 +30,50 @@ FREE_REGISTERS = 2
 # five, 6 x 3 has none.
 VECTORS_OF_A_TURN = 2
 FREE_REGISTERS_OF_A_LONG_TURN = 5
+
+
+# Terms that a tile of rows side by side adds without a jump.
+TERMS_OF_ROWS = 8
+
+# Columns below which it does not pay to lay rows side by side: an element takes 1.2 instructions to
+# 2.5, and saves a twelfth of one for each multiply-add, which has a vector of columns. At 1.2 the
+# balance is at 58.
+LEAST_COLUMNS_OF_ROWS = 96
+
+
+def pays_to_lay_rows(rows: int, columns: int, cpu: Cpu) -> bool:
+    """Tell whether a product of so many rows and columns gains by rows that lie side by side."""
+    is_wide = rows >= cpu.lanes and columns >= LEAST_COLUMNS_OF_ROWS
+    return cpu.multiplies_by_lane and is_wide
+
+
+def lays_rows(rows: int, vectors: int, cpu: Cpu) -> bool:
+    """Tell whether a tile is better with its rows side by side, where they can be laid so."""
+    if rows % cpu.lanes or not _fits_by_rows(rows, vectors, cpu):
+        return False
+    if not fits(rows, vectors, cpu):
+        return True
+    terms = turn_terms(rows, vectors, cpu)
+    return cost_by_rows(rows, vectors, cpu) < cost(rows, vectors, cpu, terms)
+
+
+def tallest_by_rows(vectors: int, cpu: Cpu) -> int:
+    """Return the most rows of a tile whose rows lie side by side; 0 where none fits."""
+    heights = range(cpu.lanes, cpu.registers, cpu.lanes)
+    return max((rows for rows in heights if _fits_by_rows(rows, vectors, cpu)), default=0)
+
+
+def _fits_by_rows(rows: int, vectors: int, cpu: Cpu) -> bool:
+    held = rows * vectors + rows // cpu.lanes + vectors
+    return cpu.registers - held >= FREE_REGISTERS
+
+
+def cost_by_rows(rows: int, vectors: int, cpu: Cpu) -> float:
+    """Return what a multiply-add takes, as `cost`, in a tile whose rows lie side by side."""
+    sums = rows * vectors
+    loads = (rows // cpu.lanes + vectors) * TERMS_OF_ROWS
+    waiting = max(1.0, cpu.sums_to_hide_latency / sums)
+    return waiting * (1 + (loads + TURN_INSTRUCTIONS) / (sums * TERMS_OF_ROWS))
 
 
 def free_registers(rows: int, vectors: int, cpu: Cpu) -> int:

@@ -82,10 +82,12 @@ def waiting_cost(sums: int) -> float:
     return 1 + LACKING_SUM_COST * max(0, SUMS_TO_WAIT_NEVER - sums)
 
 
-def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) -> int:
+def panel_vectors(
+    columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1, *, can_lay_rows: bool = False
+) -> int:
     """Return the vectors of a panel for a matrix of `columns` that takes the least time.
 
-    Each is a sum of `terms`.
+    Each is a sum of `terms`; rows may lie side by side where they `can_lay_rows`.
 
     Padding is work, and so is waiting: GPT-2's 50,257 columns pad to 50,264 in panels of one vector
     and to 50,280 in panels of three, and take 73.7 ms in the one and 58.4 in the other.
@@ -106,8 +108,9 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
     def cost(vectors: int) -> float:
         padded = columns + -columns % (vectors * cpu.lanes)
         if rows >= FEW_ROWS:
-            height = tile_rows(rows, vectors, cpu)
-            return padded * _tile_cost(rows, height, vectors, cpu) * _far_cost(vectors, terms, cpu)
+            height = tile_rows(rows, vectors, cpu, can_lay_rows=can_lay_rows)
+            each = _tile_cost(rows, height, vectors, cpu, can_lay_rows=can_lay_rows)
+            return padded * each * _far_cost(vectors, terms, cpu)
         passes = math.ceil(rows / max_rows(vectors, cpu))
         return padded * passes * max(1.0, SUMS_TO_STREAM / (rows * vectors))
 
@@ -116,10 +119,14 @@ def panel_vectors(columns: int, cpu: Cpu, rows: int = MAX_ROWS, terms: int = 1) 
     return next(each for each in choices if costs[each] <= about * min(costs.values()))
 
 
-def _tile_cost(rows: int, height: int, vectors: int, cpu: Cpu) -> float:
+def _tile_cost(
+    rows: int, height: int, vectors: int, cpu: Cpu, *, can_lay_rows: bool = False
+) -> float:
     """Return what a multiply-add of `rows` rows takes in such tiles, in units of the ideal."""
     sums = height * vectors
     waste = math.ceil(rows / height) * height / rows
+    if can_lay_rows and lane_tiles.lays_rows(height, vectors, cpu):
+        return waste * lane_tiles.cost_by_rows(height, vectors, cpu)
     if cpu.multiplies_by_lane:
         terms = lane_tiles.turn_terms(height, vectors, cpu)
         return waste * lane_tiles.cost(height, vectors, cpu, terms)
@@ -168,14 +175,18 @@ def choices_of_parts(terms: int) -> list[int]:
     ] or [1]
 
 
-def tile_steps(rows: int, vectors: int, cpu: Cpu) -> int:
+def tile_steps(rows: int, vectors: int, cpu: Cpu, *, lays_rows: bool = False) -> int:
     """Return how many terms of a sum follow one another without a jump, in such a tile."""
+    if lays_rows:
+        return lane_tiles.TERMS_OF_ROWS
     if cpu.multiplies_by_lane:
         return lane_tiles.turn_terms(rows, vectors, cpu)
     return 1 if cpu.registers <= FEW_REGISTERS else STEPS_WITH_MANY_REGISTERS
 
 
-def panel_width(columns: int, rows: int, cpu: Cpu, terms: int = 1) -> int:
+def panel_width(
+    columns: int, rows: int, cpu: Cpu, terms: int = 1, *, can_lay_rows: bool = False
+) -> int:
     """Return the columns of a panel of packed weights.
 
     Parameters
@@ -184,30 +195,48 @@ def panel_width(columns: int, rows: int, cpu: Cpu, terms: int = 1) -> int:
         Shape of the product's result.
     terms
         Of the sum that each of its elements is, as many as take the bytes of so many floats.
+    can_lay_rows
+        Whether the rows of a tile can lie side by side, term after term.
     """
-    return panel_vectors(columns, cpu, rows, terms) * cpu.lanes
+    vectors = panel_vectors(columns, cpu, rows, terms, can_lay_rows=can_lay_rows)
+    return vectors * cpu.lanes
 
 
-def max_rows(vectors: int, cpu: Cpu) -> int:
+def max_rows(vectors: int, cpu: Cpu, *, can_lay_rows: bool = False) -> int:
     """Return the most rows whose accumulators leave room for a row of weights and the shared."""
     if cpu.multiplies_by_lane:
-        return lane_tiles.most_rows(vectors, cpu)
+        tallest = lane_tiles.tallest_by_rows(vectors, cpu) if can_lay_rows else 0
+        return max(tallest, lane_tiles.most_rows(vectors, cpu))
     return max(1, min(MAX_ROWS, (cpu.registers - vectors - 1) // vectors))
 
 
-def tile_rows(rows: int, vectors: int, cpu: Cpu) -> int:
+def tile_rows(rows: int, vectors: int, cpu: Cpu, *, can_lay_rows: bool = False) -> int:
     """Return the tile height for a matrix of `rows`: a divisor if a good one exists."""
     most = max_rows(vectors, cpu)
+    if cpu.multiplies_by_lane:
+        return _height_by_lane(rows, vectors, cpu, can_lay_rows)
     if rows <= most:
         return max(1, rows)
-    if cpu.multiplies_by_lane:
-        return min(range(most, 0, -1), key=lambda height: _tile_cost(rows, height, vectors, cpu))
     divisors = [height for height in range(most, 0, -1) if rows % height == 0]
     if divisors[0] >= MIN_ROWS_SHARE * most:
         return divisors[0]
     # No divisor: part of the last tile is wasted.
     heights = range(most, math.ceil(MIN_ROWS_SHARE * most) - 1, -1)
     return min(heights, key=lambda height: _tile_cost(rows, height, vectors, cpu))
+
+
+def _height_by_lane(rows: int, vectors: int, cpu: Cpu, can_lay_rows: bool) -> int:
+    """Return the tile height where multiply-adds take lanes."""
+    most = lane_tiles.most_rows(vectors, cpu)
+    heights = [*range(most, 0, -1)] if rows > most else [max(1, rows)]
+    if can_lay_rows:
+        tallest = min(rows, lane_tiles.tallest_by_rows(vectors, cpu))
+        laid = range(cpu.lanes, tallest + 1, cpu.lanes)
+        heights += [each for each in laid if lane_tiles.lays_rows(each, vectors, cpu)]
+    return min(
+        heights,
+        key=lambda height: _tile_cost(rows, height, vectors, cpu, can_lay_rows=can_lay_rows),
+    )
 
 
 def tile_for(rows: int, columns: int, cpu: Cpu) -> RegisterTile:

@@ -66,7 +66,7 @@ class MatrixProduct(Match):
         """Return the register tile, the parts of the sums, and the rows finished together."""
         cpu = self.info.cpu
         plan = plan_dot(self.stage, cpu)
-        most = max(plan.rows, max_rows(plan.vectors, cpu))
+        most = max(plan.rows, max_rows(plan.vectors, cpu, can_lay_rows=plan.lays_rows))
         vectors = (plan.vectors,) if plan.packed_width else tuple(range(1, MAX_VECTORS + 1))
         block = row_block_of(plan, cpu)
         blocks = {

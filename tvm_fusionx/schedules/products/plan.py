@@ -10,6 +10,7 @@ from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts.lane_tiles import lays_rows, pays_to_lay_rows
 from tvm_fusionx.schedules.parts.register_tile import (
     FEW_ROWS,
     choices_of_parts,
@@ -92,6 +93,8 @@ class DotPlan:
     """Into how many they can be cut: those of packed weights that no batch has."""
     packed_width: int | None
     cores: int
+    lays_rows: bool = False
+    """Whether the rows of a tile are laid side by side first, term after term."""
 
     @property
     def width(self) -> int:
@@ -138,21 +141,21 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     def size(positions: tuple[int, ...]) -> int:
         return math.prod(sizes[position] for position in positions)
 
-    n = size(axes.n)
+    n, m = size(axes.n), size(axes.m)
     lanes = min(cpu.lanes, 1 << (n.bit_length() - 1))
     packed = _packed_width(axes.right)
+    can_lay = _can_lay_rows(stage, axes) and pays_to_lay_rows(m, n, cpu)
     if packed is not None and packed % lanes == 0 and packed // lanes <= MAX_VECTORS:
         vectors = packed // lanes
     else:
-        vectors = min(
-            panel_vectors(n, cpu, max(FEW_ROWS, size(axes.m)), size(axes.k)), max(1, n // lanes)
-        )
-    rows = tile_rows(size(axes.m), vectors, cpu)
-    steps = tile_steps(rows, vectors, cpu)
-    has_rows = size(axes.batch) == 1 and size(axes.m) >= FEW_ROWS
+        chosen = panel_vectors(n, cpu, max(FEW_ROWS, m), size(axes.k), can_lay_rows=can_lay)
+        vectors = min(chosen, max(1, n // lanes))
+    rows = tile_rows(m, vectors, cpu, can_lay_rows=can_lay)
+    steps = tile_steps(rows, vectors, cpu, lays_rows=can_lay and lays_rows(rows, vectors, cpu))
+    has_rows = size(axes.batch) == 1 and m >= FEW_ROWS
     can_part = packed is not None and has_rows and not stage.sums_integers
     choices = choices_of_parts(size(axes.k)) if can_part else [1]
-    parts = sum_parts(size(axes.m), size(axes.k), cpu) if can_part else 1
+    parts = sum_parts(m, size(axes.k), cpu) if can_part else 1
     if values is not None:
         rows, vectors = values[TILE_ROWS_KNOB], values[TILE_VECTORS_KNOB]
         steps = values[TILE_STEPS_KNOB]
@@ -160,7 +163,7 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     return DotPlan(
         axes,
         size(axes.batch),
-        size(axes.m),
+        m,
         n,
         size(axes.k),
         lanes,
@@ -171,7 +174,14 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
         tuple(choices),
         packed,
         cpu.cores,
+        can_lay and parts == 1 and lays_rows(rows, vectors, cpu),
     )
+
+
+def _can_lay_rows(stage: Stage, axes: DotAxes) -> bool:
+    """Tell whether the left operand is floats of the sums' type in rows that no batch shares."""
+    is_float = stage.writes[0].dtype == axes.left.dtype == "float32"
+    return is_float and bool(axes.m) and not stage.sums_integers
 
 
 def row_block_of(plan: DotPlan, cpu: Cpu) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.nest import Late, extent, own_loops, vectorise_loop
+from tvm_fusionx.schedules.products.laid_rows import lay_rows
 from tvm_fusionx.schedules.products.plan import ROW_BLOCK_KNOB, DotPlan
 from tvm_fusionx.schedules.products.tiles import (
     IsolatedDot,
@@ -28,6 +29,7 @@ def rows_at_root(block: IsolatedDot, values: KnobValues, late: Late) -> None:
     batch, m, n = _leader_loops(block, leader)
     accumulate, write = sch.get_block(block.reduce), sch.get_block(block.write)
     packed = pack_right(block) if block.needs_pack else None
+    lay_rows(sch, block.info, block.reduce, plan)
     outer, inner = sch.split(m, [None, min(values[ROW_BLOCK_KNOB], extent(sch, m))])
     sch.reorder(*batch, outer, inner, n)
     members = _members_of(info, leader, block.write)

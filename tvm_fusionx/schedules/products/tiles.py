@@ -13,6 +13,7 @@ from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, pauses_in
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR, Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, PAD, widen_axis
+from tvm_fusionx.schedules.products.laid_rows import lay_rows
 from tvm_fusionx.schedules.products.plan import (
     COLUMNS_APART,
     DotPlan,
@@ -135,6 +136,7 @@ def tile_at_root(block: IsolatedDot, late: Late) -> None:
     write, accumulate = sch.get_block(block.write), sch.get_block(block.reduce)
     batch, m, n = roles(sch, write, plan)
     packed = pack_right(block) if block.needs_pack else None
+    lay_rows(sch, block.info, block.reduce, plan)
     in_batch = packed is not None and plan.batch >= plan.cores
     outer_n, inner_n = sch.split(n, [None, plan.width])
     outer_m, inner_m = sch.split(m, [None, plan.rows])
