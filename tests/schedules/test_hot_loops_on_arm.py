@@ -124,8 +124,9 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
     },
     "reuse": {"3 x 3": reuse_call(window_layer())},
     "dot": {
-        "384 to 384": packed_dense(128, 384, 384, width=8),
-        "384 to 1536, gelu": gelu(packed_dense(128, 1536, 384, width=8)),
+        "384 to 384": packed_dense(128, 384, 384, width=12),
+        "384 to 1536, gelu": gelu(packed_dense(128, 1536, 384, width=12)),
+        "1500 rows": packed_dense(1500, 384, 384, width=8),
         "one row": packed_dense(1, 1000, 1280, width=8),
     },
     "moves": {"a matrix": relay.transpose(var("x", 128, 384))},
@@ -145,10 +146,14 @@ class Loops(NamedTuple):
     stack: int
 
 
-# What does not hold yet, as it is: no more than this, and less is welcome.
+# What does not hold yet, as it is, or is better: no more than this, and less is welcome.
 # Depthwise tiles are written out as a whole: what follows the sums, and their first products, which
 # are no multiply-adds, are in the loop.
 KNOWN: dict[tuple[str, str], Loops] = {
+    # Better than what holds for all: no register for each row.
+    ("dot", "384 to 384"): Loops(1.13, 0),
+    ("dot", "384 to 1536, gelu"): Loops(1.13, 0),
+    ("dot", "1500 rows"): Loops(1.13, 0),
     ("winograd", "64 channels"): Loops(1.19, 4),
     ("pointwise_few_outputs", "2 outputs"): Loops(1.87, 5),
     ("along_frames", "3 rows"): Loops(1.42, 0),

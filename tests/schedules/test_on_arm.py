@@ -258,6 +258,8 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "dot": {
         "tails, gelu": Case(gelu(packed_dense(13, 40, 7, width=8))),
+        "rows side by side, gelu": Case(gelu(packed_dense(16, 96, 12, width=12))),
+        "rows of no whole tile side by side": Case(packed_dense(23, 96, 8, width=12)),
         "rows of no whole tile, three vectors": Case(packed_dense(20, 36, 19, width=12)),
         "rows of no whole tile, four vectors": Case(relay.nn.relu(packed_dense(23, 48, 24))),
         "residual and norm": Case(
