@@ -74,6 +74,8 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "96 to 24": dense(96, (56, 56), 24, ONE, blocks=FOURS, post=_relu),
         "24 to 144": dense(24, (56, 56), 144, ONE, blocks=FOURS, post=_relu),
         "160 to 960": dense(160, (7, 7), 960, ONE, blocks=FOURS, post=_relu),
+        # Four blocks of input channels, two of them in a loop.
+        "2048 to 512": dense(2048, (7, 7), 512, ONE, blocks=FOURS, post=_relu),
         "256 to 64": dense(256, (28, 28), 64, ONE, blocks=FOURS, post=_relu),
         # Converted before: the loop is that of float32.
         "160 to 960, halves": in_16_bits(

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
 from tvm import tir
 
 from tvm_fusionx.processors.rates import FLOAT_BYTES
@@ -194,7 +195,10 @@ class PixelProducts:
 
             def weight(at: tuple[Any, Any], _: int, vector: int) -> Any:
                 if panel is not None:
-                    return panel.load(vector, at[0] - number * self.block_chunks, at[1])
+                    # Left as a difference, TVM takes the block's number for a step of nothing, and
+                    # divides by it where blocks are a loop.
+                    chunk = tvm.arith.Analyzer().simplify(at[0] - number * self.block_chunks)
+                    return panel.load(vector, chunk, at[1])
                 return self._weight(group * self.tile.chunks + vector, *at)
 
             with ib.for_range(0, self.tiles, "tile") as tile:
