@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_fusionx.processors.integers import INSTRUCTIONS, instruction_of
+from tvm_fusionx.processors.integers import INSTRUCTIONS, WORD_BYTES, instruction_of
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 # The instruction that each processor multiplies bytes by, and the types that it takes.
@@ -27,6 +27,18 @@ def test_the_target_tells_the_instruction(target: str) -> None:
     assert cpu.dot is not None
     assert (cpu.dot.data, cpu.dot.depth) == PROCESSORS[target][1:]
     assert cpu.dot.name_for(cpu.lanes) is not None
+
+
+@pytest.mark.parametrize("target", PROCESSORS)
+def test_words_of_bytes(target: str) -> None:
+    """Where an instruction takes several rows at once, the one behind it takes one."""
+    cpu = describe_cpu(resolve_target(target))
+    if PROCESSORS[target][0] == "vpmaddwd":
+        assert cpu.byte_dot is None
+        return
+    assert cpu.byte_dot is not None
+    assert (cpu.byte_dot.depth, cpu.byte_dot.rows) == (WORD_BYTES, 1)
+    assert cpu.byte_dot.name_for(cpu.lanes) is not None
 
 
 @pytest.mark.parametrize("target", ["llvm", "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"])

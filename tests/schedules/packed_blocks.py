@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relay
 
 from tests.relay_modules import var
-from tvm_fusionx.expressions.block_weights import BLOCK, dense
+from tvm_fusionx.expressions.block_weights import BLOCK, WORD_BYTES, dense, rounded_dense
 from tvm_fusionx.gguf.block_tensor import BlockTensor
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +40,7 @@ def product(
     parts: tuple[Array, ...],
     length: int,
     post: Callable[[Any], Any] = lambda y: y,
+    operator: Callable[[Any, Any], Any] = dense,
 ) -> relay.Expr:
     """Return data ``x`` times a weight that is given, of shapes such as `parts`."""
     names = ("levels", "scales", "minima")
@@ -47,7 +48,29 @@ def product(
         var(name, *part.shape, dtype=str(part.dtype))
         for name, part in zip(names, parts, strict=False)
     ]
-    return post(dense(var("x", rows, length), weight))
+    return post(operator(var("x", rows, length), weight))
+
+
+def rounded(x: Array, size: int = BLOCK) -> Array:
+    """Return data rounded to 8 bits in blocks, in double precision."""
+    blocks = x.reshape(len(x), -1, size).astype("float32")
+    most = np.abs(blocks).max(-1, keepdims=True)
+    levels = np.rint(blocks * (np.float32(127) / np.maximum(most, np.float32(1e-30))))
+    return (levels.astype("float64") * (most * np.float32(1 / 127))).reshape(x.shape)
+
+
+def rounded_case(rows: int, panels: int, width: int, blocks: int, kind: str) -> tuple[Any, Any]:
+    """Return a product of rounded data with weights in words, and the same by TVM's operators."""
+    product, plain = case(rows, panels, width, blocks, kind)
+    x, (levels, *shared) = product.args[0], product.args[1:]
+    count = int(levels.args[0].type_annotation.shape[2])
+    words = relay.reshape(levels, (panels, blocks, count // WORD_BYTES, WORD_BYTES, width))
+    words = relay.transpose(words, (0, 1, 2, 4, 3))
+    parts = relay.reshape(x, (rows, blocks, BLOCK))
+    most = relay.max(relay.abs(parts), axis=2, keepdims=True)
+    level = relay.round(parts * (relay.const(np.float32(127)) / most))
+    data = relay.reshape(level * (most * relay.const(np.float32(1 / 127))), (rows, -1))
+    return rounded_dense(x, [words, *shared]), relay.nn.dense(data, plain.args[1])
 
 
 def case(rows: int, panels: int, width: int, blocks: int, kind: str) -> tuple[Any, Any]:

@@ -52,6 +52,7 @@ from tests.schedules.matrix_blocks import (
     packed_dense,
 )
 from tests.schedules.packed_blocks import case as packed_product
+from tests.schedules.packed_blocks import rounded_case as rounded_product
 from tests.schedules.sparse_blocks import case as sparse_product
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tvm_fusionx.devices import Device, find_device
@@ -83,6 +84,8 @@ class Case:
     body: relay.Expr
     plain: relay.Expr | None = None
     tolerance: float = REASSOCIATING
+    features: str = NEON
+    """What the board must have."""
 
 
 def _masked(x: relay.Expr) -> relay.Expr:
@@ -244,6 +247,11 @@ CASES: dict[str, dict[str, Case]] = {
         "nibbles": Case(*packed_product(5, 3, 4, 2, "Q4_0")),
         "bytes": Case(*packed_product(7, 4, 4, 2, "Q8_0")),
     },
+    "packed_bytes": {
+        "nibbles with minima": Case(*rounded_product(1, 6, 4, 3, "Q4_1"), features=ARMV82),
+        "nibbles": Case(*rounded_product(5, 3, 4, 2, "Q4_0"), features=ARMV82),
+        "bytes": Case(*rounded_product(7, 4, 4, 2, "Q8_0"), features=ARMV82),
+    },
     "sparse": {
         "tails": Case(*sparse_product(13, 44, 24, 16, 4)),
         "one row": Case(*sparse_product(1, 32, 24, 8, 4)),
@@ -296,7 +304,7 @@ EXTENDED = ("float16", "products of bytes")
 
 # One case of each template first.
 ROWS = [
-    (template, name, NEON)
+    (template, name, cases[name].features)
     for place in range(max(map(len, CASES.values())))
     for template, cases in CASES.items()
     for name in [*cases][place : place + 1]
@@ -379,7 +387,7 @@ def test_products_of_integers_alone_ask_for_an_extension() -> None:
     board = find_device(PRESET)
     plain, extended = (describe_cpu(target_with(board, features)) for features in (NEON, ARMV82))
     assert plain.dot is None
-    assert extended == replace(plain, dot=extended.dot, compares_halves=True)
+    assert extended == replace(plain, dot=extended.dot, byte_dot=extended.dot, compares_halves=True)
 
 
 @pytest.mark.parametrize("name", few_fast(FUNCTIONS, 1))

@@ -30,6 +30,11 @@ MODEL_HELP = "A GGUF file of the llama family; by default SmolLM2-135M-Instruct 
 @click.option("--repetition-penalty", type=float, default=1.0, help="Above 1: fewer repetitions.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of what is drawn.")
 @click.option("--stop", "stops", multiple=True, help="End at this word; may be given again.")
+@click.option(
+    "--activations",
+    type=click.Choice(["float32", "int8"]),
+    help="What packed weights are multiplied by; by default bytes where this machine has them.",
+)
 @click.option("--stats", is_flag=True, help="Print times and tokens a second behind the text.")
 @target_option
 @threads_option
@@ -45,6 +50,7 @@ def command(
     repetition_penalty: float,
     seed: int,
     stops: tuple[str, ...],
+    activations: str | None,
     stats: bool,
     target: str,
     threads: int | None,
@@ -68,7 +74,8 @@ def command(
     began = time.perf_counter()
     where = path or default_language_model()
     with Stages(where.name) as stage:
-        model = TextModel(TextPrograms(where, target, on_stage=stage))
+        programs = TextPrograms(where, target, activations=activations, on_stage=stage)
+        model = TextModel(programs)
         text = model.tokenizer.chat([{"role": "user", "content": prompt}]) if chat else prompt
         model.reserve(len(model.tokenizer.encode(text)) + max_tokens)
     load_seconds = time.perf_counter() - began

@@ -8,7 +8,11 @@ from 8, and levels of 8 bits from 0.
 
 ``levels`` is ``[N, blocks, bytes]`` with ``scales`` and ``minima`` ``[N, blocks]``, or, as
 :mod:`tvm_fusionx.layout.block_weights` packs them, in panels of ``n`` rows side by side:
-``[N / n, blocks, bytes, n]`` and ``[N / n, blocks, n]``.
+``[N / n, blocks, bytes, n]`` and ``[N / n, blocks, n]``; or in panels of words of four bytes, as
+instructions that multiply bytes read them, ``[N / n, blocks, bytes / 4, n, 4]``.
+
+A product may round its data: to the nearest of 255 levels of each block, ``largest / 127`` apart,
+as long as a block of the weight. llama.cpp rounds so (``quantize_row_q8_0``).
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import relay, te, tir
+from tvm import DataType, relay, te, tir
 from tvm.relay.op.op import OpPattern
 
-from tvm_fusionx._tvm.registry import register_operator
+from tvm_fusionx._tvm.registry import compute_on_vectors, register_operator
+from tvm_fusionx.expressions.round_even import ROUNDING
 
 # Data ``[M, K]`` times the rows of a weight, ``[M, N]``; and rows ``[M, K]`` by their numbers.
 DENSE = "fusionx.block_dense"
 DENSE_WITH_MINIMA = "fusionx.block_dense_with_minima"
+ROUNDED_DENSE = "fusionx.rounded_block_dense"
+ROUNDED_DENSE_WITH_MINIMA = "fusionx.rounded_block_dense_with_minima"
 ROWS = "fusionx.block_rows"
 ROWS_WITH_MINIMA = "fusionx.block_rows_with_minima"
 
@@ -35,20 +42,39 @@ NIBBLE_BITS = 4
 NIBBLE_MASK = 15
 HALF_BITS = "uint16"
 
-# Axes of levels that lie in panels.
+# Axes of levels that lie in panels, of bytes and of words; and bytes of a word.
 PANEL_AXES = 4
+WORD_PANEL_AXES = 5
+WORD_BYTES = 4
+
+# Stages of a product that rounds its data.
+LARGEST_STAGE, ROUNDED_STAGE = "block_largest", "block_rounded"
+
+# Levels of rounded data on each side of 0. A block of smaller numbers than these becomes 0: their
+# inverse would be no number of 32 bits.
+MOST_LEVEL = 127
+LEAST_LARGEST = 1e-30
+
+# All bits of a float but its sign: as integers they are ordered as the numbers, NaN above all.
+MAGNITUDE_BITS = 0x7FFFFFFF
 
 _WEIGHT = {"levels": "In blocks.", "scales": "For each block: float32, or bits of a half."}
 _MINIMA = {"minima": "For each block, as scales."}
 
 
 def register_block_weights() -> None:
-    """Make the four operators known to Relay; idempotent."""
-    for name, minima in ((DENSE, {}), (DENSE_WITH_MINIMA, _MINIMA)):
+    """Make the six operators known to Relay; idempotent."""
+    compute_on_vectors(ROUNDING)
+    for name, minima, compute in (
+        (DENSE, {}, _dense),
+        (DENSE_WITH_MINIMA, _MINIMA, _dense),
+        (ROUNDED_DENSE, {}, _rounded_dense),
+        (ROUNDED_DENSE_WITH_MINIMA, _MINIMA, _rounded_dense),
+    ):
         register_operator(
             name,
             {"data": "Rows of numbers.", **_WEIGHT, **minima},
-            _dense,
+            compute,
             pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
             type_relation=_dense_type,
         )
@@ -67,6 +93,11 @@ def dense(data: Any, weight: Sequence[Any]) -> Any:
     return _call((DENSE, DENSE_WITH_MINIMA), data, weight)
 
 
+def rounded_dense(data: Any, weight: Sequence[Any]) -> Any:
+    """Return Relay of :func:`dense` of data that is rounded to 8 bits a block."""
+    return _call((ROUNDED_DENSE, ROUNDED_DENSE_WITH_MINIMA), data, weight)
+
+
 def rows(indices: Any, weight: Sequence[Any]) -> Any:
     """Return Relay of a weight's rows as float32 ``[M, K]``, at indices ``[M]``.
 
@@ -83,7 +114,13 @@ def _call(names: tuple[str, str], first: Any, weight: Sequence[Any]) -> Any:
 
 def block_numbers(levels: Any) -> int:
     """Return how many numbers a block has, from the type and shape of its levels."""
-    return int(levels.shape[2]) * (2 if str(levels.dtype) == NIBBLES else 1)
+    word = WORD_BYTES if len(levels.shape) == WORD_PANEL_AXES else 1
+    return int(levels.shape[2]) * word * (2 if str(levels.dtype) == NIBBLES else 1)
+
+
+def panel_rows(levels: Any) -> int:
+    """Return how many rows of a weight lie side by side, from the shape of its levels."""
+    return int(levels.shape[3]) if len(levels.shape) >= PANEL_AXES else 1
 
 
 def single(stored: Any) -> Any:
@@ -101,9 +138,8 @@ def half(bits: Any) -> Any:
 
 def extents(levels: Any) -> tuple[int, int]:
     """Return the rows of a weight and the numbers in each, from the shape of its levels."""
-    shape = [int(extent) for extent in levels.shape]
-    count = shape[0] * (shape[-1] if len(shape) == PANEL_AXES else 1)
-    return count, shape[1] * block_numbers(levels)
+    count = int(levels.shape[0]) * panel_rows(levels)
+    return count, int(levels.shape[1]) * block_numbers(levels)
 
 
 def number_at(weight: Sequence[Any], row: Any, column: Any) -> Any:
@@ -115,10 +151,13 @@ def number_at(weight: Sequence[Any], row: Any, column: Any) -> Any:
     if levels.dtype == NIBBLES:
         half_block = size // 2
         place, shift = within % half_block, within // half_block * NIBBLE_BITS
-    if len(levels.shape) == PANEL_AXES:
-        width = levels.shape[-1]
+    if len(levels.shape) >= PANEL_AXES:
+        width = levels.shape[3]
         panel, lane = row // width, row % width
-        level = levels[panel, block, place, lane]
+        at = [place, lane]
+        if len(levels.shape) == WORD_PANEL_AXES:
+            at = [place // WORD_BYTES, lane, place % WORD_BYTES]
+        level = levels(panel, block, *at)
         scale, *minimum = (single(each[panel, block, lane]) for each in halves)
     else:
         level = levels[row, block, place]
@@ -129,6 +168,49 @@ def number_at(weight: Sequence[Any], row: Any, column: Any) -> Any:
         level = level if minimum else level - NIBBLES_ZERO
     number = scale * level.astype("float32")
     return number + minimum[0] if minimum else number
+
+
+def magnitude(number: Any) -> Any:
+    """Return the size of a float, or of each of a vector, as an integer ordered alike."""
+    dtype = number.dtype.replace("float", "int")
+    bits = tir.const(MAGNITUDE_BITS, "int32")
+    lanes = DataType(dtype).lanes
+    bits = tir.Broadcast(bits, lanes) if lanes > 1 else bits
+    return tir.reinterpret(dtype, number) & bits
+
+
+def step_and_inverse(largest: Any) -> tuple[Any, Any]:
+    """Return how far apart a block's levels are, and what makes levels of numbers.
+
+    Parameters
+    ----------
+    largest
+        The largest :func:`magnitude` of a block.
+    """
+    most = tir.reinterpret("float32", largest)
+    step = most * tir.const(1 / MOST_LEVEL, "float32")
+    # A block with a NaN has a step of NaN, and so have its products.
+    is_some = most >= tir.const(LEAST_LARGEST, "float32")
+    inverse = tir.Select(is_some, tir.const(MOST_LEVEL, "float32") / most, tir.const(0, "float32"))
+    return step, inverse
+
+
+def _rounded_dense(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
+    data, *weight = inputs
+    size = block_numbers(weight[0])
+    j = te.reduce_axis((0, size), name="j")
+    largest = te.compute(
+        (data.shape[0], int(weight[0].shape[1])),
+        lambda m, b: te.max(magnitude(data[m, b * size + j]), axis=j),
+        name=LARGEST_STAGE,
+    )
+
+    def rounded(m: Any, k: Any) -> Any:
+        step, inverse = step_and_inverse(largest[m, k // size])
+        return tir.nearbyint(data[m, k] * inverse) * step
+
+    levels = te.compute(data.shape, rounded, name=ROUNDED_STAGE)
+    return _dense(attrs, [levels, *weight], out_type)
 
 
 def _dense(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:

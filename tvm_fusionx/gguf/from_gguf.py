@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tvm_fusionx.errors import ShapeError
+from tvm_fusionx.errors import InputError, ShapeError
 from tvm_fusionx.gguf.llama_relay import LlamaRelay
 from tvm_fusionx.gguf.llama_shape import LlamaShape, llama_shape
 from tvm_fusionx.gguf.llama_weights import LlamaWeights, llama_weights
 from tvm_fusionx.gguf.read import GgufFile, read_gguf
 
 DEFAULT_CACHE = 512
+
+# What packed weights are multiplied by.
+FLOAT32, INT8 = "float32", "int8"
+ACTIVATIONS = (FLOAT32, INT8)
 
 
 def from_gguf(
@@ -20,6 +24,7 @@ def from_gguf(
     tokens: int = 1,
     cache: int = DEFAULT_CACHE,
     all_logits: bool = False,
+    activations: str = FLOAT32,
 ) -> tuple[Any, dict[str, Any]]:
     """Read a decoder of the llama family: RMS norms, rotary angles, grouped queries, gated parts.
 
@@ -35,6 +40,9 @@ def from_gguf(
         How many earlier tokens a step may see.
     all_logits
         Whether the logits of every token are returned, and not those of one.
+    activations
+        What packed weights are multiplied by: ``"float32"``, or ``"int8"``, rounded to 8 bits in
+        blocks of as many numbers as share a scale, so that processors multiply bytes.
 
     Returns
     -------
@@ -53,10 +61,18 @@ def from_gguf(
         The file is damaged, or of an architecture or a quantization that is not translated.
     ShapeError
         `tokens` or `cache` is no positive number.
+    InputError
+        `activations` is neither.
     MissingDependencyError
         The package ``gguf`` is not installed.
     """
-    return llama_module(*read_llama(path), tokens=tokens, cache=cache, all_logits=all_logits)
+    return llama_module(
+        *read_llama(path),
+        tokens=tokens,
+        cache=cache,
+        all_logits=all_logits,
+        activations=activations,
+    )
 
 
 def read_llama(path: str | os.PathLike[str] | GgufFile) -> tuple[LlamaShape, LlamaWeights]:
@@ -67,7 +83,13 @@ def read_llama(path: str | os.PathLike[str] | GgufFile) -> tuple[LlamaShape, Lla
 
 
 def llama_module(
-    shape: LlamaShape, weights: LlamaWeights, *, tokens: int, cache: int, all_logits: bool = False
+    shape: LlamaShape,
+    weights: LlamaWeights,
+    *,
+    tokens: int,
+    cache: int,
+    all_logits: bool = False,
+    activations: str = FLOAT32,
 ) -> tuple[Any, dict[str, Any]]:
     """Return Relay and weights of a model that was read; see :func:`from_gguf`."""
     for name, number in (("tokens", tokens), ("cache", cache)):
@@ -78,5 +100,12 @@ def llama_module(
                 found=str(number),
                 next_step="Give how many tokens a step takes, or may look back on.",
             )
-    writer = LlamaRelay(shape, tokens, cache)
+    if activations not in ACTIVATIONS:
+        raise InputError(
+            "activations",
+            expected=" or ".join(map(repr, ACTIVATIONS)),
+            found=repr(activations),
+            next_step="Give one of them.",
+        )
+    writer = LlamaRelay(shape, tokens, cache, rounds_data=activations == INT8)
     return writer.module(weights, all_logits=all_logits), writer.params

@@ -40,6 +40,8 @@ class LlamaRelay:
     """Of a step."""
     cache: int
     """Places of the cache."""
+    rounds_data: bool = False
+    """Whether what packed weights are multiplied by is rounded to 8 bits in blocks."""
     params: dict[str, Any] = field(default_factory=dict)
     """Weights by name, filled as Relay is written."""
     _vars: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -100,7 +102,8 @@ class LlamaRelay:
 
     def _product(self, name: str, weight: Weight, x: Any) -> Any:
         if isinstance(weight, BlockTensor):
-            return block_weights.dense(x, self._weight(name, weight))
+            dense = block_weights.rounded_dense if self.rounds_data else block_weights.dense
+            return dense(x, self._weight(name, weight))
         return relay.nn.dense(x, self._param(name, weight))
 
     def _products(self, names: str, weights: Mapping[str, Weight], x: Any) -> list[Any]:

@@ -28,6 +28,8 @@ CONTRACTIONS = frozenset(
     [
         "fusionx.block_dense",
         "fusionx.block_dense_with_minima",
+        "fusionx.rounded_block_dense",
+        "fusionx.rounded_block_dense_with_minima",
         "fusionx.sparse_conv2d_NCHWc",
         "fusionx.sparse_dense",
         "nn.batch_matmul",
@@ -48,7 +50,14 @@ CONTRACTIONS = frozenset(
 )
 
 # Contractions whose weights are unpacked as they are loaded: by one kernel, made for that alone.
-PACKED_PRODUCTS = frozenset(["fusionx.block_dense", "fusionx.block_dense_with_minima"])
+PACKED_PRODUCTS = frozenset(
+    [
+        "fusionx.block_dense",
+        "fusionx.block_dense_with_minima",
+        "fusionx.rounded_block_dense",
+        "fusionx.rounded_block_dense_with_minima",
+    ]
+)
 
 # Contractions with weights whose zeros are left out: by one kernel, made for that alone.
 SPARSE_PRODUCTS = frozenset(["fusionx.sparse_conv2d_NCHWc", "fusionx.sparse_dense"])

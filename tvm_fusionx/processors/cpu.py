@@ -17,6 +17,7 @@ from tvm.target import codegen
 from tvm_fusionx.processors.integers import (
     ByteTables,
     DotInstruction,
+    byte_dot_of,
     byte_tables_of,
     instruction_of,
 )
@@ -115,6 +116,10 @@ class Cpu:
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
 
+    byte_dot: DotInstruction | None = None
+    """Adds four products of bytes to each sum: `dot`, or what stands behind it where that takes
+    several rows; None where there is none."""
+
     byte_tables: ByteTables | None = None
     """Looks bytes up in a table of 256; None where arithmetic costs no more."""
 
@@ -189,5 +194,6 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         widens_upper_half=vectors.widens_upper_half,
         compares_halves=vectors.widens_upper_half and HALF_ARITHMETIC in features,
         dot=instruction_of(features),
+        byte_dot=byte_dot_of(features),
         byte_tables=byte_tables_of(features),
     )

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 SUM = "int32"
 
+# Integers of 8 bits whose products go to one sum of 32.
+WORD_BYTES = 4
+
 
 @dataclass(frozen=True)
 class DotInstruction:
@@ -117,5 +120,14 @@ def instruction_of(features: set[str]) -> DotInstruction | None:
     """Return the first instruction whose features a processor has, by LLVM's names of them."""
     for needed, instruction in INSTRUCTIONS:
         if needed <= features:
+            return instruction
+    return None
+
+
+def byte_dot_of(features: set[str]) -> DotInstruction | None:
+    """Return the first instruction that adds four products of bytes to each sum, of one row."""
+    for needed, instruction in INSTRUCTIONS:
+        is_of_words = instruction.depth == WORD_BYTES and instruction.rows == 1
+        if needed <= features and is_of_words and instruction.takes_sum:
             return instruction
     return None

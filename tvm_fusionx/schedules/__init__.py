@@ -22,6 +22,7 @@ from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.converted_apart import converted_apart
 from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
+from tvm_fusionx.schedules.packed.bytes_template import PACKED_BYTES
 from tvm_fusionx.schedules.packed.template import PACKED
 from tvm_fusionx.schedules.products.dot import DOT
 from tvm_fusionx.schedules.recurrent.template import RECURRENT
@@ -92,6 +93,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     POOL,
     CHANNEL_POOL,
     STREAMED_ATTENTION,
+    PACKED_BYTES,
     PACKED,
     SPARSE,
     RECURRENT,

@@ -38,7 +38,7 @@ class Operands:
     data: Any
     """``[M, K]``."""
     levels: Any
-    """``[N / n, blocks, bytes, n]``."""
+    """``[N / n, blocks, bytes, n]``, or in words ``[N / n, blocks, bytes / 4, n, 4]``."""
     scales: Any
     """``[N / n, blocks, n]``: float32, or the bits of halves."""
     minima: Any | None

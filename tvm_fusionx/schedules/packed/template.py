@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.expressions.block_weights import BYTES, NIBBLES, PANEL_AXES
+from tvm_fusionx.expressions.block_weights import BYTES, LARGEST_STAGE, NIBBLES, PANEL_AXES
 from tvm_fusionx.schedules.packed.kernel import Operands, PackedKernel
 from tvm_fusionx.schedules.packed.tiling import (
     PackedTiling,
@@ -85,7 +85,7 @@ def operands_of(block: Any) -> Operands:
     def visit(node: Any) -> None:
         if not isinstance(node, tir.BufferLoad) or node.buffer.data in written:
             return
-        if _is_levels(node.buffer):
+        if is_levels(node.buffer):
             found["levels"] = node.buffer
         elif len(node.buffer.shape) == PANEL_AXES - 1:
             # The scale stands before the minimum; they may be one constant.
@@ -99,15 +99,14 @@ def operands_of(block: Any) -> Operands:
 
 
 def _match(info: BlockInfo) -> Packed | str:
-    products = [stage for stage in info.stages.values() if _is_product(stage)]
+    products = [stage for stage in info.stages.values() if is_product(stage)]
     if len(products) != 1:
         return "it has no product with packed weights" if not products else "it has two of them"
-    if any(stage.is_reduction for stage in info.stages.values() if stage is not products[0]):
-        return "it reduces something besides"
-    if len(info.outputs) != 1:
-        return "it has several results"
+    besides = why_not_alone(info, products[0])
+    if besides is not None:
+        return besides
     reads = [region.buffer for region in products[0].block.reads]
-    if not any(_is_levels(each) and len(each.shape) == PANEL_AXES for each in reads):
+    if not any(is_levels(each) and len(each.shape) == PANEL_AXES for each in reads):
         return "its weights lie in no panels"
     operands = operands_of(products[0].block)
     if str(operands.data.dtype) != "float32":
@@ -115,12 +114,27 @@ def _match(info: BlockInfo) -> Packed | str:
     return Packed(info, products[0].name, operands.rows, operands.panels)
 
 
-def _is_levels(buffer: Any) -> bool:
-    return str(buffer.dtype) in (NIBBLES, BYTES)
+def why_not_alone(info: BlockInfo, product: Stage) -> str | None:
+    """Return what a block has besides one product and what rounds its data, or None."""
+    for stage in info.stages.values():
+        if stage.is_reduction and stage is not product and not is_largest(stage):
+            return "it reduces something besides"
+    return "it has several results" if len(info.outputs) != 1 else None
 
 
-def _is_product(stage: Stage) -> bool:
+def is_product(stage: Stage) -> bool:
+    """Tell whether a stage is a product with packed weights."""
     return stage.is_reduction and stage.name.startswith(STAGE)
+
+
+def is_largest(stage: Stage) -> bool:
+    """Tell whether a stage finds the largest number of each block of a product's data."""
+    return stage.is_reduction and stage.name.startswith(LARGEST_STAGE)
+
+
+def is_levels(buffer: Any) -> bool:
+    """Tell whether a buffer holds levels."""
+    return str(buffer.dtype) in (NIBBLES, BYTES)
 
 
 PACKED = Template(KERNEL, _match)
