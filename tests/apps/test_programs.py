@@ -11,6 +11,7 @@ from tvm_fusionx.apps.programs import (
     LIBRARY,
     TOKENIZER,
     TextPrograms,
+    best_activations,
     programs_folder,
     tokens_of,
 )
@@ -58,6 +59,15 @@ def test_another_model_or_target_has_a_folder_of_its_own(tmp_path: Path) -> None
     assert _programs(tmp_path, [], target="llvm").own_folder != first.own_folder
     write_tiny(tmp_path / "tiny.gguf", ("Q4_0", "Q8_0"), TINY)
     assert _programs(tmp_path, []).own_folder != first.own_folder
+
+
+def test_bytes_where_the_processor_multiplies_them(tmp_path: Path) -> None:
+    assert best_activations("llvm -mcpu=znver4") == "int8"
+    assert best_activations("llvm -mcpu=haswell") == "float32"
+    assert best_activations("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76") == "int8"
+    write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
+    folders = {_programs(tmp_path, [], activations=each).own_folder for each in ("float32", "int8")}
+    assert len(folders) == 2
 
 
 def test_texts_go_to_the_smallest_cache(tmp_path: Path) -> None:

@@ -25,7 +25,11 @@ def fixture_made(tmp_path_factory: pytest.TempPathFactory) -> tuple[TextModel, d
     folder = tmp_path_factory.mktemp("text")
     held = write_tiny(folder / "tiny.gguf", tiny=TINY)
     programs = TextPrograms(
-        folder / "tiny.gguf", folder=folder / "kept", chunks=(1, 4), buckets=(16, 32)
+        folder / "tiny.gguf",
+        folder=folder / "kept",
+        chunks=(1, 4),
+        buckets=(16, 32),
+        activations="float32",
     )
     return TextModel(programs), held
 

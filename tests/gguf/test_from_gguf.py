@@ -12,7 +12,7 @@ from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
 from tests.tiny_llama import Array, Tiny, logits_of, write_tiny
-from tvm_fusionx.errors import ShapeError
+from tvm_fusionx.errors import InputError, ShapeError
 
 TEXT = [3, 17, 5, 60, 8, 8, 2, 41, 33]
 TOLERANCE = 1e-5
@@ -61,3 +61,10 @@ def test_no_tokens_are_refused(tmp_path: Path, name: str) -> None:
     write_tiny(path)
     with pytest.raises(ShapeError, match=f"{name}: expected a positive number; found 0"):
         fx.from_gguf(path, **{name: 0})
+
+
+def test_other_activations_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny(path)
+    with pytest.raises(InputError, match="activations: expected 'float32' or 'int8'; found 'int4'"):
+        fx.from_gguf(path, activations="int4")

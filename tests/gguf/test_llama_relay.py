@@ -37,3 +37,13 @@ def test_one_product_makes_queries_keys_and_values(tmp_path: Path) -> None:
     assert params["layer0.query_key_value.levels"].shape == (64 + 2 * 32, 2, 16)
     assert params["embedding.levels"].dtype == "int8"
     assert not any(name.startswith("head") for name in params)
+
+
+def test_products_of_rounded_data(tmp_path: Path) -> None:
+    path, tiny = tmp_path / "tiny.gguf", Tiny()
+    write_tiny(path)
+    mod, _ = fx.from_gguf(path, activations="int8")
+    names = operator_names(mod["main"])
+    assert names.count("fusionx.rounded_block_dense_with_minima") == 5 * tiny.layers
+    assert names.count("fusionx.rounded_block_dense") == 1
+    assert not any(name.startswith("fusionx.block_dense") for name in names)

@@ -118,11 +118,6 @@ def block_numbers(levels: Any) -> int:
     return int(levels.shape[2]) * word * (2 if str(levels.dtype) == NIBBLES else 1)
 
 
-def panel_rows(levels: Any) -> int:
-    """Return how many rows of a weight lie side by side, from the shape of its levels."""
-    return int(levels.shape[3]) if len(levels.shape) >= PANEL_AXES else 1
-
-
 def single(stored: Any) -> Any:
     """Return a scale or a minimum, or a vector of them, as float32."""
     if not stored.dtype.startswith(HALF_BITS):
@@ -138,8 +133,9 @@ def half(bits: Any) -> Any:
 
 def extents(levels: Any) -> tuple[int, int]:
     """Return the rows of a weight and the numbers in each, from the shape of its levels."""
-    count = int(levels.shape[0]) * panel_rows(levels)
-    return count, int(levels.shape[1]) * block_numbers(levels)
+    shape = [int(extent) for extent in levels.shape]
+    lanes = shape[PANEL_AXES - 1] if len(shape) >= PANEL_AXES else 1
+    return shape[0] * lanes, shape[1] * block_numbers(levels)
 
 
 def number_at(weight: Sequence[Any], row: Any, column: Any) -> Any:
