@@ -1,12 +1,20 @@
-"""Time a language model: prompts and decoding, beside llama.cpp where it is installed.
+"""Time a language model, and measure what its text is worth, beside llama.cpp.
 
-    python benchmarks/generation.py [--model FILE] [--prompts 16,128,512] [--new-tokens 64]
-                                    [--repeat 5] [--threads N] [--json OUT]
+    python benchmarks/generation.py [--against llama.cpp --llama-python DIR/bin/python]
+        [--model FILE] [--prompts 16,128,512] [--new-tokens 64] [--repeat 5] [--threads N]
+        [--activations float32|int8] [--chunks 1,16,64] [--json OUT]
+    python benchmarks/generation.py --perplexity [--score-tokens 512] [--text-folder DIR] [...]
+    python benchmarks/generation.py --texts [--new-tokens 64] [...]
 
-For each length of prompt a row says the milliseconds to the first token, and the decoded tokens a
-second behind it: medians of runs in which the sides take turns. llama.cpp runs the same file
-(`llama-cpp-python`). What decoding reads of weights in a second is printed beside what copying
-reaches here. The prompt is the same sentence again and again, cut to so many tokens.
+Each side is a process of its own; they take turns. For each length of prompt a row says the
+milliseconds to the first token, and the decoded tokens a second behind it: medians. Behind them
+stand the memory of each process, and the share of what reading memory reaches here that decoding
+takes for weights alone. The prompt is the same sentence again and again, cut to so many tokens.
+
+With --perplexity a chapter of *Pride and Prejudice* (Debian's `r-cran-janeaustenr`) is read token
+by token, with activations rounded and not, and by llama.cpp. With --texts greedy texts of ten
+prompts are compared with those of `transformers`, which unpacks the same file to float32; both
+multiply floats.
 """
 
 from __future__ import annotations
@@ -15,142 +23,137 @@ import argparse
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numpy as np
+from generation_quality import PROMPTS, perplexities, texts
+from generation_sides import (
+    LLAMA,
+    OURS,
+    Side,
+    our_side,
+    reading_gbytes_per_second,
+    weight_bytes,
+)
 
 import tvm_fusionx as fx
 from tvm_fusionx.apps.programs import TextPrograms
-from tvm_fusionx.apps.text_model import TextModel
 from tvm_fusionx.build.library import build_versions
+from tvm_fusionx.errors import FusionXError
 from tvm_fusionx.zoo.language_models import default_language_model
 
-OURS, PEER = "ours", "llama.cpp"
 SENTENCE = "The river runs from the mountains to the sea, past mills and meadows and old towns. "
 
 # Of a sentence: enough words for any prompt asked for.
 TIMES = 400
-
-# Seconds to the first token, and of the tokens behind it.
-Times = tuple[float, float]
-Side = Callable[[list[int], int], Times]
+GIGA = 1e9
 
 
-def prompt_of(model: TextModel, tokens: int) -> list[int]:
-    """Return a prompt of so many tokens."""
-    return model.tokenizer.encode(SENTENCE * TIMES)[:tokens]
-
-
-def ours(model: TextModel) -> Side:
-    """Return our side."""
-
-    def run(prompt: list[int], count: int) -> Times:
-        model.restart()
-        start = time.perf_counter()
-        logits = model.read(prompt)
-        token = int(logits.argmax())
-        first = time.perf_counter()
-        for _ in range(count - 1):
-            token = int(model.read([token]).argmax())
-        return first - start, time.perf_counter() - first
-
-    return run
-
-
-def llama_cpp(path: Path, threads: int, places: int) -> Side | None:
-    """Return llama.cpp's side; None where it is not installed."""
-    try:
-        from llama_cpp import Llama
-    except ImportError:
-        return None
-    model: Any = Llama(
-        str(path), n_ctx=places, n_threads=threads, n_threads_batch=threads, verbose=False
-    )
-
-    def run(prompt: list[int], count: int) -> Times:
-        model.reset()
-        start = time.perf_counter()
-        model.eval(prompt)
-        token = int(np.argmax(model.scores[model.n_tokens - 1]))
-        first = time.perf_counter()
-        for _ in range(count - 1):
-            model.eval([token])
-            token = int(np.argmax(model.scores[model.n_tokens - 1]))
-        return first - start, time.perf_counter() - first
-
-    return run
-
-
-def measured(
-    sides: dict[str, Side], prompt: list[int], count: int, repeat: int
+def rows_of(
+    sides: list[Side], prompt: list[int], count: int, repeat: int, bytes_a_token: int
 ) -> list[dict[str, Any]]:
     """Return a row for each side."""
-    times: dict[str, list[Times]] = {name: [] for name in sides}
+    found: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
+    for side in sides:
+        side.ask(ask="time", tokens=prompt, count=2)
     for _ in range(repeat):
-        for name, run in sides.items():
-            times[name].append(run(prompt, count))
+        for side in sides:
+            found[side.name].append(side.ask(ask="time", tokens=prompt, count=count))
     rows = []
-    for name, found in times.items():
-        first, behind = (statistics.median(column) for column in zip(*found, strict=True))
+    for name, runs in found.items():
+        first = statistics.median(run["first_seconds"] for run in runs)
+        behind = [run["behind_seconds"] for run in runs]
+        rate = (count - 1) / statistics.median(behind)
         rows.append(
             {
                 "side": name,
                 "prompt_tokens": len(prompt),
                 "first_token_ms": 1e3 * first,
                 "prompt_tokens_a_second": len(prompt) / first,
-                "decoded_tokens_a_second": (count - 1) / behind,
-                "spread": max(each[1] for each in found) / min(each[1] for each in found),
+                "decoded_tokens_a_second": rate,
+                "spread": max(behind) / min(behind),
+                "weights_gbytes_a_second": rate * bytes_a_token / GIGA,
             }
         )
     return rows
 
 
+def speed(given: argparse.Namespace, path: Path, sides: list[Side]) -> dict[str, Any]:
+    """Time prompts and what follows them."""
+    programs = TextPrograms(path, activations=given.activations)
+    tokens = programs.tokenizer().encode(SENTENCE * TIMES)
+    lengths = [int(word) for word in given.prompts.split(",")]
+    places = programs.bucket_for(max(lengths) + given.new_tokens)
+    for side in sides:
+        side.load(path, given.threads, places, programs.activations, given.chunks)
+    bytes_a_token, rate = weight_bytes(path), reading_gbytes_per_second()
+    rows = []
+    for length in lengths:
+        rows += rows_of(sides, tokens[:length], given.new_tokens, given.repeat, bytes_a_token)
+        for row in rows[-len(sides) :]:
+            row["share_of_reading"] = row["weights_gbytes_a_second"] / rate
+            print(
+                f"{row['side']:10} prompt {length:4}: first token {row['first_token_ms']:8.1f} ms, "
+                f"then {row['decoded_tokens_a_second']:7.1f} tokens a second, "
+                f"{100 * row['share_of_reading']:3.0f} % of reading memory",
+                flush=True,
+            )
+    memory = {side.name: side.ask(ask="memory") for side in sides}
+    for name, held in memory.items():
+        print(
+            f"{name:10} {held['resident_bytes'] >> 20} MiB in memory, "
+            f"{held['most_resident_bytes'] >> 20} at most"
+        )
+    print(f"reading    {rate:.1f} GB/s; weights of a token {bytes_a_token / 1e6:.1f} MB")
+    return {
+        "rows": rows,
+        "memory": memory,
+        "reading_gbytes_a_second": rate,
+        "weight_bytes": bytes_a_token,
+        "cache_places": places,
+    }
+
+
 def main() -> int:
-    """Measure, print a table, and write it as JSON where asked to."""
+    """Measure, print, and write JSON where asked to."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", type=Path)
     parser.add_argument("--prompts", default="16,128,512")
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--activations", choices=["float32", "int8"])
+    parser.add_argument("--chunks", type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--against", choices=[LLAMA])
+    parser.add_argument("--llama-python", default=sys.executable)
+    parser.add_argument("--perplexity", action="store_true")
+    parser.add_argument("--score-tokens", type=int, default=512)
+    parser.add_argument("--text-folder", type=Path, default=Path("out/austen"))
+    parser.add_argument("--texts", action="store_true")
+    parser.add_argument("--text-prompts", type=int, default=len(PROMPTS))
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    lengths = [int(word) for word in given.prompts.split(",")]
+    given.threads = fx.threads(given.threads)
     path = given.model or default_language_model()
-    threads = fx.threads(given.threads)
-    start = time.perf_counter()
-    model = TextModel(TextPrograms(path))
-    places = model.programs.bucket_for(max(lengths) + given.new_tokens)
-    model.reserve(places)
-    load = time.perf_counter() - start
-    sides = {OURS: ours(model)}
-    peer = llama_cpp(path, threads, places)
-    if peer is not None:
-        sides[PEER] = peer
-    rows = []
-    for length in lengths:
-        prompt = prompt_of(model, length)
-        for run in sides.values():
-            run(prompt, 2)
-        rows += measured(sides, prompt, given.new_tokens, given.repeat)
-        for row in rows[-len(sides) :]:
-            print(
-                f"{row['side']:10} prompt {length:4}: first token {row['first_token_ms']:8.1f} ms, "
-                f"then {row['decoded_tokens_a_second']:7.1f} tokens a second"
-            )
+    peers = [Side(LLAMA, given.llama_python)] if given.against else []
+    try:
+        if given.perplexity:
+            found = perplexities(given, path, peers)
+        elif given.texts:
+            found = texts(given, path)
+        else:
+            found = speed(given, path, [our_side(), *peers])
+    except FusionXError as error:
+        raise SystemExit(str(error)) from error
     result = {
         "model": path.name,
-        "threads": threads,
-        "load_seconds": load,
-        "new_tokens": given.new_tokens,
+        "threads": given.threads,
         "versions": build_versions(),
+        "sides": {OURS: fx.__version__, **{each.name: each.facts for each in peers}},
         "command": " ".join(sys.argv),
-        "rows": rows,
+        **found,
     }
     if given.json:
         given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
