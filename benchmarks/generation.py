@@ -12,7 +12,8 @@ stand the memory of each process, and the share of what reading memory reaches h
 takes for weights alone. The prompt is the same sentence again and again, cut to so many tokens.
 
 With --perplexity a chapter of *Pride and Prejudice* (Debian's `r-cran-janeaustenr`) is read token
-by token, with activations rounded and not, and by llama.cpp. With --texts greedy texts of ten
+by token, with activations rounded and not, and by llama.cpp; `transformers` reads it at once, in
+float32. With --texts greedy texts of ten
 prompts are compared with those of `transformers`, which unpacks the same file to float32; both
 multiply floats.
 """

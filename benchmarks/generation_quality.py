@@ -43,11 +43,17 @@ def perplexities(given: argparse.Namespace, path: Path, peers: list[Side]) -> di
     found = {}
     for name, side, activations in sides:
         side.load(path, given.threads, places, activations, given.chunks)
-        chances = side.ask(ask="score", tokens=tokens)["log_chances"]
-        found[name] = math.exp(-sum(chances) / len(chances))
-        print(f"{name:14} perplexity {found[name]:.4f} of {len(chances)} tokens", flush=True)
+        found[name] = _perplexity(name, side.ask(ask="score", tokens=tokens)["log_chances"])
         side.end()
+    reader = TransformersReader(path, programs.tokenizer(), given.threads)
+    found["transformers"] = _perplexity("transformers", reader.score(tokens))
     return {"book": BOOK, "chapter": CHAPTER, "tokens": len(tokens), "perplexity": found}
+
+
+def _perplexity(name: str, chances: list[float]) -> float:
+    found = math.exp(-sum(chances) / len(chances))
+    print(f"{name:14} perplexity {found:.4f} of {len(chances)} tokens", flush=True)
+    return found
 
 
 def texts(given: argparse.Namespace, path: Path) -> dict[str, Any]:

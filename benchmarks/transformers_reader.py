@@ -1,4 +1,4 @@
-"""A GGUF file's language model, run by `transformers`: the other side of `questions.py`."""
+"""A GGUF file's language model, run by `transformers`: the other side of our benchmarks."""
 
 from __future__ import annotations
 
@@ -49,6 +49,15 @@ class TransformersReader:
             # How many go, as a negative number.
             self._cache.crop(position - self._position)
             self._position = position
+
+    def score(self, tokens: Sequence[int]) -> list[float]:
+        """Return the logarithm of the chance of each token but the first, read at once."""
+        with self._torch.no_grad():
+            logits = self._model(self._torch.tensor([list(tokens)])).logits[0, :-1].double()
+            chances = self._torch.log_softmax(logits, -1)
+        following = self._torch.tensor(list(tokens[1:]))[:, None]
+        found: list[float] = chances.gather(1, following)[:, 0].tolist()
+        return found
 
     def read(self, tokens: Sequence[int]) -> np.ndarray[Any, Any]:
         """Return the logits of what follows."""

@@ -41,8 +41,9 @@ FOLDER_VARIABLE = "TVM_FUSIONX_TEXT"
 # Tokens of a step: one by one, and prompts in chunks.
 CHUNKS = (1, 16, 64)
 
-# Places of the cache: the smallest that a text fits.
-BUCKETS = (512, 2048)
+# Places of the cache: the smallest that a text fits. A step reads all of them, so that they double:
+# each is compiled when a text first needs it.
+BUCKETS = (512, 1024, 2048)
 
 TOKENIZER, LIBRARY = "tokenizer.json", "cache{}.tar"
 

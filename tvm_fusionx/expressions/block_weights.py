@@ -114,8 +114,12 @@ def _call(names: tuple[str, str], first: Any, weight: Sequence[Any]) -> Any:
 
 def block_numbers(levels: Any) -> int:
     """Return how many numbers a block has, from the type and shape of its levels."""
-    word = WORD_BYTES if len(levels.shape) == WORD_PANEL_AXES else 1
-    return int(levels.shape[2]) * word * (2 if str(levels.dtype) == NIBBLES else 1)
+    return _block_numbers([int(extent) for extent in levels.shape], str(levels.dtype))
+
+
+def _block_numbers(shape: Sequence[int], dtype: str) -> int:
+    word = WORD_BYTES if len(shape) == WORD_PANEL_AXES else 1
+    return shape[2] * word * (2 if dtype == NIBBLES else 1)
 
 
 def single(stored: Any) -> Any:
@@ -133,9 +137,10 @@ def half(bits: Any) -> Any:
 
 def extents(levels: Any) -> tuple[int, int]:
     """Return the rows of a weight and the numbers in each, from the shape of its levels."""
+    # Asked for each call by every inference of types: each axis is read once.
     shape = [int(extent) for extent in levels.shape]
     lanes = shape[PANEL_AXES - 1] if len(shape) >= PANEL_AXES else 1
-    return shape[0] * lanes, shape[1] * block_numbers(levels)
+    return shape[0] * lanes, shape[1] * _block_numbers(shape, str(levels.dtype))
 
 
 def number_at(weight: Sequence[Any], row: Any, column: Any) -> Any:
