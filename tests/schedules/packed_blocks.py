@@ -9,8 +9,9 @@ import numpy as np
 from tvm import relay
 
 from tests.relay_modules import var
-from tvm_fusionx.expressions.block_weights import BLOCK, WORD_BYTES, dense, rounded_dense
+from tvm_fusionx.expressions.block_weights import BLOCK, dense, rounded_dense
 from tvm_fusionx.gguf.block_tensor import BlockTensor
+from tvm_fusionx.layout.block_weights import in_panels, in_word_panels
 
 Array = np.ndarray[Any, Any]
 
@@ -60,17 +61,17 @@ def rounded(x: Array, size: int = BLOCK) -> Array:
 
 
 def rounded_case(rows: int, panels: int, width: int, blocks: int, kind: str) -> tuple[Any, Any]:
-    """Return a product of rounded data with weights in words, and the same by TVM's operators."""
-    product, plain = case(rows, panels, width, blocks, kind)
-    x, (levels, *shared) = product.args[0], product.args[1:]
-    count = int(levels.args[0].type_annotation.shape[2])
-    words = relay.reshape(levels, (panels, blocks, count // WORD_BYTES, WORD_BYTES, width))
-    words = relay.transpose(words, (0, 1, 2, 4, 3))
+    """Return a product of rounded data with constant words, and the same by TVM's operators."""
+    weight = drawn(kind, panels * width, blocks * BLOCK)
+    levels, *shared = weight.arrays
+    words = [in_word_panels(levels, width), *(in_panels(part, width) for part in shared)]
+    x = var("x", rows, blocks * BLOCK)
     parts = relay.reshape(x, (rows, blocks, BLOCK))
     most = relay.max(relay.abs(parts), axis=2, keepdims=True)
     level = relay.round(parts * (relay.const(np.float32(127)) / most))
     data = relay.reshape(level * (most * relay.const(np.float32(1 / 127))), (rows, -1))
-    return rounded_dense(x, [words, *shared]), relay.nn.dense(data, plain.args[1])
+    made = rounded_dense(x, [relay.const(part, str(part.dtype)) for part in words])
+    return made, relay.nn.dense(data, relay.const(weight.floats()))
 
 
 def case(rows: int, panels: int, width: int, blocks: int, kind: str) -> tuple[Any, Any]:

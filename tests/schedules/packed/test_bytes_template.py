@@ -66,6 +66,13 @@ def _softmax() -> relay.Expr:
     return product(1, _parts("Q4_1"), LENGTH, lambda y: relay.nn.softmax(y), rounded_dense)
 
 
+def _computed() -> relay.Expr:
+    levels, *shared = _parts("Q8_0")
+    whole = var("levels", *levels.shape, dtype="int8") + var("more", 1, dtype="int8")
+    scales = var("scales", *shared[0].shape, dtype="uint16")
+    return rounded_dense(var("x", 1, LENGTH), [whole, scales])
+
+
 @pytest.mark.parametrize(
     ("body", "cpu", "reason"),
     [
@@ -77,13 +84,14 @@ def _softmax() -> relay.Expr:
             ZEN4,
             "its weights lie in no panels of words",
         ),
+        (_computed, ZEN4, "its weights are computed in the block"),
         (
             lambda: product(1, _parts("Q4_1"), LENGTH, operator=rounded_dense),
             AVX512,
             "the processor multiplies no bytes for 16 sums at once",
         ),
     ],
-    ids=["none", "floats", "softmax", "no words", "no instruction"],
+    ids=["none", "floats", "softmax", "no words", "computed", "no instruction"],
 )
 def test_refusals(body: Any, cpu: Any, reason: str) -> None:
     assert why_not(PACKED_BYTES, describe(body(), cpu)) == reason

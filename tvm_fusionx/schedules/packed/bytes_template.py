@@ -105,6 +105,9 @@ def _match(info: BlockInfo) -> PackedBytes | str:
     levels = next(each for each in products[0].reads if is_levels(each))
     if len(levels.shape) != WORD_PANEL_AXES:
         return "its weights lie in no panels of words"
+    if any(levels.same_as(each) for each in info.func.body.block.alloc_buffers):
+        # The kernel reads it as a row of bytes, which TVM takes for a second buffer there.
+        return "its weights are computed in the block"
     panels, width = int(levels.shape[0]), int(levels.shape[3])
     instruction = info.cpu.byte_dot
     if instruction is None or instruction.name_for(width) is None:
