@@ -13,7 +13,7 @@ takes for weights alone. The prompt is the same sentence again and again, cut to
 
 With --perplexity a chapter of *Pride and Prejudice* (Debian's `r-cran-janeaustenr`) is read token
 by token, with activations rounded and not, and by llama.cpp; `transformers` reads it at once, in
-float32. With --texts greedy texts of ten
+float32, and once more with its operands rounded as ours are. With --texts greedy texts of ten
 prompts are compared with those of `transformers`, which unpacks the same file to float32; both
 multiply floats.
 """

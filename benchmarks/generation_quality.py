@@ -12,6 +12,7 @@ from generation_sides import Side, our_side
 from transformers_reader import TransformersReader
 
 from tvm_fusionx.apps.programs import TextPrograms
+from tvm_fusionx.expressions.block_weights import BLOCK, MOST_LEVEL
 
 BOOK, CHAPTER = "prideprejudice", 1
 
@@ -47,12 +48,14 @@ def perplexities(given: argparse.Namespace, path: Path, peers: list[Side]) -> di
         side.end()
     reader = TransformersReader(path, programs.tokenizer(), given.threads)
     found["transformers"] = _perplexity("transformers", reader.score(tokens))
+    reader.round_data(BLOCK, MOST_LEVEL)
+    found["transformers int8"] = _perplexity("transformers int8", reader.score(tokens))
     return {"book": BOOK, "chapter": CHAPTER, "tokens": len(tokens), "perplexity": found}
 
 
 def _perplexity(name: str, chances: list[float]) -> float:
     found = math.exp(-sum(chances) / len(chances))
-    print(f"{name:14} perplexity {found:.4f} of {len(chances)} tokens", flush=True)
+    print(f"{name:17} perplexity {found:.4f} of {len(chances)} tokens", flush=True)
     return found
 
 

@@ -50,6 +50,28 @@ class TransformersReader:
             self._cache.crop(position - self._position)
             self._position = position
 
+    def round_data(self, block: int, most: int) -> None:
+        """Round what each product multiplies to levels on each side of 0, from now on.
+
+        Parameters
+        ----------
+        block
+            Numbers that share a step.
+        most
+            Levels on each side.
+        """
+        torch = self._torch
+
+        def rounded(_: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+            x, *others = operands
+            blocks = x.unflatten(-1, (-1, block))
+            step = blocks.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny) / most
+            return ((blocks / step).round() * step).flatten(-2), *others
+
+        for module in self._model.modules():
+            if isinstance(module, torch.nn.Linear):
+                module.register_forward_pre_hook(rounded)
+
     def score(self, tokens: Sequence[int]) -> list[float]:
         """Return the logarithm of the chance of each token but the first, read at once."""
         with self._torch.no_grad():
