@@ -83,7 +83,7 @@ def rows_of(
 
 def speed(given: argparse.Namespace, path: Path, sides: list[Side]) -> dict[str, Any]:
     """Time prompts and what follows them."""
-    programs = TextPrograms(path, activations=given.activations)
+    programs = TextPrograms(path, activations=given.activations or "float32")
     tokens = programs.tokenizer().encode(SENTENCE * TIMES)
     lengths = [int(word) for word in given.prompts.split(",")]
     places = programs.bucket_for(max(lengths) + given.new_tokens)

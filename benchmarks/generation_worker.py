@@ -39,7 +39,7 @@ class OurSide:
         self.threads = fx.threads(question["threads"])
         programs = TextPrograms(
             Path(question["path"]),
-            activations=question.get("activations"),
+            activations=question.get("activations") or "float32",
             chunks=tuple(question.get("chunks") or CHUNKS),
         )
         self.about = {"activations": programs.activations, "version": fx.__version__}

@@ -11,7 +11,6 @@ from tvm_fusionx.apps.programs import (
     LIBRARY,
     TOKENIZER,
     TextPrograms,
-    best_activations,
     programs_folder,
     tokens_of,
 )
@@ -61,10 +60,7 @@ def test_another_model_or_target_has_a_folder_of_its_own(tmp_path: Path) -> None
     assert _programs(tmp_path, []).own_folder != first.own_folder
 
 
-def test_bytes_where_the_processor_multiplies_them(tmp_path: Path) -> None:
-    assert best_activations("llvm -mcpu=znver4") == "int8"
-    assert best_activations("llvm -mcpu=haswell") == "float32"
-    assert best_activations("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76") == "int8"
+def test_other_activations_have_a_folder_of_their_own(tmp_path: Path) -> None:
     write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
     folders = {_programs(tmp_path, [], activations=each).own_folder for each in ("float32", "int8")}
     assert len(folders) == 2

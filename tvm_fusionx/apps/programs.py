@@ -25,14 +25,13 @@ from tvm_fusionx.build.library import (
 from tvm_fusionx.build.programs import sharing_weights
 from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import InputError, ModelError
-from tvm_fusionx.gguf.from_gguf import FLOAT32, INT8, llama_module, read_llama
+from tvm_fusionx.gguf.from_gguf import FLOAT32, llama_module, read_llama
 from tvm_fusionx.gguf.llama_relay import TOKENS
 from tvm_fusionx.gguf.llama_shape import llama_shape
 from tvm_fusionx.gguf.read import GgufFile, read_gguf
 from tvm_fusionx.inputs import inputs_of
 from tvm_fusionx.output_file import new_file
-from tvm_fusionx.processors.cpu import describe_cpu
-from tvm_fusionx.processors.targets import TargetLike, is_cpu
+from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.schedules import describe_processor, resolve_target
 
 # Moves the folder of compiled models.
@@ -69,9 +68,9 @@ class TextPrograms:
     """Of all compiled models; the user's own by default."""
     chunks: tuple[int, ...] = CHUNKS
     buckets: tuple[int, ...] = BUCKETS
-    activations: str | None = None
+    activations: str = FLOAT32
     """What packed weights are multiplied by, ``"float32"`` or ``"int8"``: see
-    :func:`tvm_fusionx.from_gguf`. By default bytes where the processor multiplies them."""
+    :func:`tvm_fusionx.from_gguf`."""
     on_stage: Callable[[str], None] = field(default=lambda stage: None, repr=False)
     """Told what is being done, in words."""
 
@@ -79,8 +78,6 @@ class TextPrograms:
         """Find the model's own folder."""
         self._file: GgufFile | None = None
         resolved = resolve_target(self.target)
-        if self.activations is None:
-            self.activations = best_activations(resolved)
         facts = {
             "model": _digest_of(self.path),
             "target": str(resolved),
@@ -163,7 +160,7 @@ class TextPrograms:
                 weights,
                 tokens=tokens,
                 cache=places,
-                activations=self.activations or FLOAT32,
+                activations=self.activations,
             )
             build = build_fused(
                 mod,
@@ -182,13 +179,6 @@ class TextPrograms:
                 )
             )
         save_library(sharing_weights(described), kept)
-
-
-def best_activations(target: TargetLike) -> str:
-    """Return what packed weights are multiplied by where nobody said: what is fastest there."""
-    resolved = resolve_target(target)
-    has_dots = is_cpu(resolved) and describe_cpu(resolved).byte_dot is not None
-    return INT8 if has_dots else FLOAT32
 
 
 def tokens_of(library: Library) -> int:
