@@ -138,8 +138,8 @@ def main() -> int:
     given = parser.parse_args()
     given.threads = fx.threads(given.threads)
     path = given.model or default_language_model()
-    peers = [Side(LLAMA, given.llama_python)] if given.against else []
     try:
+        peers = [Side(LLAMA, given.llama_python)] if given.against else []
         if given.perplexity:
             found = perplexities(given, path, peers)
         elif given.texts:
