@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 # Read by TVM when it is imported, so it must be set before any test module is.
 os.environ["TOPHUB_LOCATION"] = "NONE"
+# Every kernel under test is compiled; tests of what is kept say where themselves.
+os.environ["TVM_FUSIONX_KERNEL_CACHE"] = "off"
 
 # Notebooks: a test of one takes minutes, and nothing of it can be given to another worker.
 LONGEST = "tests/tutorials/"

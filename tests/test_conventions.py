@@ -31,6 +31,7 @@ ROOMS = (
     "sparse",
     "gguf",
     "late_passes",
+    "code_cache",
     "schedules",
     "layout",
     "fusion",

@@ -31,6 +31,7 @@ __all__ = [
     "export_bundle",
     "from_gguf",
     "from_onnx",
+    "kernel_cache",
     "lowering",
     "passes",
     "phases",
@@ -55,6 +56,7 @@ if not is_the_command():
     from tvm_fusionx.build.build import build
     from tvm_fusionx.build.pipeline import phases, pipeline
     from tvm_fusionx.bundle.export import export_bundle
+    from tvm_fusionx.code_cache.setting import kernel_cache
     from tvm_fusionx.lowering import lowering
     from tvm_fusionx.report.explain.explain import explain
     from tvm_fusionx.report.profile.profile import profile

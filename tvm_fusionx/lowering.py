@@ -33,6 +33,7 @@ from tvm_fusionx._tvm.cures import (
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx.code_cache.compiled import CompiledKernels, kept_kernels
 from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.look_up import register_look_up
@@ -80,7 +81,11 @@ class _Session:
     """The state of one scope: its target, records, log, and the blocks scheduled so far."""
 
     def __init__(
-        self, target: tvm.target.Target, records: Mapping[str, Record], activation_images: bool
+        self,
+        target: tvm.target.Target,
+        records: Mapping[str, Record],
+        activation_images: bool,
+        kept: CompiledKernels | None,
     ) -> None:
         self.target = target
         self.records = records
@@ -92,6 +97,7 @@ class _Session:
         """For the symbol of each device kernel left out, that of the equal one."""
         self.images = images_for(target, activation_images)
         self.deferred = DeferredKernels(target) if is_cpu(target) else None
+        self.kept = kept
         self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
         self._sources: dict[int, list[tuple[Any, Any]]] = {}
 
@@ -152,15 +158,20 @@ class _Session:
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
         if self.deferred is not None:
-            kernels, names = self.deferred.fill(mod, self.log.on_lowered)
-            own = workspaces_of(kernels)
+            kept = self.kept
+            kernels, names = self.deferred.fill(
+                mod, self.log.on_lowered, kept.lower if kept is not None else None
+            )
+            own = {**workspaces_of(kernels), **(kept.workspaces if kept is not None else {})}
             shared = {name: own[first] for name, first in names.items() if first in own}
             self.log.workspaces.update({**own, **shared})
             functions = {str(each.name_hint): func for each, func in kernels.functions.items()}
-            self.log.kernels.update({n: f for n, f in functions.items() if n not in names})
+            made: dict[str, Any] = {n: f for n, f in functions.items() if n not in names}
+            self.log.kernels.update({**made, **(kept.lowered if kept is not None else {})})
             self.log.shared_kernels.update(names)
             self.log.on_code()
-            return self.log.in_place_of_code(kernels)
+            code = self.log.in_place_of_code(kernels)
+            return kept.with_objects(code) if kept is not None else code
         self.log.on_code()
         groups = {name: (key, self.images.key(name)) for name, key in self.groups.items()}
         hosts = share_kernels(call_shared_kernels(mod, self.kernels), groups)
@@ -297,6 +308,7 @@ def lowering(
     device: str | None = None,
     activation_images: bool = False,
     denormals: Denormals = FLUSH,
+    keep_code: bool = False,
 ) -> Iterator[LoweringLog]:
     """Schedule every block that ``relay.build`` meets in this scope with our templates.
 
@@ -317,6 +329,10 @@ def lowering(
         For OpenCL: whether tensors between kernels are images where both sides take whole pixels.
     denormals
         Whether kernels for CPUs ``"flush"`` numbers below the smallest normal one, or ``"keep"``.
+    keep_code
+        Whether kernels for CPUs are taken from where :func:`tvm_fusionx.kernel_cache` has them,
+        and the others kept there. What ``relay.build`` returns then runs and exports as ever; its
+        own source calls kernels that stand elsewhere.
 
     Yields
     ------
@@ -333,7 +349,8 @@ def lowering(
     check_denormals(denormals)
     resolved = resolve_target(target)
     chosen = records if isinstance(records, Mapping) else load_records(records, resolved, device)
-    session = _Session(resolved, chosen, activation_images)
+    kept = kept_kernels(resolved, denormals) if keep_code else None
+    session = _Session(resolved, chosen, activation_images, kept)
     register()
     with contextlib.ExitStack() as scope:
         scope.enter_context(interruptible())

@@ -22,6 +22,8 @@ from tvm import tir
 from tvm.relay.backend import te_compiler
 from tvm.rpc import base
 
+from tvm_fusionx._tvm.linked_objects import WithObjects
+
 # TVM's configuration of a build through our lowering; see `build_config`.
 TIR_CONVERTER_NAME = "fusionx"
 
@@ -211,7 +213,10 @@ class _BeforeCodeGenerator:
 
     @contextlib.contextmanager
     def __call__(self, change: Callable[[Any], Any]) -> Iterator[None]:
-        """Pass every module that this thread builds in this scope through `change`."""
+        """Pass every module that this thread builds in this scope through `change`.
+
+        It returns a module, or one with objects that its functions call (:class:`WithObjects`).
+        """
         if not hasattr(self._local, "changes"):
             self._local.changes = []
         with _let_cure_lock:
@@ -232,7 +237,10 @@ class _BeforeCodeGenerator:
 
     def _build(self, mod: Any, target: Any) -> Any:
         changes = getattr(self._local, "changes", [])
-        return self._original(changes[-1](mod) if changes else mod, target)
+        changed = changes[-1](mod) if changes else mod
+        if isinstance(changed, WithObjects):
+            return changed.build(self._original, target)
+        return self._original(changed, target)
 
 
 before_llvm = _BeforeCodeGenerator("target.build.llvm")

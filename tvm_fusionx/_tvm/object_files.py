@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,12 @@ def save_object(module: Any, path: Path) -> Path:
     with _objects_through_memory():
         module.save(str(path), "o")
     return path
+
+
+def object_code(module: Any) -> bytes:
+    """Return the object code of a module that LLVM compiled."""
+    with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
+        return save_object(module, Path(folder) / "kernel.o").read_bytes()
 
 
 @contextlib.contextmanager

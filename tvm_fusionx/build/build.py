@@ -134,7 +134,8 @@ def build(
             raise no_known_memory()
         return build_for_machine(bound, target, None, records, device, **choices)
     blocks = pipeline(target, **choices)(bound)
-    with lowering(target, records, device, activation_images, denormals) as log:
+    scope = lowering(target, records, device, activation_images, denormals, keep_code=True)
+    with scope as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     if memory_limit is not None:

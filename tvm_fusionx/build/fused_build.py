@@ -85,7 +85,7 @@ def build_fused(
     on_stage("planning")
     fused = pipeline(resolved, denormals=denormals, **choices)(bound)
     blocks = sum(map(is_block_call, post_order(fused["main"].body)))
-    with lowering(resolved, records, device, denormals=denormals) as log:
+    with lowering(resolved, records, device, denormals=denormals, keep_code=True) as log:
         log.on_entry = lambda: on_stage(
             f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
         )

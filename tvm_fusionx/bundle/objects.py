@@ -68,6 +68,10 @@ def whole_object(
     return toolchain.together(objects, folder / f"{name}.o", kept)
 
 
+# TVM's kinds of modules with machine code: what it compiled, and kernels that were kept.
+MACHINE_CODE = ("llvm", "static_library")
+
+
 def _code(module: Any) -> list[Any]:
     """Return the modules of machine code of a library.
 
@@ -79,7 +83,7 @@ def _code(module: Any) -> list[Any]:
     waiting, found = [module], []
     while waiting:
         each = waiting.pop()
-        if each.type_key != "llvm":
+        if each.type_key not in MACHINE_CODE:
             raise TargetError(
                 "code of a bundle",
                 expected="kernels that LLVM compiled",

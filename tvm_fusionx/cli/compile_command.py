@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -120,6 +121,7 @@ def command(
     from tvm_fusionx.build.programs import build_programs
     from tvm_fusionx.build.vm_file import save_vm_program
     from tvm_fusionx.build.vm_program import VmProgram
+    from tvm_fusionx.code_cache.setting import kernel_cache
     from tvm_fusionx.devices.own_records import records_for
     from tvm_fusionx.output_file import check_writable
     from tvm_fusionx.schedules import resolve_target
@@ -133,7 +135,11 @@ def command(
         use_threads()
     chosen = device.find()
     resolved = chosen.tvm_target() if chosen is not None else resolve_target(target)
-    with Stages(f"compiling {model.name}") as stage:
+    with contextlib.ExitStack() as scope:
+        stage = scope.enter_context(Stages(f"compiling {model.name}"))
+        if dump_code:
+            # Kernels that were kept have no source to show.
+            scope.enter_context(kernel_cache(use=False))
         made = build_programs(
             bind(model, constants),
             resolved,

@@ -47,6 +47,7 @@ COMMANDS = (
     "devices",
     "opencl",
     "pool",
+    "cache",
     "doctor",
 )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm_fusionx.build.library import save_library
 from tvm_fusionx.build.programs import Programs, build_programs
+from tvm_fusionx.code_cache.setting import kernel_cache
 from tvm_fusionx.counting.emulator import check_core
 from tvm_fusionx.devices.build_server import ARCHITECTURES
 from tvm_fusionx.devices.emulation import ARCH
@@ -64,7 +65,11 @@ def compile_for_core(
         )
     if on_stage is not None:
         options["on_stage"] = on_stage
-    made = build_programs(model, resolved, [shape or {}], model_name=Path(model).stem, **options)
+    # What is counted is told by the kernels' own names.
+    with kernel_cache(use=False):
+        made = build_programs(
+            model, resolved, [shape or {}], model_name=Path(model).stem, **options
+        )
     if not isinstance(made, Programs):
         raise ModelError(
             f"model {model}",

@@ -7,6 +7,7 @@ to the code generator, the kernels take their places.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
@@ -20,6 +21,12 @@ NUMBER = "fusionx.deferred"
 
 # Called by placeholders, and defined nowhere: one that was left in its place does not link.
 NO_CODE = "fusionx_kernel_without_code"
+
+
+# Symbols and scheduled blocks, to lowered functions or the symbols of what is compiled already.
+Lower = Callable[
+    [Sequence[tuple[str, Any]], tvm.target.Target, Progress], Sequence[tir.PrimFunc | str]
+]
 
 
 class DeferredKernels:
@@ -40,7 +47,9 @@ class DeferredKernels:
         body = tir.BlockRealize([], True, block)
         return func.with_body(body).with_attr(NUMBER, number)
 
-    def fill(self, mod: tvm.IRModule, on_progress: Progress) -> tuple[tvm.IRModule, dict[str, str]]:
+    def fill(
+        self, mod: tvm.IRModule, on_progress: Progress, lower: Lower | None = None
+    ) -> tuple[tvm.IRModule, dict[str, str]]:
         """Lower the blocks, and put them in the place of their placeholders.
 
         Parameters
@@ -49,6 +58,9 @@ class DeferredKernels:
             Fully lowered host functions, as handed to a code generator.
         on_progress
             Told how many kernels are lowered of how many.
+        lower
+            What lowers blocks; :func:`lower_kernels` by default. A symbol in the place of a
+            function is that of code that lies elsewhere: it is called.
 
         Returns
         -------
@@ -63,7 +75,8 @@ class DeferredKernels:
             if NUMBER in func.attrs:
                 first.setdefault(int(func.attrs[NUMBER]), str(variable.name_hint))
         blocks = [(name, self._blocks[number]) for number, name in first.items()]
-        lowered = dict(zip(first, lower_kernels(blocks, self.target, on_progress), strict=True))
+        kernels = (lower or lower_kernels)(blocks, self.target, on_progress)
+        lowered = dict(zip(first, kernels, strict=True))
         functions = {}
         names = {}
         for variable, func in mod.functions.items():
@@ -72,12 +85,14 @@ class DeferredKernels:
                 continue
             number, name = int(func.attrs[NUMBER]), str(variable.name_hint)
             plain = func.without_attr(NUMBER)
-            if first[number] == name:
-                kernel = lowered[number]
+            kernel = lowered[number]
+            if first[number] != name:
+                functions[variable] = passing_on(plain, first[number])
+                names[name] = first[number]
+            elif isinstance(kernel, str):
+                functions[variable] = passing_on(plain, kernel)
+            else:
                 functions[variable] = tir.PrimFunc(
                     kernel.params, kernel.body, kernel.ret_type, kernel.buffer_map, plain.attrs
                 )
-            else:
-                functions[variable] = passing_on(plain, first[number])
-                names[name] = first[number]
         return tvm.IRModule(functions, attrs=mod.attrs), names

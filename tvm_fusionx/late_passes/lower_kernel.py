@@ -6,11 +6,13 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 
 Progress = Callable[[int, int], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def lower_kernel(func: Any, target: tvm.target.Target, name: str) -> tvm.tir.PrimFunc:
@@ -41,7 +43,7 @@ def lower_kernel(func: Any, target: tvm.target.Target, name: str) -> tvm.tir.Pri
 def lower_kernels(
     blocks: Sequence[tuple[str, Any]], target: tvm.target.Target, on_progress: Progress
 ) -> list[tvm.tir.PrimFunc]:
-    """Lower blocks, as many at a time as there are cores: most of the work leaves Python's lock.
+    """Lower blocks, as many at a time as there are cores.
 
     Parameters
     ----------
@@ -52,32 +54,49 @@ def lower_kernels(
     on_progress
         Told how many are lowered of how many.
     """
+    return side_by_side(lambda block: lower_kernel(block[1], target, block[0]), blocks, on_progress)
+
+
+def side_by_side(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    on_progress: Progress,
+) -> list[Result]:
+    """Work on items, as many at a time as there are cores: most of the work leaves Python's lock.
+
+    Parameters
+    ----------
+    work
+        Runs in any thread, under the configuration of the current ``PassContext``.
+    items
+        What it is given.
+    on_progress
+        Told how many are done of how many.
+    """
     context = tvm.transform.PassContext.current()
     # What watches passes watches one thread.
-    workers = 1 if list(context.instruments) else min(_cores(), len(blocks))
-    if workers < 2:
-        return [
-            _told(lower_kernel(func, target, name), done, len(blocks), on_progress)
-            for done, (name, func) in enumerate(blocks, 1)
-        ]
+    workers = 1 if list(context.instruments) else min(_cores(), len(items))
 
-    def lower(block: tuple[str, Any]) -> tvm.tir.PrimFunc:
-        name, func = block
-        with _like(context):
-            return lower_kernel(func, target, name)
+    def told(result: Result, done: int) -> Result:
+        on_progress(done, len(items))
+        return result
+
+    if workers < 2:
+        return [told(work(item), done) for done, item in enumerate(items, 1)]
+
+    def work_like_here(item: Item) -> Result:
+        with like(context):
+            return work(item)
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="fusionx-lower")
     with contextlib.ExitStack() as scope:
         scope.callback(pool.shutdown, cancel_futures=True)
         # Unrolled kernels take longest, and unscheduled ones have no size: in the order they came.
-        waiting = [pool.submit(lower, block) for block in blocks]
-        return [
-            _told(future.result(), done, len(blocks), on_progress)
-            for done, future in enumerate(waiting, 1)
-        ]
+        waiting = [pool.submit(work_like_here, item) for item in items]
+        return [told(future.result(), done) for done, future in enumerate(waiting, 1)]
 
 
-def _like(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
+def like(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
     """Return an equal context: passes keep their diagnostics in it, which no two threads may."""
     return tvm.transform.PassContext(
         opt_level=context.opt_level,
@@ -85,11 +104,6 @@ def _like(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
         disabled_pass=context.disabled_pass,
         config=dict(context.config),
     )
-
-
-def _told(lowered: Any, done: int, count: int, on_progress: Progress) -> Any:
-    on_progress(done, count)
-    return lowered
 
 
 def _cores() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,7 +71,8 @@ class LoweringLog:
     """The memory that kernels ask for while they run, by symbol."""
 
     kernels: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """A CPU's lowered kernels that code is made of, by symbol."""
+    """A CPU's lowered kernels that code is made of, by symbol; or what lowers one again, whose code
+    was made before."""
 
     shared_kernels: dict[str, str] = field(default_factory=dict)
     """For the symbol of each kernel that passes its arguments on, that of the one with the code."""
@@ -111,9 +113,11 @@ class LoweringLog:
 
         It is proved when it is first asked for: only who plans memory needs it.
         """
-        found = {
-            symbol: pairs for symbol, func in self.kernels.items() if (pairs := in_places_of(func))
+        lowered = {
+            symbol: kernel() if inspect.isfunction(kernel) else kernel
+            for symbol, kernel in self.kernels.items()
         }
+        found = {symbol: pairs for symbol, func in lowered.items() if (pairs := in_places_of(func))}
         shared = {one: found[first] for one, first in self.shared_kernels.items() if first in found}
         return {**found, **shared}
 

@@ -1,0 +1,168 @@
+"""The kernels of one build: taken from where they are kept, the others compiled and kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx._tvm.linked_objects import WithObjects
+from tvm_fusionx._tvm.object_files import object_code
+from tvm_fusionx.code_cache.entry import Entry
+from tvm_fusionx.code_cache.folder import KernelFolder
+from tvm_fusionx.code_cache.keys import kernel_keys, symbol_of
+from tvm_fusionx.code_cache.loaded import is_called_here, load_kernels, why_not_here
+from tvm_fusionx.code_cache.setting import folder_in_use
+from tvm_fusionx.late_passes.context import ADD_LOWER_PASS
+from tvm_fusionx.late_passes.lower_kernel import (
+    Progress,
+    like,
+    lower_kernel,
+    lower_kernels,
+    side_by_side,
+)
+from tvm_fusionx.late_passes.workspaces import Workspace, workspaces_of
+from tvm_fusionx.processors.targets import is_cpu
+
+logger = logging.getLogger(__name__)
+
+# In the table of names of an object that calls functions of TVM's registry: it needs the module
+# that it belongs to, which one object of several modules has not.
+CONTEXT_OF_MODULE = b"__tvm_module_ctx"
+# Attribute of a lowered function that stands for its module; several are linked together here.
+ENTRY = "tir.is_entry_func"
+
+
+def kept_kernels(target: tvm.target.Target, denormals: str) -> CompiledKernels | None:
+    """Return what keeps the kernels of a build that begins here; None where nothing can.
+
+    Passes of a user's own change kernels, and nothing tells what they do; an instrument wants to
+    see every pass.
+    """
+    around = tvm.transform.PassContext.current()
+    if not is_cpu(target) or ADD_LOWER_PASS in around.config or list(around.instruments):
+        return None
+    problem = why_not_here() if is_called_here(target) else None
+    if problem is not None:
+        logger.info("kernels are not kept: %s", problem)
+        return None
+    folder = folder_in_use()
+    return None if folder is None else CompiledKernels(target, denormals, folder)
+
+
+@dataclass
+class CompiledKernels:
+    """Takes the place of lowering in one build.
+
+    Attributes
+    ----------
+    target
+        A CPU.
+    denormals
+        What the passes of the current context do with them.
+    folder
+        Where kernels are kept.
+    workspaces
+        Of the kernels whose code lies elsewhere, by the symbol that they were asked for under.
+    lowered
+        What lowers each of these again, for who asks for more than its code.
+    taken, made
+        How many were found, and how many compiled.
+    """
+
+    target: tvm.target.Target
+    denormals: str
+    folder: KernelFolder
+    workspaces: dict[str, Workspace] = field(default_factory=dict)
+    lowered: dict[str, Callable[[], tir.PrimFunc]] = field(default_factory=dict)
+    taken: int = 0
+    made: int = 0
+    _objects: dict[str, bytes] = field(default_factory=dict)
+
+    def lower(
+        self, blocks: Sequence[tuple[str, Any]], target: tvm.target.Target, on_progress: Progress
+    ) -> list[tir.PrimFunc | str]:
+        """Return the symbol of each kernel's code; the lowered function of one that is not kept.
+
+        As :data:`tvm_fusionx.late_passes.deferred_kernels.Lower` has it.
+        """
+        if not blocks:
+            return []
+        key_of = kernel_keys(self.target, self.denormals)
+        keys = [key_of(func) for _, func in blocks]
+        found = {key: entry for key in dict.fromkeys(keys) if (entry := self.folder.read(key))}
+        missing = {key: func for key, (_, func) in zip(keys, blocks, strict=True)}
+        missing = {key: func for key, func in missing.items() if key not in found}
+        self.taken = len(found)
+        skipped = len(found)
+
+        def told(done: int, count: int) -> None:
+            on_progress(skipped + done, skipped + count)
+
+        if not missing:
+            told(0, 0)
+        made = side_by_side(self._compiled, list(missing.items()), told)
+        for key, entry in zip(missing, made, strict=True):
+            if entry is not None:
+                self.folder.write(key, entry)
+                found[key] = entry
+                self.made += 1
+        if self.made:
+            self.folder.evict()
+        problem = self._load(found)
+        if problem is not None:
+            logger.warning("%s; they are compiled once more", problem)
+            self.taken = self.made = 0
+            return list(lower_kernels(blocks, target, on_progress))
+        logger.info("%d kernels as they were kept, %d compiled", self.taken, self.made)
+        return self._answers(blocks, keys, found)
+
+    def with_objects(self, mod: tvm.IRModule) -> tvm.IRModule | WithObjects:
+        """Return the functions of a build, and the code that they call."""
+        return WithObjects(mod, tuple(self._objects.values())) if self._objects else mod
+
+    def _compiled(self, item: tuple[str, Any]) -> Entry | None:
+        """Compile a kernel; return None where its code is none that may be shared."""
+        key, func = item
+        symbol = symbol_of(key)
+        mod = tvm.IRModule({symbol: lower_kernel(func, self.target, symbol).without_attr(ENTRY)})
+        code = object_code(tvm.target.codegen.build_module(mod, self.target))
+        if CONTEXT_OF_MODULE in code:
+            return None
+        return Entry(code, workspaces_of(mod).get(symbol, Workspace()))
+
+    def _load(self, found: dict[str, Entry]) -> str | None:
+        if not is_called_here(self.target):
+            return None
+        return load_kernels({symbol_of(key): entry.code for key, entry in found.items()})
+
+    def _answers(
+        self, blocks: Sequence[tuple[str, Any]], keys: Sequence[str], found: dict[str, Entry]
+    ) -> list[tir.PrimFunc | str]:
+        context = like(tvm.transform.PassContext.current())
+        answers: list[tir.PrimFunc | str] = []
+        for (name, func), key in zip(blocks, keys, strict=True):
+            again = self._again(context, func, name)
+            if key not in found:
+                answers.append(again())
+                continue
+            symbol = symbol_of(key)
+            self._objects[symbol] = found[key].code
+            if found[key].workspace != Workspace():
+                self.workspaces[name] = found[key].workspace
+            self.lowered[name] = again
+            answers.append(symbol)
+        return answers
+
+    def _again(
+        self, context: tvm.transform.PassContext, func: Any, name: str
+    ) -> Callable[[], tir.PrimFunc]:
+        def lower() -> tir.PrimFunc:
+            with like(context):
+                return lower_kernel(func, self.target, name)
+
+        return lower

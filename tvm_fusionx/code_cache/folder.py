@@ -1,0 +1,141 @@
+"""The folder of kept kernels: private, bounded, and never a reason for a build to fail."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvm_fusionx.cache_folder import cache_folder
+from tvm_fusionx.code_cache.entry import DamagedEntryError, Entry
+from tvm_fusionx.errors import FusionXError
+from tvm_fusionx.output_file import PRIVATE_FOLDER_MODE, new_file
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".kernel"
+MEBI = 2**20
+# All 28 models of the zoo for one processor take about a sixth.
+DEFAULT_LIMIT_BYTES = 1024 * MEBI
+# What is left when the limit was passed, so that not every build has to remove some.
+KEPT_SHARE = 0.9
+# Whatever is larger is none of ours: the largest kernels have some hundred kilobytes.
+LARGEST_ENTRY_BYTES = 64 * MEBI
+
+
+def default_folder() -> Path:
+    """Return where kernels are kept where nobody says otherwise; it need not exist."""
+    return cache_folder() / "kernels"
+
+
+@dataclass(frozen=True)
+class KernelFolder:
+    """Kept kernels in one folder.
+
+    Attributes
+    ----------
+    path
+        A folder of its own: its entries are removed at will.
+    limit_bytes
+        What the entries may take together; the ones not used for the longest time go first.
+    """
+
+    path: Path
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+
+    def why_unusable(self) -> str | None:
+        """Make the folder where it is missing; return why it cannot be trusted, or None.
+
+        Code in it is run: nobody else may be able to write there.
+        """
+        try:
+            self.path.mkdir(PRIVATE_FOLDER_MODE, parents=True, exist_ok=True)
+            found = self.path.lstat()
+        except OSError as error:
+            return f"{self.path}: {error.strerror or error}"
+        if not stat.S_ISDIR(found.st_mode):
+            return f"{self.path} is no folder of its own"
+        if found.st_uid != os.getuid():
+            return f"{self.path} belongs to another user"
+        if stat.S_IMODE(found.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+            return f"others may enter {self.path}; chmod 700 it"
+        return None
+
+    def read(self, key: str) -> Entry | None:
+        """Return the kernel that is kept under `key`, and note that it was used.
+
+        A damaged one is removed.
+        """
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                held = file.read(LARGEST_ENTRY_BYTES + 1)
+            entry = Entry.from_bytes(held, key)
+            os.utime(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, DamagedEntryError) as error:
+            logger.warning("kept kernel %s: %s; it is compiled again", path, error)
+            self._remove(path)
+            return None
+        return entry
+
+    def write(self, key: str, entry: Entry) -> None:
+        """Keep a kernel under `key`; where that fails, it is said in one line."""
+        try:
+            with new_file(self._path(key)) as scratch:
+                scratch.write_bytes(entry.to_bytes(key))
+        except (OSError, FusionXError) as error:
+            logger.warning("a kernel is not kept: %s", error)
+
+    def entries(self) -> list[tuple[Path, int, float]]:
+        """Return file, bytes and time of last use of each entry, the one longest unused first."""
+        return sorted(self._found(), key=lambda row: row[2])
+
+    def evict(self) -> int:
+        """Remove what was longest unused where there is more than the limit; return how many."""
+        entries = self.entries()
+        held = sum(size for _, size, _ in entries)
+        if held <= self.limit_bytes:
+            return 0
+        removed = 0
+        for path, size, _ in entries:
+            if held <= self.limit_bytes * KEPT_SHARE:
+                break
+            self._remove(path)
+            held -= size
+            removed += 1
+        return removed
+
+    def clear(self) -> tuple[int, int]:
+        """Remove all entries; return how many there were, and their bytes."""
+        entries = self.entries()
+        for path, _, _ in entries:
+            self._remove(path)
+        return len(entries), sum(size for _, size, _ in entries)
+
+    def _path(self, key: str) -> Path:
+        return self.path / f"{key}{SUFFIX}"
+
+    def _found(self) -> Iterator[tuple[Path, int, float]]:
+        try:
+            held = list(os.scandir(self.path))
+        except OSError:
+            return
+        for each in held:
+            try:
+                if each.name.endswith(SUFFIX) and each.is_file(follow_symlinks=False):
+                    facts = each.stat(follow_symlinks=False)
+                    yield Path(each.path), facts.st_size, facts.st_mtime
+            except FileNotFoundError:
+                # Another process removed it meanwhile.
+                continue
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("kept kernel %s cannot be removed: %s", path, error)
