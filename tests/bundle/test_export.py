@@ -165,6 +165,17 @@ def test_android_loads_the_library_and_its_glue(tmp_path: Path) -> None:
     assert f"Java_fusionx_{class_name(NAME)}_nativeRun" in read_elf(library).defined
 
 
+def test_kernels_that_were_kept_are_in_it_and_hidden(tmp_path: Path) -> None:
+    with fx.kernel_cache(tmp_path / "kernels"):
+        fx.build(network(), LOCAL)
+        export_bundle(fx.build(network(), LOCAL), tmp_path / NAME)
+    assert "fusionx_kernel" not in run(
+        ["nm", "-D", "--defined-only", tmp_path / NAME / f"lib{NAME}.so"]
+    )
+    program = compiled(tmp_path / NAME / "main.c", tmp_path / "main", [tmp_path / NAME])
+    assert _outputs([program], tmp_path, written_inputs(tmp_path)) == answer()
+
+
 def test_the_header_tells_the_plan(tmp_path: Path) -> None:
     memory = export_bundle(library(), tmp_path / NAME)
     header = (tmp_path / NAME / f"{NAME}.h").read_text()

@@ -123,7 +123,10 @@ class CompiledKernels:
 
     def with_objects(self, mod: tvm.IRModule) -> tvm.IRModule | WithObjects:
         """Return the functions of a build, and the code that they call."""
-        return WithObjects(mod, tuple(self._objects.values())) if self._objects else mod
+        if not self._objects:
+            return mod
+        # In one order, so that libraries are the same bytes each time.
+        return WithObjects(mod, tuple(self._objects[symbol] for symbol in sorted(self._objects)))
 
     def _compiled(self, item: tuple[str, Any]) -> Entry | None:
         """Compile a kernel; return None where its code is none that may be shared."""
