@@ -26,7 +26,7 @@ def list_models() -> None:
     from tvm_fusionx import zoo
 
     table = Table("name", "model", box=None)
-    for name in zoo.names():
+    for name in (*zoo.names(), *zoo.further_names()):
         table.add_row(name, zoo.summary(name))
     Console().print(table)
 

@@ -4,8 +4,9 @@
 >>> exported = zoo.export("ppocr-det", "det.onnx")
 >>> inputs = zoo.sample_inputs(exported)
 
-Everything is exported at batch 1; ``zoo.summary(name)`` says at which size, and where a model is
-cut before steps whose shapes depend on the data. Models without trained weights get random ones
+Everything of ``zoo.names()`` is exported at batch 1, and measured in the tables; what is in
+``zoo.further_names()`` is there to try. ``zoo.summary(name)`` says at which size, and where a model
+is cut before steps whose shapes depend on the data. Models without trained weights get random ones
 with the statistics of trained ones, the same every time.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 from tvm_fusionx.zoo.catalog import (
     ExportedModel,
     export,
+    further_names,
     names,
     random_inputs,
     sample_inputs,
@@ -27,6 +29,7 @@ __all__ = [
     "cosine_similarity",
     "draw_text",
     "export",
+    "further_names",
     "mean_pooled",
     "names",
     "random_inputs",

@@ -13,6 +13,7 @@ import numpy as np
 
 from tvm_fusionx.errors import ModelError, ShapeError
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.zoo.further import FURTHER_RECIPES
 from tvm_fusionx.zoo.recipe import INPUT_SEED, Inputs, Recipe, Shape
 from tvm_fusionx.zoo.recipes import RECIPES
 from tvm_fusionx.zoo.torch_export import Exporter
@@ -40,6 +41,11 @@ def names() -> tuple[str, ...]:
     return tuple(RECIPES)
 
 
+def further_names() -> tuple[str, ...]:
+    """Return the names of models to try that are not measured with the zoo."""
+    return tuple(FURTHER_RECIPES)
+
+
 def summary(name: str) -> str:
     """Return in one line what the model called `name` is, its input's size, and where it is cut.
 
@@ -52,15 +58,16 @@ def summary(name: str) -> str:
 
 
 def _recipe(name: str) -> Recipe:
-    if name not in RECIPES:
-        near = difflib.get_close_matches(name, RECIPES)
+    known = {**FURTHER_RECIPES, **RECIPES}
+    if name not in known:
+        near = difflib.get_close_matches(name, known)
         raise ModelError(
             f"zoo model {name!r}",
             expected="the name of a model of the zoo",
             found="another name" + (f", near {', '.join(near)}" if near else ""),
             next_step="List them with `fusionx zoo list`, or tvm_fusionx.zoo.names().",
         )
-    return RECIPES[name]
+    return known[name]
 
 
 def export(
