@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -58,10 +59,19 @@ def kernel_keys(target: tvm.target.Target, denormals: str) -> Callable[[Any], st
     def key_of(func: Any) -> str:
         digest = around.copy()
         plain = func.without_attr(SYMBOL) if SYMBOL in (func.attrs or {}) else func
-        digest.update(tvm.ir.save_json(plain).encode())
+        digest.update(_MAP.sub(_in_order, tvm.ir.save_json(plain)).encode())
         return digest.hexdigest()
 
     return key_of
+
+
+# A map of TVM's as JSON: numbers of keys and values, in the order of their addresses.
+_MAP = re.compile(r'("type_key": "Map",\s*"data": )\[([0-9, ]*)\]')
+
+
+def _in_order(found: re.Match[str]) -> str:
+    numbers = list(map(int, found[2].split(","))) if found[2].strip() else []
+    return found[1] + str(sorted(zip(numbers[::2], numbers[1::2], strict=True)))
 
 
 def symbol_of(key: str) -> str:
