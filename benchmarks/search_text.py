@@ -27,7 +27,7 @@ from tvm_fusionx.search.latency import LatencyEstimator
 from tvm_fusionx.search.reward import Reward
 from tvm_fusionx.search.search import Search, SearchSettings
 from tvm_fusionx.search.session import SearchTask, run_search
-from tvm_fusionx.search.space import Candidate, Space
+from tvm_fusionx.search.space import Candidate, Space, candidate_key
 from tvm_fusionx.search.space_file import parse_space
 
 TRAIN = Path(__file__).resolve().parent / "train_newsgroups.py"
@@ -54,10 +54,17 @@ def train_baseline(
     space: Space, folder: Path, core: int | None, latency: LatencyEstimator
 ) -> Result:
     """Return the baseline's result, trained once and kept in a journal."""
-    candidate = largest(space)
+    return train_whole(largest(space), space, folder, core, latency)
+
+
+def train_whole(
+    candidate: Candidate, space: Space, folder: Path, core: int | None, latency: LatencyEstimator
+) -> Result:
+    """Return the result of a network that is trained whole, once, and kept in a journal."""
     with SearchJournal(folder, space.digest(), os.environ["EPOCHS"]) as journal:
         while (known := journal.result(candidate)) is None:
-            trial = {"share": 1.0, "seed": 0, "folder": str(folder / "trials")}
+            own = folder / "trials" / candidate_key(candidate)
+            trial = {"share": 1.0, "seed": 0, "folder": str(own)}
             executor = ProcessExecutor(TRAIN, None if core is None else (core,))
             number = journal.start(candidate)
             for ended in executor.run([Job(0, candidate, trial)], lambda job: None):
@@ -98,13 +105,13 @@ def main(words: list[str] | None = None) -> None:
         if latency.launch_us == 0.0:
             latency.calibrate([largest(space), next(iter(space.every()))])
         baseline = train_baseline(space, options.output / "baseline", options.core, latency)
-        print(f"baseline: {_text(baseline)}", flush=True)
+        print(f"baseline: {text_of(baseline)}", flush=True)
         report: dict[str, Any] = {
             "space": space.size(),
             "device": str(clock.setting),
             "epochs": options.epochs,
             "launch_us": latency.launch_us,
-            "baseline": _row(baseline),
+            "baseline": row_of(baseline),
             "searches": [],
         }
         for seed in range(options.seeds):
@@ -135,7 +142,7 @@ def _search(
     def told(search: Search, result: Result) -> None:
         best = search.best
         curve.append(0.0 if best is None else best.accuracy)
-        print(f"  {len(curve)}: {_text(result)}; best {curve[-1]:.2%}", flush=True)
+        print(f"  {len(curve)}: {text_of(result)}; best {curve[-1]:.2%}", flush=True)
 
     resume = (folder / FILE).exists()
     made = run_search(task, latency, resume=resume, cores=cores, on_result=told)
@@ -144,7 +151,7 @@ def _search(
         "strategy": strategy,
         "seed": seed,
         "curve": curve,
-        "best": _row(best),
+        "best": row_of(best),
         "measured_us": made.check.measured_us,
         "error": made.check.error,
         "times_faster": baseline.latency_us / best.latency_us,
@@ -154,7 +161,8 @@ def _search(
     }
 
 
-def _row(result: Result) -> dict[str, Any]:
+def row_of(result: Result) -> dict[str, Any]:
+    """Return a result as a row of a report."""
     return {
         "choices": result.candidate["choices"],
         "accuracy": result.accuracy,
@@ -164,7 +172,8 @@ def _row(result: Result) -> dict[str, Any]:
     }
 
 
-def _text(result: Result) -> str:
+def text_of(result: Result) -> str:
+    """Return a result in a line for people."""
     return f"{result.accuracy:.2%} at {result.latency_us:.0f} us, {result.candidate['choices']}"
 
 

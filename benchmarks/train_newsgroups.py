@@ -7,6 +7,7 @@ epochs the whole training has (``EPOCHS``).
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from tvm_fusionx.search.torch_network import TorchNetwork, torch_network
+from tvm_fusionx.search.torch_network import torch_network
 
 BATCH = 32
 LEARNING_RATE = 1e-3
@@ -32,9 +33,7 @@ def train(candidate: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
     with np.load(os.environ["NEWSGROUPS"], allow_pickle=False) as file:
         arrays = {name: torch.from_numpy(file[name]) for name in file.files}
     tokens = candidate["fixed"]["tokens"]
-    order = torch.randperm(len(arrays["train_ids"]), generator=torch.Generator().manual_seed(0))
-    count = int(len(order) * VALIDATION)
-    kept, used = order[:count], order[count:]
+    kept, used = parts(len(arrays["train_ids"]))
     ids, labels = arrays["train_ids"][:, :tokens], arrays["train_labels"]
     network = torch_network(candidate, trial["seed"])
     epochs = max(1.0, float(os.environ.get("EPOCHS", "6")) * trial["share"])
@@ -43,8 +42,7 @@ def train(candidate: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps + 1)
     for step in range(steps):
         chosen = used[torch.randint(len(used), (BATCH,))]
-        batch = ids[chosen].clone()
-        batch[(torch.rand(batch.shape) < LEFT_OUT) & (batch > OTHER)] = OTHER
+        batch = leave_words_out(ids[chosen])
         loss = functional.cross_entropy(network(batch), labels[chosen])
         optimiser.zero_grad()
         loss.backward()
@@ -63,7 +61,22 @@ def train(candidate: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def accuracy(network: TorchNetwork, ids: torch.Tensor, labels: torch.Tensor) -> float:
+def parts(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the numbers of the documents that judge, and of those to train with."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    kept = int(count * VALIDATION)
+    return order[:kept], order[kept:]
+
+
+def leave_words_out(ids: torch.Tensor, generator: torch.Generator | None = None) -> torch.Tensor:
+    """Return documents with some words, by chance, as words that are not known."""
+    chance = torch.rand(ids.shape, generator=generator)
+    return torch.where((chance < LEFT_OUT) & (ids > OTHER), OTHER, ids)
+
+
+def accuracy(
+    network: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor, labels: torch.Tensor
+) -> float:
     """Return the share of documents that a network names rightly."""
     with torch.no_grad():
         found = torch.cat([network(part).argmax(1) for part in ids.split(256)])

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.scripts import script
+from tests.search.small_spaces import TRANSFORMERS
+from tvm_fusionx.search.space_file import load_space, parse_space
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+search_shared = script("search_shared")
+
+
+def _documents(folder: Path, count: int = 200) -> Path:
+    """Write documents of which the first word tells the class."""
+    generator = np.random.default_rng(0)
+    arrays: dict[str, Any] = {}
+    for part in ("train", "test"):
+        ids = generator.integers(2, 20, (count, 8))
+        arrays |= {f"{part}_ids": ids, f"{part}_labels": ids[:, 0] % 3}
+    np.savez(folder / "data.npz", **arrays)
+    return folder / "data.npz"
+
+
+def test_the_space_of_the_run_is_the_experiment_s() -> None:
+    space = load_space(search_shared.SPACE)
+    assert search_shared.largest(space)["choices"]["hidden"] == 96
+    assert space.size() == 4662
+
+
+def test_shared_weights_are_trained_once(tmp_path: Path) -> None:
+    space = parse_space(TRANSFORMERS)
+    documents = search_shared.Documents(_documents(tmp_path), 8)
+    assert len(documents.kept) == 20
+    assert not set(documents.kept.tolist()) & set(documents.used.tolist())
+    first = search_shared.shared_of(space, tmp_path, documents, 3).arrays()
+    note = (tmp_path / search_shared.TRAINED).read_text()
+    again = search_shared.shared_of(space, tmp_path, documents, 3).arrays()
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert (tmp_path / search_shared.TRAINED).read_text() == note
+    other = search_shared.shared_of(space, tmp_path, documents, 4).arrays()
+    assert any(not np.array_equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.slow
+def test_a_small_run_is_told_and_goes_on(tmp_path: Path) -> None:
+    small = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
+    (tmp_path / "space.json").write_text(json.dumps(small))
+    words = [str(tmp_path / "out"), "--data", str(_documents(tmp_path))]
+    words += ["--space", str(tmp_path / "space.json"), "--device", "local", "--seeds", "1"]
+    words += ["--arms", "random,tpe:operations", "--trials", "2", "--steps", "4", "--epochs", "1"]
+    search_shared.main(words)
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert found["space"] == 2
+    assert [row["arm"] for row in found["searches"]] == ["random", "tpe:operations"]
+    for row in found["searches"]:
+        network = found["networks"][row["network"]]
+        assert 0 <= network["test_accuracy"] <= 1
+        assert network["measured_us"] > 0
+        assert row["shared_accuracy"] >= found["least_accuracy_on_shared_weights"]
+    # The largest network is among them, and is what all are compared with.
+    assert any(n["choices"]["layer0.feed_forward"] == 32 for n in found["networks"].values())
+    search_shared.main(words)
+    again = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [row["curve"] for row in again["searches"]] == [r["curve"] for r in found["searches"]]
