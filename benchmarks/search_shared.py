@@ -76,14 +76,18 @@ class Documents:
         self.kept, self.used = train_newsgroups.parts(len(ids))
         self.ids, self.labels = ids, labels
 
-    def loss(self, network: Any, step: int) -> Any:
-        """Return the loss of a batch, the same for a step in every run."""
+    def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return documents, some words left out, and labels: the same for a step in every run."""
         generator = torch.Generator().manual_seed(step)
         chosen = self.used[
             torch.randint(len(self.used), (train_newsgroups.BATCH,), generator=generator)
         ]
-        batch = train_newsgroups.leave_words_out(self.ids[chosen], generator)
-        return functional.cross_entropy(network(batch), self.labels[chosen])
+        return train_newsgroups.leave_words_out(self.ids[chosen], generator), self.labels[chosen]
+
+    def loss(self, network: Any, step: int) -> Any:
+        """Return the loss of the batch of a step."""
+        ids, labels = self.batch(step)
+        return functional.cross_entropy(network(ids), labels)
 
     def accuracy(self, network: Any) -> float:
         """Return the accuracy on the documents that were kept apart."""
