@@ -21,7 +21,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -226,21 +226,29 @@ def run(
                 f"{arm}, seed {seed}: {row['latency_us']:.1f} us at {best.accuracy:.2%}", flush=True
             )
             _write(options.output, report)
-    for key, candidate in found.items():
+    for key in in_order(report["searches"], candidate_key(baseline)):
         made = search_text.train_whole(
-            candidate, space, options.output / "whole", options.core, estimator
+            found[key], space, options.output / "whole", options.core, estimator
         )
-        row = {**search_text.row_of(made), "operations": flops_of(candidate)}
-        report["networks"][key] = row
         print(search_text.text_of(made), flush=True)
-        _write(options.output, report)
-    for key, candidate in found.items():
-        check = estimator.check(candidate)
-        report["networks"][key]["measured_us"] = check.measured_us
-        report["networks"][key]["error"] = check.error
-        print(f"{key}: off by {check.error:.2%}", flush=True)
+        check = estimator.check(found[key])
+        report["networks"][key] = {
+            **search_text.row_of(made),
+            "operations": flops_of(found[key]),
+            "measured_us": check.measured_us,
+            "error": check.error,
+        }
+        print(f"{key}: {check.measured_us:.1f} us, off by {check.error:.2%}", flush=True)
         _write(options.output, report)
     return report
+
+
+def in_order(searches: Sequence[dict[str, Any]], baseline: str) -> list[str]:
+    """Return the networks to train: the baseline, the fastest of each arm, then all others."""
+    fastest = sorted(searches, key=lambda row: row["latency_us"])
+    arms = dict.fromkeys(row["arm"] for row in searches)
+    first = [next(row for row in fastest if row["arm"] == arm) for arm in arms]
+    return list(dict.fromkeys([baseline, *(row["network"] for row in [*first, *fastest])]))
 
 
 def _write(folder: Path, report: dict[str, Any]) -> None:

@@ -46,6 +46,16 @@ def test_shared_weights_are_trained_once(tmp_path: Path) -> None:
     assert any(not np.array_equal(first[name], other[name]) for name in first)
 
 
+def test_the_baseline_and_the_fastest_of_each_arm_are_trained_first() -> None:
+    def row(arm: str, network: str, latency_us: float) -> dict[str, Any]:
+        return {"arm": arm, "network": network, "latency_us": latency_us}
+
+    searches = [row("a", "slow", 9.0), row("b", "middle", 5.0), row("b", "last", 7.0)]
+    searches += [row("a", "fast", 4.0), row("a", "base", 8.0)]
+    found = search_shared.in_order(searches, "base")
+    assert found == ["base", "fast", "middle", "last", "slow"]
+
+
 @pytest.mark.slow
 def test_a_small_run_is_told_and_goes_on(tmp_path: Path) -> None:
     small = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
