@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import search_latency
 import search_text
 import torch
 import train_newsgroups
@@ -39,7 +40,7 @@ from tvm_fusionx.search.latency import LatencyEstimator
 from tvm_fusionx.search.latency_table import load_table
 from tvm_fusionx.search.proxy import flops_of
 from tvm_fusionx.search.reward import Reward
-from tvm_fusionx.search.search import Search, SearchSettings
+from tvm_fusionx.search.search import Search, SearchOutcome, SearchSettings
 from tvm_fusionx.search.session import STRATEGIES
 from tvm_fusionx.search.shared_weights import (
     SharedExecutor,
@@ -130,8 +131,8 @@ def search(
     cost: Cost,
     executor: SharedExecutor,
     least: float,
-) -> tuple[Result, list[float | None]]:
-    """Return the winner of an arm and seed, and the best cost so far by trial."""
+) -> tuple[SearchOutcome, list[float | None]]:
+    """Return what an arm found with a seed, and the best cost so far by trial."""
     strategy = arm.partition(":")[0]
     reward = Reward(least_accuracy=least)
     settings = SearchSettings(reward, options.trials, seed=seed)
@@ -144,7 +145,7 @@ def search(
     training = json.dumps([arm, options.steps, least, options.device, seed])
     with SearchJournal(folder, space.digest(), training) as journal:
         proposer = STRATEGIES[strategy](space, seed, reward)
-        return Search(proposer, journal, cost, executor, settings, tell).run().best, curve
+        return Search(proposer, journal, cost, executor, settings, tell).run(), curve
 
 
 def main(words: list[str] | None = None) -> None:
@@ -212,11 +213,14 @@ def run(
         "networks": {},
     }
     found = {candidate_key(baseline): baseline}
+    judged: dict[str, Result] = {}
     for seed in range(options.seeds):
         for arm in options.arms.split(","):
             is_counted = arm.endswith(f":{OPERATIONS}")
             cost = (lambda each: rate * flops_of(each)) if is_counted else latency
-            best, curve = search(options, space, arm, seed, cost, executor, least)
+            outcome, curve = search(options, space, arm, seed, cost, executor, least)
+            best = outcome.best
+            judged.update({candidate_key(each.candidate): each for each in outcome.results})
             key = candidate_key(best.candidate)
             found[key] = best.candidate
             row = {"arm": arm, "seed": seed, "network": key, "curve": curve}
@@ -226,6 +230,12 @@ def run(
                 f"{arm}, seed {seed}: {row['latency_us']:.1f} us at {best.accuracy:.2%}", flush=True
             )
             _write(options.output, report)
+    everything = [
+        (each.accuracy, flops_of(each.candidate), latency(each.candidate))
+        for each in judged.values()
+    ]
+    report["judged"] = len(everything)
+    report["operations_as_proxy"] = at_equal_accuracy(everything)
     for key in in_order(report["searches"], candidate_key(baseline)):
         made = search_text.train_whole(
             found[key], space, options.output / "whole", options.core, estimator
@@ -241,6 +251,35 @@ def run(
         print(f"{key}: {check.measured_us:.1f} us, off by {check.error:.2%}", flush=True)
         _write(options.output, report)
     return report
+
+
+def at_equal_accuracy(judged: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
+    """Return what is lost where the network of fewest operations is taken for the fastest.
+
+    Parameters
+    ----------
+    judged
+        Accuracy, operations and latency of networks.
+
+    Returns
+    -------
+    dict
+        The rank correlation of operations with latency, and for each accuracy that is met, the
+        latency of the network with fewest operations over that of the fastest: of all networks of
+        so few, that by chance (mean) and the slowest.
+    """
+    rows = []
+    for least in sorted({each[0] for each in judged}):
+        enough = [each for each in judged if each[0] >= least]
+        fastest = min(latency for _, _, latency in enough)
+        fewest = min(operations for _, operations, _ in enough)
+        tied = [latency for _, operations, latency in enough if operations == fewest]
+        mean = sum(tied) / len(tied)
+        rows.append({"accuracy": least, "mean": mean / fastest, "slowest": max(tied) / fastest})
+    correlation = search_latency.rank_correlation(
+        [operations for _, operations, _ in judged], [latency for _, _, latency in judged]
+    )
+    return {"rank_correlation": correlation, "over_the_fastest": rows}
 
 
 def in_order(searches: Sequence[dict[str, Any]], baseline: str) -> list[str]:

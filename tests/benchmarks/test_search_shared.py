@@ -56,6 +56,17 @@ def test_the_baseline_and_the_fastest_of_each_arm_are_trained_first() -> None:
     assert found == ["base", "fast", "middle", "last", "slow"]
 
 
+def test_operations_are_compared_with_latency_at_equal_accuracy() -> None:
+    # Of two networks of as many operations one is slower; the most accurate one is needed at last.
+    judged = [(0.7, 10.0, 100.0), (0.7, 10.0, 140.0), (0.8, 20.0, 200.0), (0.8, 30.0, 160.0)]
+    found = search_shared.at_equal_accuracy(judged)
+    assert found["over_the_fastest"] == [
+        {"accuracy": 0.7, "mean": pytest.approx(1.2), "slowest": 1.4},
+        {"accuracy": 0.8, "mean": 1.25, "slowest": 1.25},
+    ]
+    assert 0 < found["rank_correlation"] < 1
+
+
 @pytest.mark.slow
 def test_a_small_run_is_told_and_goes_on(tmp_path: Path) -> None:
     small = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
