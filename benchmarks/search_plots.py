@@ -2,8 +2,9 @@
 
     python benchmarks/search_plots.py results.json curves.svg
 
-A line is the median over the seeds, the band goes from the best seed to the worst. Costs are those
-that an arm was told; where one has found nothing yet, its line has not begun.
+A line is the median over the seeds, the band goes from the best seed to the worst. All are
+latencies, also of an arm that was told operations. Where an arm has found nothing yet, it has no
+line.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def drawing(report: dict[str, Any]) -> str:
     parts.append(
         f"<text x='{middle}' y='{HEIGHT - 8}' text-anchor='middle'>networks judged</text>"
         f"<text x='14' y='{HEIGHT / 2}' text-anchor='middle' "
-        f"transform='rotate(-90 14 {HEIGHT / 2})'>best so far, us</text>"
+        f"transform='rotate(-90 14 {HEIGHT / 2})'>latency of the best so far, us</text>"
     )
     for number, (arm, rows) in enumerate(found.items()):
         colour = COLOURS[number % len(COLOURS)]

@@ -129,17 +129,19 @@ def search(
     arm: str,
     seed: int,
     cost: Cost,
+    latency: Cost,
     executor: SharedExecutor,
     least: float,
 ) -> tuple[SearchOutcome, list[float | None]]:
-    """Return what an arm found with a seed, and the best cost so far by trial."""
+    """Return what an arm found with a seed, and the latency of its best network by trial."""
     strategy = arm.partition(":")[0]
     reward = Reward(least_accuracy=least)
     settings = SearchSettings(reward, options.trials, seed=seed)
     curve: list[float | None] = []
 
     def tell(made: Search, result: Result) -> None:
-        curve.append(None if made.best is None else made.best.latency_us)
+        # What it was told may be another cost.
+        curve.append(None if made.best is None else latency(made.best.candidate))
 
     folder = options.output / f"{arm.replace(':', '-')}-{seed}"
     training = json.dumps([arm, options.steps, least, options.device, seed])
@@ -218,7 +220,7 @@ def run(
         for arm in options.arms.split(","):
             is_counted = arm.endswith(f":{OPERATIONS}")
             cost = (lambda each: rate * flops_of(each)) if is_counted else latency
-            outcome, curve = search(options, space, arm, seed, cost, executor, least)
+            outcome, curve = search(options, space, arm, seed, cost, latency, executor, least)
             best = outcome.best
             judged.update({candidate_key(each.candidate): each for each in outcome.results})
             key = candidate_key(best.candidate)
