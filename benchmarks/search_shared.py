@@ -238,18 +238,18 @@ def run(
     ]
     report["judged"] = len(everything)
     report["operations_as_proxy"] = at_equal_accuracy(everything)
-    for key in in_order(report["searches"], candidate_key(baseline)):
+    order = in_order(report["searches"], candidate_key(baseline))
+    for key in order:
         made = search_text.train_whole(
             found[key], space, options.output / "whole", options.core, estimator
         )
+        row = {**search_text.row_of(made), "operations": flops_of(found[key])}
+        report["networks"][key] = row
         print(search_text.text_of(made), flush=True)
+        _write(options.output, report)
+    for key in order:
         check = estimator.check(found[key])
-        report["networks"][key] = {
-            **search_text.row_of(made),
-            "operations": flops_of(found[key]),
-            "measured_us": check.measured_us,
-            "error": check.error,
-        }
+        report["networks"][key] |= {"measured_us": check.measured_us, "error": check.error}
         print(f"{key}: {check.measured_us:.1f} us, off by {check.error:.2%}", flush=True)
         _write(options.output, report)
     return report
