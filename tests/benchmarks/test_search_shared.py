@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -65,26 +64,3 @@ def test_operations_are_compared_with_latency_at_equal_accuracy() -> None:
         {"accuracy": 0.8, "mean": 1.25, "slowest": 1.25},
     ]
     assert 0 < found["rank_correlation"] < 1
-
-
-@pytest.mark.slow
-def test_a_small_run_is_told_and_goes_on(tmp_path: Path) -> None:
-    small = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
-    (tmp_path / "space.json").write_text(json.dumps(small))
-    words = [str(tmp_path / "out"), "--data", str(_documents(tmp_path))]
-    words += ["--space", str(tmp_path / "space.json"), "--device", "local", "--seeds", "1"]
-    words += ["--arms", "random,tpe:operations", "--trials", "2", "--steps", "4", "--epochs", "1"]
-    search_shared.main(words)
-    found = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert found["space"] == 2
-    assert [row["arm"] for row in found["searches"]] == ["random", "tpe:operations"]
-    for row in found["searches"]:
-        network = found["networks"][row["network"]]
-        assert 0 <= network["test_accuracy"] <= 1
-        assert network["measured_us"] > 0
-        assert row["shared_accuracy"] >= found["least_accuracy_on_shared_weights"]
-    # The largest network is among them, and is what all are compared with.
-    assert any(n["choices"]["layer0.feed_forward"] == 32 for n in found["networks"].values())
-    search_shared.main(words)
-    again = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [row["curve"] for row in again["searches"]] == [r["curve"] for r in found["searches"]]
