@@ -34,13 +34,8 @@ from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.code_cache.compiled import CompiledKernels, kept_kernels
-from tvm_fusionx.expressions.block_weights import register_block_weights
-from tvm_fusionx.expressions.integer_products import register_integer_products
-from tvm_fusionx.expressions.look_up import register_look_up
-from tvm_fusionx.expressions.round_even import register_rounding
-from tvm_fusionx.expressions.similar_products import REUSED, register_similar_products
-from tvm_fusionx.expressions.sparse_products import register_sparse_products
-from tvm_fusionx.expressions.winograd import register_winograd
+from tvm_fusionx.expressions.registered import register_expressions
+from tvm_fusionx.expressions.similar_products import REUSED
 from tvm_fusionx.late_passes.context import pass_context
 from tvm_fusionx.late_passes.deferred_kernels import DeferredKernels
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
@@ -222,16 +217,10 @@ def _convert(args: Any, constants: Any) -> Any:
 
 
 def register() -> None:
-    """Register our TIR converter and operators, Winograd's too, and OpenCL's names of functions."""
+    """Register our TIR converter and operators, and OpenCL's names of functions."""
     tvm.register_func(f"relay.backend.tir_converter.{TIR_CONVERTER_NAME}", _convert, override=True)
-    register_winograd()
-    register_integer_products()
-    register_block_weights()
-    register_sparse_products()
+    register_expressions()
     register_recurrent()
-    register_similar_products()
-    register_rounding()
-    register_look_up()
     register_sampling()
     register_functions()
 

@@ -380,10 +380,7 @@ def _pinned(template: str, body: relay.Expr, target: tvm.target.Target) -> dict[
 
 
 def test_products_of_integers_alone_ask_for_an_extension() -> None:
-    """Others differ by what LLVM makes of them alone; else every case is needed twice.
-
-    Bounds of halves do too: those kernels run on a core that has both.
-    """
+    """Others differ by LLVM alone; bounds of halves run on a core that has both."""
     board = find_device(PRESET)
     plain, extended = (describe_cpu(target_with(board, features)) for features in (NEON, ARMV82))
     assert plain.dot is None
