@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import tvm
@@ -19,12 +21,13 @@ from tests.schedules.gpu.gpu_blocks import describe as describe_for_gpu
 from tests.schedules.matching import matched
 from tests.schedules.matrix_blocks import attention, packed_dense
 from tests.schedules.packed_blocks import case as packed_product
+from tests.schedules.packed_blocks import rounded_case
 from tests.schedules.sparse_blocks import Window, pruned, window
 from tests.schedules.sparse_blocks import dense as sparse_product
 from tests.schedules.winograd_convolution import filtered
 from tvm_fusionx.operators.recurrent_layer import GRU, LSTM
-from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.schedules import ALL_TEMPLATES, CPU_TEMPLATES, Template
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.schedules import ALL_TEMPLATES, CPU_TEMPLATES, Template, resolve_target
 from tvm_fusionx.tir.block import BlockInfo
 
 PAD = (1, 1, 1, 1)
@@ -52,6 +55,10 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     ),
     "channel_pool": (relay.nn.max_pool2d(var("x", 1, 8, 11, 13), **POOL),),
     "streamed_attention": (attention(2, 13, 700, 4, 8),),
+    "packed_bytes": (
+        rounded_case(1, 8, 16, 2, "Q4_1")[0],
+        rounded_case(16, 8, 4, 2, "Q8_0")[0],
+    ),
     "packed": (packed_product(1, 8, 16, 2, "Q4_1")[0], packed_product(16, 8, 4, 2, "Q8_0")[0]),
     "sparse": (
         sparse_product(16, pruned(32, 64, 16, 0.3), 16, 4)[0],
@@ -69,12 +76,17 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     "gpu_default": (SOFTMAX, EXP),
 }
 CPUS = {"AVX2": AVX2, "AVX-512": AVX512, "NEON": NEON}
+# What a template asks of a processor beyond vectors.
+ABILITIES: dict[str, dict[str, Any]] = {
+    "packed_bytes": {"byte_dot": describe_cpu(resolve_target("llvm -mcpu=znver4")).byte_dot}
+}
 
 
 def _described(template: Template, cpu: Cpu) -> list[BlockInfo]:
     bodies = BLOCKS[template.name]
     if template in CPU_TEMPLATES:
-        return [describe(body, cpu) for body in bodies]
+        able = replace(cpu, **ABILITIES.get(template.name, {}))
+        return [describe(body, able) for body in bodies]
     return [describe_for_gpu(body) for body in bodies]
 
 

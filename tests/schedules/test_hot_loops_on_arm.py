@@ -23,6 +23,7 @@ from tests.schedules.frame_blocks import along
 from tests.schedules.half_blocks import in_16_bits
 from tests.schedules.matrix_blocks import attention, gelu, layer_norm, packed_dense
 from tests.schedules.packed_blocks import case as packed_product
+from tests.schedules.packed_blocks import rounded_case
 from tests.schedules.sparse_blocks import Window, pruned, window
 from tests.schedules.sparse_blocks import dense as sparse_product
 from tests.schedules.winograd_convolution import filtered
@@ -113,6 +114,7 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "3 x 3": relay.nn.max_pool2d(var("x", 1, 16, 28, 28), (3, 3), (2, 2), padding=PAD)
     },
     "streamed_attention": {"12 heads": attention(12, 128, 128, 32, 32)},
+    "packed_bytes": {"4 bits, 16 rows": rounded_case(16, 8, 4, 2, "Q4_0")[0]},
     "packed": {"4 bits, 16 rows": packed_product(16, 8, 4, 2, "Q4_0")[0]},
     "sparse": {
         "128 rows": sparse_product(128, pruned(768, 768, 16, 0.25), 16, 4)[0],
@@ -162,6 +164,7 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("depthwise", "3 x 3"): Loops(1.79, 0),
     ("depthwise", "3 x 3, halves"): Loops(2.22, 0),
     ("depthwise_pointwise", "stride 1"): Loops(1.91, 0),
+    ("packed_bytes", "4 bits, 16 rows"): Loops(2.91, 32),
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
     ("sparse", "128 rows"): Loops(1.69, 0),
     ("sparse", "3 x 3"): Loops(1.69, 0),

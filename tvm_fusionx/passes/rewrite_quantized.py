@@ -115,6 +115,7 @@ def _multiply(graph: Graph, cpu: Cpu, why_slower: WhySlower | None) -> list[Prod
     def why_not(node: Node) -> str | None:
         return why_not_integers(node, cpu)
 
-    made = multiply_integers(graph, types, why_not, judge)
-    # Products of 32-bit integers are slower always: nobody is asked.
-    return made + multiply_bytes(graph, types, why_not)
+    # Products of 32-bit integers are slower always: nobody is asked. They come first, for what
+    # dequantized products become are products of integers too.
+    made = multiply_bytes(graph, types, why_not)
+    return made + multiply_integers(graph, types, why_not, judge)
