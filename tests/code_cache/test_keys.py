@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,19 @@ def test_another_process_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None
         [sys.executable, "-c", words], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.split() == [key()]
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_maps_stand_in_one_order_however_long_they_are(count: int) -> None:
+    names = [tvm.tir.Var(f"v{number}", "int32") for number in range(count)]
+    placed = tvm.runtime.convert({name: tvm.tir.const(1, "int32") for name in names})
+    # All names are numbered before the map, as parameters are before their buffers.
+    text = tvm.ir.save_json(tvm.runtime.convert([names, placed]))
+    ordered = module._MAP.sub(module._in_order, text)
+    (pairs,) = re.findall(r'"type_key": "Map",\s*"data": (\[\(.*?\)\])', ordered)
+    keys = [int(pair) for pair in re.findall(r"\((\d+),", pairs)]
+    assert len(keys) == count
+    assert keys == sorted(keys)
 
 
 def test_a_symbol_begins_with_our_name() -> None:

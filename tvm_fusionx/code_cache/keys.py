@@ -65,8 +65,9 @@ def kernel_keys(target: tvm.target.Target, denormals: str) -> Callable[[Any], st
     return key_of
 
 
-# A map of TVM's as JSON: numbers of keys and values, in the order of their addresses.
-_MAP = re.compile(r'("type_key": "Map",\s*"data": )\[([0-9, ]*)\]')
+# A map of TVM's as JSON: numbers of keys and values, in the order of their addresses; a long one
+# is a line a number.
+_MAP = re.compile(r'("type_key": "Map",\s*"data": )\[([0-9,\s]*)\]')
 
 
 def _in_order(found: re.Match[str]) -> str:
