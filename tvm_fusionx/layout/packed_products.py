@@ -32,7 +32,7 @@ from tvm_fusionx.rewrite.dequantized_constants import (
     dequantization_of,
     known_integers,
 )
-from tvm_fusionx.schedules.packed.tiling import default_panels, default_rows
+from tvm_fusionx.schedules.packed.tiling import FLOATS, default_panels, default_rows
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +188,8 @@ def packed_cycles(rows: int, outputs: int, bytes_a_number: float, total: int, cp
         What runs it.
     """
     width = panel_width(outputs, cpu)
-    tiles = math.ceil(rows / default_rows(rows, default_panels(outputs // width, rows, cpu), cpu))
+    panels = default_panels(outputs // width, rows, cpu, FLOATS)
+    tiles = math.ceil(rows / default_rows(rows, panels, cpu, FLOATS))
     arithmetic = (UNPACKING_INSTRUCTIONS * tiles + rows) / (cpu.multiply_adds * width)
     return max(bytes_a_number / _bytes_a_cycle(bytes_a_number * total, cpu), arithmetic)
 

@@ -15,8 +15,8 @@ from tvm_fusionx.layout.block_weights import in_panels, in_word_panels
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.packed.bytes_kernel import BytesKernel
-from tvm_fusionx.schedules.packed.bytes_tiling import BytesTiling
 from tvm_fusionx.schedules.packed.kernel import Operands
+from tvm_fusionx.schedules.packed.tiling import PackedTiling
 
 LENGTH, WIDTH, PANELS = 96, 8, 4
 
@@ -24,10 +24,10 @@ LENGTH, WIDTH, PANELS = 96, 8, 4
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("rows", "tiling"),
-    [(1, BytesTiling(1, 1)), (5, BytesTiling(2, 3)), (2, BytesTiling(4, 2))],
+    [(1, PackedTiling(1, 1)), (5, PackedTiling(2, 3)), (2, PackedTiling(4, 2))],
     ids=str,
 )
-def test_numbers(kind: str, rows: int, tiling: BytesTiling) -> None:
+def test_numbers(kind: str, rows: int, tiling: PackedTiling) -> None:
     target = resolve_target(TARGET)
     cpu = describe_cpu(target)
     if cpu.byte_dot is None or cpu.byte_dot.name_for(WIDTH) is None:

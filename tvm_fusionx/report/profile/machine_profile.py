@@ -21,7 +21,6 @@ from tvm_fusionx.measuring.machine_peak import MachinePeak, measure_machine_peak
 from tvm_fusionx.report.bench.timing import MILLISECONDS, check_repeat, threads_apart
 from tvm_fusionx.report.profile.profile import (
     DEFAULT_REPEAT,
-    GIGA,
     MICROSECONDS,
     MIN_REPEAT_MS,
     WARM_UP_RUNS,
@@ -110,48 +109,13 @@ def profile_machine(
     total = sum(medians.values())
     # Open operators are kernels by TVM's own schedules, under other names than their notes have.
     template = TOPI_TEMPLATE if notes else ""
-    rows = tuple(
-        _row(
-            name,
-            medians[name],
-            total,
-            notes.get(name, KernelNote(name, template=template)),
-            launches.get(name, 0),
-            moved.get(name, 0),
-            peak,
-        )
-        for name in medians
-    )
-    return ProfileReport(rows, whole, peak, BETWEEN)
-
-
-def _row(
-    name: str,
-    seconds: float,
-    total: float,
-    note: KernelNote,
-    launches: int,
-    held: int,
-    peak: MachinePeak | None,
-) -> KernelTime:
-    # Of a kernel in a loop the work of all launches is unknown: the data may decide that too.
-    work = note.work if launches == 1 else None
-    moved = held if work is None else work.bytes
-    speed = work.flops / seconds / GIGA if work is not None and work.flops and seconds else None
-    return KernelTime(
-        name=name,
-        operators=note.operators,
-        template=note.template,
-        seconds=seconds,
-        share=seconds / total if total else 0.0,
-        gflops_per_second=speed,
-        gbytes_per_second=moved / seconds / GIGA if seconds else 0.0,
-        part_of_peak=speed / peak.gflops_per_second if speed and peak is not None else None,
-        is_tuned=note.is_tuned,
-        flops=note.flops,
-        bytes=held,
-        work=work,
-    )
+    rows = []
+    for name, median in medians.items():
+        note = notes.get(name, KernelNote(name, template=template))
+        # Of a kernel in a loop the work of all launches is unknown: the data may decide that too.
+        work = note.work if launches.get(name) == 1 else None
+        rows.append(KernelTime.of(name, note, median, total, moved.get(name, 0), work, peak))
+    return ProfileReport(tuple(rows), whole, peak, BETWEEN)
 
 
 def _bytes_of(operands: str) -> int:

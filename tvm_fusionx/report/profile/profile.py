@@ -83,6 +83,49 @@ class KernelTime:
     bytes: int = 0
     work: Work | None = None
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        note: KernelNote,
+        seconds: float,
+        total: float,
+        held: int,
+        work: Work | None,
+        peak: MachinePeak | None,
+    ) -> KernelTime:
+        """Return the row of a kernel.
+
+        Parameters
+        ----------
+        name, seconds, work
+            As the attributes.
+        note
+            What the build knows of it.
+        total
+            Seconds of all kernels.
+        held
+            Bytes of its operands and results.
+        peak
+            The most that the machine does.
+        """
+        moved = held if work is None else work.bytes
+        speed = work.flops / seconds / GIGA if work is not None and work.flops and seconds else None
+        return cls(
+            name=name,
+            operators=note.operators,
+            template=note.template,
+            seconds=seconds,
+            share=seconds / total if total else 0.0,
+            gflops_per_second=speed,
+            gbytes_per_second=moved / seconds / GIGA if seconds else 0.0,
+            part_of_peak=speed / peak.gflops_per_second if speed and peak is not None else None,
+            is_tuned=note.is_tuned,
+            flops=note.flops,
+            bytes=held,
+            work=work,
+        )
+
 
 @dataclass(frozen=True)
 class TemplateTime:
@@ -292,25 +335,10 @@ def _row(
     stepwise: StepwiseExecutor,
     peak: MachinePeak | None,
 ) -> KernelTime:
-    nodes, work = stepwise.graph.nodes, note.work
+    nodes = stepwise.graph.nodes
     held = sum(nodes[source].outputs[position].bytes for source, position in set(node.inputs))
     held += sum(tensor.bytes for tensor in node.outputs)
-    moved = held if work is None else work.bytes
-    speed = work.flops / seconds / GIGA if work is not None and work.flops and seconds else None
-    return KernelTime(
-        name=node.name,
-        operators=node.operators,
-        template=note.template,
-        seconds=seconds,
-        share=seconds / total if total else 0.0,
-        gflops_per_second=speed,
-        gbytes_per_second=moved / seconds / GIGA if seconds else 0.0,
-        part_of_peak=speed / peak.gflops_per_second if speed and peak is not None else None,
-        is_tuned=note.is_tuned,
-        flops=note.flops,
-        bytes=held,
-        work=work,
-    )
+    return KernelTime.of(node.name, note, seconds, total, held, note.work, peak)
 
 
 def _end_to_end(

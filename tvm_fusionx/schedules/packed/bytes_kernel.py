@@ -26,10 +26,10 @@ from tvm_fusionx.expressions.block_weights import (
     step_and_inverse,
 )
 from tvm_fusionx.processors.integers import SUM, DotInstruction
-from tvm_fusionx.schedules.packed.bytes_tiling import BytesTiling
-from tvm_fusionx.schedules.packed.kernel import Operands
+from tvm_fusionx.schedules.packed.kernel import Operands, emit_tiles
+from tvm_fusionx.schedules.packed.tiling import PackedTiling
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
-from tvm_fusionx.schedules.parts.tasks import start_of, tasks
+from tvm_fusionx.schedules.parts.tasks import tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, load, ramp, store
 
@@ -62,7 +62,7 @@ class BytesKernel:
     def __init__(
         self,
         operands: Operands,
-        tiling: BytesTiling,
+        tiling: PackedTiling,
         instruction: DotInstruction,
         lanes: int,
         store: Store,
@@ -94,18 +94,10 @@ class BytesKernel:
 
     def build(self, *, parallel: bool) -> Any:
         """Return the statement."""
-        operands, tiling = self.operands, self.tiling
-        with tasks(self.ib, [operands.rows], parallel=parallel and operands.rows > 1) as (row,):
+        rows = self.operands.rows
+        with tasks(self.ib, [rows], parallel=parallel and rows > 1) as (row,):
             self._round(row)
-        groups = operands.panels // tiling.panels
-        tiles = -(-operands.rows // tiling.rows)
-        with tasks(self.ib, [groups], parallel=parallel) as (group,):
-            if tiles == 1:
-                self._tile(group * tiling.panels, 0)
-            else:
-                with self.ib.for_range(0, tiles, "tile") as tile:
-                    first = start_of(tile, tiling.rows, operands.rows)
-                    self._tile(group * tiling.panels, first)
+        emit_tiles(self.ib, self.operands, self.tiling, self._tile, parallel=parallel)
         return self.ib.get()
 
     def _round(self, row: Any) -> None:

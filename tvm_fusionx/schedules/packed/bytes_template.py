@@ -13,20 +13,14 @@ from tvm_fusionx.expressions.block_weights import (
 )
 from tvm_fusionx.processors.integers import DotInstruction
 from tvm_fusionx.schedules.packed.bytes_kernel import BytesKernel
-from tvm_fusionx.schedules.packed.bytes_tiling import (
-    BytesTiling,
-    default_panels,
-    default_rows,
-    most_rows,
-    panel_choices,
-)
 from tvm_fusionx.schedules.packed.template import (
     is_largest,
     is_levels,
-    is_product,
+    knobs_of_tiles,
+    only_product,
     operands_of,
-    why_not_alone,
 )
+from tvm_fusionx.schedules.packed.tiling import ROUNDED, PackedTiling
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
@@ -35,7 +29,7 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     storing,
 )
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
+from tvm_fusionx.schedules.template import Knobs, KnobValues, Match, Template
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.indices import simplify_indices
@@ -60,13 +54,7 @@ class PackedBytes(Match):
 
     def knobs(self) -> Knobs:
         """Return the panels of a task and the rows of a tile."""
-        cpu = self.info.cpu
-        panels = default_panels(self.panels, self.rows, cpu)
-        most = min(self.rows, most_rows(1, cpu))
-        return {
-            "task_panels": Knob(panels, panel_choices(self.panels)),
-            "tile_rows": Knob(default_rows(self.rows, panels, cpu), tuple(range(1, most + 1))),
-        }
+        return knobs_of_tiles(self.panels, self.rows, self.info.cpu, ROUNDED)
 
     def emit(self, values: KnobValues) -> Any:
         """Return the kernel."""
@@ -78,7 +66,7 @@ class PackedBytes(Match):
         product = blocks[self.product]
         data = next(iter(blocks[self.largest].reads)).buffer
         operands = replace(operands_of(product), data=data)
-        tiling = BytesTiling(values["task_panels"], values["tile_rows"])
+        tiling = PackedTiling(values["task_panels"], values["tile_rows"])
         internal = {region.buffer.data for region in product.writes}
         lanes = math.gcd(block_numbers(operands.levels), info.cpu.lanes)
         store = storing(blocks[write], internal)
@@ -91,18 +79,15 @@ class PackedBytes(Match):
 
 
 def _match(info: BlockInfo) -> PackedBytes | str:
+    product = only_product(info)
+    if isinstance(product, str):
+        return product
     stages = info.stages.values()
-    products = [stage for stage in stages if is_product(stage)]
-    if len(products) != 1:
-        return "it has no product with packed weights" if not products else "it has two of them"
     largest = [stage for stage in stages if is_largest(stage)]
     rounded = [stage for stage in stages if stage.name.startswith(ROUNDED_STAGE)]
     if len(largest) != 1 or len(rounded) != 1:
         return "its data is not rounded"
-    besides = why_not_alone(info, products[0])
-    if besides is not None:
-        return besides
-    levels = next(each for each in products[0].reads if is_levels(each))
+    levels = next(each for each in product.reads if is_levels(each))
     if len(levels.shape) != WORD_PANEL_AXES:
         return "its weights lie in no panels of words"
     if any(levels.same_as(each) for each in info.func.body.block.alloc_buffers):
@@ -112,8 +97,8 @@ def _match(info: BlockInfo) -> PackedBytes | str:
     instruction = info.cpu.byte_dot
     if instruction is None or instruction.name_for(width) is None:
         return f"the processor multiplies no bytes for {width} sums at once"
-    rows = int(products[0].spatial[0])
-    names = (products[0].name, largest[0].name, rounded[0].name)
+    rows = int(product.spatial[0])
+    names = (product.name, largest[0].name, rounded[0].name)
     return PackedBytes(info, *names, instruction, rows, panels)
 
 

@@ -7,7 +7,7 @@ With one row the aim is the time of reading the weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,25 @@ class Operands:
         return str(self.levels.dtype) == NIBBLES
 
 
+def emit_tiles(
+    ib: Any,
+    operands: Operands,
+    tiling: PackedTiling,
+    tile: Callable[[Any, Any], None],
+    *,
+    parallel: bool,
+) -> None:
+    """Emit all tiles of a product, each by its first panel and row; a task has whole panels."""
+    groups = operands.panels // tiling.panels
+    tiles = -(-operands.rows // tiling.rows)
+    with tasks(ib, [groups], parallel=parallel) as (group,):
+        if tiles == 1:
+            tile(group * tiling.panels, 0)
+        else:
+            with ib.for_range(0, tiles, "tile") as number:
+                tile(group * tiling.panels, start_of(number, tiling.rows, operands.rows))
+
+
 class PackedKernel:
     """Emits the kernel.
 
@@ -86,16 +105,7 @@ class PackedKernel:
 
     def build(self, *, parallel: bool) -> Any:
         """Return the statement."""
-        operands, tiling = self.operands, self.tiling
-        groups = operands.panels // tiling.panels
-        tiles = -(-operands.rows // tiling.rows)
-        with tasks(self.ib, [groups], parallel=parallel) as (group,):
-            if tiles == 1:
-                self._tile(group * tiling.panels, 0)
-            else:
-                with self.ib.for_range(0, tiles, "tile") as tile:
-                    first = start_of(tile, tiling.rows, operands.rows)
-                    self._tile(group * tiling.panels, first)
+        emit_tiles(self.ib, self.operands, self.tiling, self._tile, parallel=parallel)
         return self.ib.get()
 
     def _tile(self, panel: Any, row: Any) -> None:

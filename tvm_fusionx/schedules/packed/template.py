@@ -8,8 +8,11 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.expressions.block_weights import BYTES, LARGEST_STAGE, NIBBLES, PANEL_AXES
+from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.packed.kernel import Operands, PackedKernel
 from tvm_fusionx.schedules.packed.tiling import (
+    FLOATS,
+    Held,
     PackedTiling,
     chains_of,
     default_panels,
@@ -49,13 +52,7 @@ class Packed(Match):
 
     def knobs(self) -> Knobs:
         """Return the panels of a task and the rows of a tile."""
-        cpu = self.info.cpu
-        panels = default_panels(self.panels, self.rows, cpu)
-        most = min(self.rows, most_rows(1, cpu))
-        return {
-            "task_panels": Knob(panels, panel_choices(self.panels)),
-            "tile_rows": Knob(default_rows(self.rows, panels, cpu), tuple(range(1, most + 1))),
-        }
+        return knobs_of_tiles(self.panels, self.rows, self.info.cpu, FLOATS)
 
     def emit(self, values: KnobValues) -> Any:
         """Return the kernel."""
@@ -74,6 +71,16 @@ class Packed(Match):
         )
         func = replace_stages(func, [self.stage], write, operands.buffers, KERNEL, kernel)
         return schedule_around(func, KERNEL, info.cpu)
+
+
+def knobs_of_tiles(panels: int, rows: int, cpu: Cpu, held: Held) -> Knobs:
+    """Return the panels of a task and the rows of a tile that a kernel may have."""
+    default = default_panels(panels, rows, cpu, held)
+    most = min(rows, most_rows(1, cpu, held))
+    return {
+        "task_panels": Knob(default, panel_choices(panels)),
+        "tile_rows": Knob(default_rows(rows, default, cpu, held), tuple(range(1, most + 1))),
+    }
 
 
 def operands_of(block: Any) -> Operands:
@@ -99,27 +106,27 @@ def operands_of(block: Any) -> Operands:
 
 
 def _match(info: BlockInfo) -> Packed | str:
+    product = only_product(info)
+    if isinstance(product, str):
+        return product
+    reads = [region.buffer for region in product.block.reads]
+    if not any(is_levels(each) and len(each.shape) == PANEL_AXES for each in reads):
+        return "its weights lie in no panels"
+    operands = operands_of(product.block)
+    if str(operands.data.dtype) != "float32":
+        return f"its data is {operands.data.dtype}"
+    return Packed(info, product.name, operands.rows, operands.panels)
+
+
+def only_product(info: BlockInfo) -> Stage | str:
+    """Return the product of a block that has one and nothing besides, or why there is none."""
     products = [stage for stage in info.stages.values() if is_product(stage)]
     if len(products) != 1:
         return "it has no product with packed weights" if not products else "it has two of them"
-    besides = why_not_alone(info, products[0])
-    if besides is not None:
-        return besides
-    reads = [region.buffer for region in products[0].block.reads]
-    if not any(is_levels(each) and len(each.shape) == PANEL_AXES for each in reads):
-        return "its weights lie in no panels"
-    operands = operands_of(products[0].block)
-    if str(operands.data.dtype) != "float32":
-        return f"its data is {operands.data.dtype}"
-    return Packed(info, products[0].name, operands.rows, operands.panels)
-
-
-def why_not_alone(info: BlockInfo, product: Stage) -> str | None:
-    """Return what a block has besides one product and what rounds its data, or None."""
     for stage in info.stages.values():
-        if stage.is_reduction and stage is not product and not is_largest(stage):
+        if stage.is_reduction and stage is not products[0] and not is_largest(stage):
             return "it reduces something besides"
-    return "it has several results" if len(info.outputs) != 1 else None
+    return products[0] if len(info.outputs) == 1 else "it has several results"
 
 
 def is_product(stage: Stage) -> bool:

@@ -7,23 +7,39 @@ from dataclasses import dataclass
 
 from tvm_fusionx.processors.cpu import Cpu
 
-# Panels that a task streams side by side.
+# Most panels of a task.
 MOST_PANELS = 4
 
-# With rows to share a weight, as many panels as rows leave registers for.
+# Where rows share what is loaded of a panel.
 PANELS_WITH_ROWS = 2
-
-# Registers of a panel besides sums: scale, minimum, and the weights at hand.
-REGISTERS_A_PANEL = 3
-
-# An element of the data.
-REGISTERS_OF_DATA = 1
 
 # Sums of one place that take turns: a step computes two levels of a byte.
 MOST_CHAINS = 4
 
 # Share of the cores' time that the smaller tasks of more panels may lose.
 LEAST_BALANCE = 0.95
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a kernel holds in registers, and how it reads panels for a lone row."""
+
+    a_panel: int
+    """Registers of a panel besides sums."""
+    others: int
+    """Registers of all panels and rows together."""
+    sums: int
+    """Registers of a row and a panel."""
+    panels_of_a_row: int
+    """Panels that a lone row reads side by side, at most."""
+
+
+# Scale, minimum, and the weights at hand; an element of the data.
+FLOATS = Held(a_panel=3, others=1, sums=1, panels_of_a_row=MOST_PANELS)
+
+# The words at hand, masked and shifted; four levels of the data, and a mask; 32-bit sums of a
+# block, and floats of all. A lone row reads one panel after the other, as they lie in memory.
+ROUNDED = Held(a_panel=2, others=2, sums=2, panels_of_a_row=1)
 
 
 @dataclass(frozen=True)
@@ -34,7 +50,7 @@ class PackedTiling:
     """Of a task."""
     rows: int
     """Of a tile."""
-    chains: int
+    chains: int = 1
     """Sums of each place that hide the latency of each other."""
 
 
@@ -43,11 +59,11 @@ def panel_choices(panels: int) -> tuple[int, ...]:
     return tuple(each for each in (1, 2, MOST_PANELS) if panels % each == 0)
 
 
-def default_panels(panels: int, rows: int, cpu: Cpu) -> int:
+def default_panels(panels: int, rows: int, cpu: Cpu, held: Held) -> int:
     """Return how many panels a task has: many streams, and cores that end together."""
-    most = MOST_PANELS if rows == 1 else PANELS_WITH_ROWS
-    # A sum of each besides.
-    most = min(most, (cpu.registers - REGISTERS_OF_DATA) // (REGISTERS_A_PANEL + 1))
+    most = held.panels_of_a_row if rows == 1 else PANELS_WITH_ROWS
+    # One row, at least.
+    most = min(most, (cpu.registers - held.others) // (held.a_panel + held.sums))
 
     def balance(each: int) -> float:
         tasks = panels // each
@@ -58,15 +74,15 @@ def default_panels(panels: int, rows: int, cpu: Cpu) -> int:
     return max(even, default=max(choices, key=balance))
 
 
-def most_rows(panels: int, cpu: Cpu) -> int:
+def most_rows(panels: int, cpu: Cpu, held: Held) -> int:
     """Return the rows of a tile that registers hold, beside `panels` panels."""
-    left = cpu.registers - REGISTERS_A_PANEL * panels - REGISTERS_OF_DATA
-    return max(1, left // panels)
+    left = cpu.registers - held.a_panel * panels - held.others
+    return max(1, left // (held.sums * panels))
 
 
-def default_rows(rows: int, panels: int, cpu: Cpu) -> int:
+def default_rows(rows: int, panels: int, cpu: Cpu, held: Held) -> int:
     """Return the rows of a tile: as many as registers hold, all tiles alike."""
-    tiles = math.ceil(rows / most_rows(panels, cpu))
+    tiles = math.ceil(rows / most_rows(panels, cpu, held))
     return math.ceil(rows / tiles)
 
 
