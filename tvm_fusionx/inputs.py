@@ -151,6 +151,14 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
         raise InputError(
             f"inputs file {path}",
             expected="an .npz file of named numeric arrays",
-            found=f"{type(error).__name__}: {error}",
+            found=_without_numpys_advice(error),
             next_step="Write one with numpy.savez(path, name=array, ...).",
         ) from error
+
+
+def _without_numpys_advice(error: Exception) -> str:
+    """Return what is wrong with a file; NumPy's words go on to how it could be loaded unsafely."""
+    text = f"{type(error).__name__}: {error}"
+    if "pickle" in text:
+        return "Python objects, which are not read, or a file of another kind"
+    return text

@@ -24,6 +24,12 @@ X, Y = var("x", 2, 3), var("y", 2, 4)
         (lambda: relay.strided_slice(X, [0], [1], axes=[7]), "indexing 7 on an array of size 2"),
         (lambda: relay.squeeze(X, [0]), "cannot squeeze axis with dimension not equal to 1"),
         (lambda: relay.nn.softmax(X, 2**40), "1099511627776 vs. 2147483647"),
+        (
+            lambda: relay.nn.conv2d(
+                var("x", 1, 3, 8, 8), var("w", 4, 2, 3, 3), channels=4, kernel_size=(3, 3)
+            ),
+            "Tensor[(4, 2, 3, 3), float32] where Tensor[(4, 3, 3, 3), float32] would fit",
+        ),
         (lambda: relay.nn.softmax(X, 9), "Wrong axis (9) not in expected range"),
     ],
 )

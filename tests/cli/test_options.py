@@ -36,6 +36,18 @@ def test_what_cannot_be_read_is_quoted_with_an_example(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x:[1,5] x:[2,5]", "input 'x' is there twice"),
+        ("x:[1|3,5]", "several sizes, which only `fusionx compile` takes"),
+    ],
+)
+def test_what_is_read_and_means_nothing_here_is_told(text: str, message: str) -> None:
+    with pytest.raises(click.BadParameter, match=message):
+        InputShapes().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
     ("words", "level"),
     [
         (["doctor"], logging.NOTSET),

@@ -103,3 +103,9 @@ def test_long_graphs_take_no_stack() -> None:
     pairs = [(f"v{i}" if i else "x", f"v{i + 1}") for i in range(count)]
     found = sort_model(_chain(*pairs[::-1]), "m")
     assert _names(found) == [made for _, made in pairs]
+
+
+def test_a_node_without_a_name_is_called_by_its_result() -> None:
+    nodes = [helper.make_node("Relu", ["b"], ["a"]), helper.make_node("Add", ["x", "a"], ["b"])]
+    with pytest.raises(ModelError, match="Relu node 'a' in m"):
+        sort_model(model(nodes, [X], ["b"]), "m")

@@ -21,6 +21,8 @@ _FRAME = re.compile(r"^\s*(?:\d+: |File \"|Stack trace|Traceback|\[bt\])")
 # TVM's second remark on a call, which says nothing about it.
 _NO_HINT = "The type inference pass was unable to infer a type"
 _POINTS_ELSEWHERE = "please check diagnostic render"
+# How TVM's type checker tells of two types; `Tensor[(4, 2), float32]` is one.
+_TWO_TYPES = re.compile(r"In particular `(?P<one>[^`]+)` does not match `(?P<other>[^`]+)`")
 
 _lock = threading.RLock()
 _heard: list[list[str]] = []
@@ -64,8 +66,13 @@ def plain_message(error: BaseException, heard: list[str] | None = None) -> str:
     lines = [line for line in str(error).splitlines() if line.strip() and not _FRAME.match(line)]
     last = lines[-1].strip() if lines else type(error).__name__
     if _POINTS_ELSEWHERE in last:
-        return " ".join(heard[-1].split()) if heard else "types that do not fit"
+        return _of_two_types(" ".join(heard[-1].split())) if heard else "types that do not fit"
     return " ".join(_words(last).split()) or type(error).__name__
+
+
+def _of_two_types(message: str) -> str:
+    found = _TWO_TYPES.search(message)
+    return f"{found['one']} where {found['other']} would fit" if found else message
 
 
 def _words(line: str) -> str:

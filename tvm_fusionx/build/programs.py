@@ -188,7 +188,7 @@ def _check_one(shapes: Sequence[Shapes]) -> None:
     if len(shapes) > 1:
         raise ShapeError(
             "shapes",
-            expected="one set of shapes for TVM's virtual machine, which the model needs",
+            expected="one set of shapes for TVM's virtual machine",
             found=f"{len(shapes)}",
             next_step="Compile a library for each.",
         )

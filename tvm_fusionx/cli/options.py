@@ -105,6 +105,10 @@ def debug_option(command: Command) -> Command:
     return verbose(debug(command))
 
 
+# Between the extents of one axis where several programs may be made.
+_CHOICE = re.compile(r"\d\s*\|\s*\d")
+
+
 class InputShapes(click.ParamType):  # type: ignore[type-arg]
     """The value of ``--input-shapes``: ``x:[1,3,320,320] mask:[1,128]``."""
 
@@ -124,6 +128,8 @@ class InputShapes(click.ParamType):  # type: ignore[type-arg]
             if match is None:
                 self._refuse(value, f"cannot read {text[position:]!r}", param, ctx)
             position = match.end()
+            if match["name"] in shapes:
+                self._refuse(value, f"input {match['name']!r} is there twice", param, ctx)
             shapes[match["name"]] = self._extents(value, match["extents"], param, ctx)
         return shapes
 
@@ -133,6 +139,8 @@ class InputShapes(click.ParamType):  # type: ignore[type-arg]
         words = [word.strip() for word in text.split(",")] if text.strip() else []
         if not all(word.isdigit() and 0 < int(word) <= LARGEST_EXTENT for word in words):
             reason = f"[{text}] is not a list of positive numbers up to {LARGEST_EXTENT}"
+            if _CHOICE.search(text):
+                reason = f"[{text}] has several sizes, which only `fusionx compile` takes"
             self._refuse(value, reason, param, ctx)
         return tuple(int(word) for word in words)
 

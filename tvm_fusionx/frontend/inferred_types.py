@@ -11,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from tvm_fusionx.frontend.element_types import STORED_WIDER, element_type_name
-from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
+from tvm_fusionx.frontend.node import ASK_SUPPORT, DOES_NOT_FIT, Node
 from tvm_fusionx.frontend.schemas import schema_of
 from tvm_fusionx.frontend.values import Tensor, Value
 
@@ -66,7 +66,8 @@ def inferred_types(proto: Any, node: Node, opsets: Mapping[str, int]) -> dict[st
         )
     except shape_inference.InferenceError as error:
         found = " ".join(str(error).split())[-MESSAGE_CHARACTERS:]
-        raise node.refuse("inputs whose types suit the operator", found) from error
+        expected = "inputs whose types suit the operator"
+        raise node.refuse(expected, found, DOES_NOT_FIT) from error
     except Exception as error:
         # A missing type or a value of a kind that inference does not take says nothing.
         logger.debug("no types inferred for %s: %s", node.name, error)

@@ -68,7 +68,9 @@ def _check_given_shape(name: str, given: Sequence[int], dims: list[int | str] | 
             thing,
             expected=f"{show_shape(dims or [])} as the model declares",
             found=show_shape(given),
-            next_step="Only open dimensions (shown by name) can be chosen.",
+            next_step="Only open dimensions (shown by name) can be chosen."
+            if any(isinstance(dim, str) for dim in dims or [])
+            else "Leave it out, or give it this shape.",
         )
 
 

@@ -12,6 +12,8 @@ from tvm_fusionx.frontend.binding import how_to_bind, origin
 from tvm_fusionx.frontend.values import Tensor, Value
 
 ASK_SUPPORT = "Export the model without it, or add a converter in tvm_fusionx/frontend/converters."
+IF_IT_IS_RIGHT = "If the model is right, add a converter in tvm_fusionx/frontend/converters."
+DOES_NOT_FIT = "Correct the shape or the value of what was bound, or export the model again."
 
 
 class Node:

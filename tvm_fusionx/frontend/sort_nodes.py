@@ -137,4 +137,5 @@ def _order(nodes: list[Any], before: list[set[int]], thing: str) -> list[int]:
 
 
 def _show(node: Any) -> str:
-    return f"{node.op_type} node {node.name!r}"
+    # Many exporters name results alone.
+    return f"{node.op_type} node {node.name or next(iter(node.output), '')!r}"

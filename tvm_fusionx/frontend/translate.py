@@ -34,7 +34,7 @@ from tvm_fusionx.frontend.half_precision import (
     with_single_inputs,
 )
 from tvm_fusionx.frontend.inferred_types import check_types, inferred_types, type_proto
-from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
+from tvm_fusionx.frontend.node import ASK_SUPPORT, DOES_NOT_FIT, IF_IT_IS_RIGHT, Node
 from tvm_fusionx.frontend.schemas import (
     defaults_of,
     read_attributes,
@@ -148,6 +148,7 @@ class Translation:
             raise node.refuse(
                 f"attributes and shapes that opset {version} translates",
                 plain_message(error, self.heard),
+                f"{DOES_NOT_FIT} {IF_IT_IS_RIGHT}",
             ) from error
         return results
 

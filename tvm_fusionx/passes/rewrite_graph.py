@@ -19,6 +19,7 @@ from tvm_fusionx.passes.graph_pass import is_plain_function, transform_graphs
 from tvm_fusionx.rewrite import Application, Rule, Strategy, rewrite
 from tvm_fusionx.rewrite.channels import CHUNK, drop_dead_channels
 from tvm_fusionx.rewrite.denormal_constants import flush_constants
+from tvm_fusionx.rewrite.zero_divisors import shield_zero_divisors
 
 # TVM's own simplifications are registered at this level or below.
 TVM_OPT_LEVEL = 3
@@ -126,6 +127,7 @@ def rewrite_module(
         if denormals == FLUSH:
             # Products of constants may have become too small.
             flush_constants(graph, since=mark)
+        shield_zero_divisors(graph)
         return to_relay(graph)
 
     return transform_graphs(mod, apply_rules), applications

@@ -10,7 +10,7 @@ from tvm import relay
 
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.element_types import dtype_of
-from tvm_fusionx.frontend.node import Node
+from tvm_fusionx.frontend.node import DOES_NOT_FIT, Node
 from tvm_fusionx.frontend.values import constant
 
 
@@ -35,7 +35,8 @@ def convert_reshape(node: Node) -> Any:
         rest = -math.prod(shape)
         shape[shape.index(-1)] = math.prod(node.shape()) // rest if rest else 0
     if math.prod(shape) != math.prod(node.shape()):
-        raise node.refuse(f"a shape of {math.prod(node.shape())} elements", str(shape))
+        expected = f"a shape of {math.prod(node.shape())} elements"
+        raise node.refuse(expected, str(shape), DOES_NOT_FIT)
     return reshaped(node, shape)
 
 
