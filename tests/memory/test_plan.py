@@ -46,6 +46,10 @@ def test_memory_that_is_lent_must_be_free_then() -> None:
     plan = plan_memory(LENT)
     with pytest.raises(ValueError, match="b does not fit where it is lent memory"):
         check_plan(replace(plan, homes=(None, 2), offsets=(0, 0)))
+    # One unit further than the lender reaches.
+    check_plan(replace(plan, offsets=(64, 0)))
+    with pytest.raises(ValueError, match="a does not fit where it is lent memory"):
+        check_plan(replace(plan, offsets=(128, 0)))
 
 
 def test_nothing_to_run_needs_nothing() -> None:
