@@ -35,7 +35,7 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 .PHONY: help demo test test-fast check verified schedules-check docs bench bench-int8 bench-sparse tutorials notebook lock clean venv wheel debian-packages
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/demo.stamp ## compile, verify, run and compare a real text detection model
 	$(BIN)/python benchmarks/demo.py
