@@ -28,6 +28,8 @@ VERSION = ast.literal_eval(
 CORE = [
     "click>=8.1",
     "jinja2>=3.1",
+    # bfloat16, which numpy lacks; onnx needs it too.
+    "ml_dtypes>=0.5",
     # TVM 0.19 is checked up to numpy 2.4.
     "numpy>=2.2,<2.5",
     "platformdirs>=4.0",

@@ -4,7 +4,7 @@
 
 Every graph runs in a worker process, so that a crash or a hang costs one graph. Graphs that go
 wrong are shrunk and written to a folder: ``SEED-STATUS.onnx``, ``.inputs.npz``, ``.outputs.npz``.
-With --precision float16 the graphs are in float16, and the reference is the same graph in float32.
+With --precision float16 or bfloat16 the graphs are in it; the reference is the graph in float32.
 Exit code 0 if no graph was wrong, crashed, hung or failed with an untyped error, else 1.
 """
 
@@ -24,13 +24,13 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.random_graphs import RandomModel, generate
-from tests.random_graphs.builder import HALF, SINGLE
+from tests.random_graphs.builder import BRAIN, HALF, SINGLE
 from tests.random_graphs.check import CRASHED, FAILED, HUNG, OK, REFUSED, WRONG, Outcome
 from tests.random_graphs.models import DEFAULT_SIZE
 from tests.random_graphs.pool import COMPILERS, Pool, Task
 from tests.random_graphs.shrink import shrink
 
-PRECISIONS = {"float32": SINGLE, "float16": HALF}
+PRECISIONS = {"float32": SINGLE, "float16": HALF, "bfloat16": BRAIN}
 STATUSES = (OK, REFUSED, FAILED, WRONG, CRASHED, HUNG)
 BAD = (FAILED, WRONG, CRASHED, HUNG)
 SECONDS_PER_GRAPH = 300.0

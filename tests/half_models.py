@@ -1,24 +1,29 @@
-"""ONNX models of float32 as the same nodes in float16."""
+"""ONNX models of float32 as the same nodes in float16 or bfloat16."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, defs, helper, numpy_helper
 
-SINGLE, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
-SINGLE_NAME, HALF_NAME = "tensor(float)", "tensor(float16)"
-LARGEST = float(np.finfo(np.float16).max)
+SINGLE, HALF, BRAIN = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16
+SINGLE_NAME = "tensor(float)"
+NAMES = {HALF: "tensor(float16)", BRAIN: "tensor(bfloat16)"}
+ELEMENTS = {"float16": HALF, "bfloat16": BRAIN}
+DTYPES = {"float16": np.dtype("float16"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 
 
 class NotInHalvesError(Exception):
     """An operator takes or gives float32 and no float16."""
 
 
-def in_halves(model: onnx.ModelProto, *, casts_ends: bool = False) -> onnx.ModelProto:
-    """Return a model of the same nodes in float16.
+def in_halves(
+    model: onnx.ModelProto, *, casts_ends: bool = False, element: int = HALF
+) -> onnx.ModelProto:
+    """Return a model of the same nodes in float16, or another element type of 16 bits.
 
     Initialisers, constants and casts to float32 become float16. What an operator takes as float32
     alone (where to resize to) stays so.
@@ -37,21 +42,21 @@ def in_halves(model: onnx.ModelProto, *, casts_ends: bool = False) -> onnx.Model
     made.CopyFrom(model)
     graph = made.graph
     del graph.value_info[:]
-    _keep_single_operands(made)
+    _keep_single_operands(made, element)
     for tensor in graph.initializer:
         if not tensor.name.endswith(_KEPT):
-            _narrow(tensor)
+            _narrow(tensor, element)
     for node in graph.node:
         if not any(name.endswith(_KEPT) for name in node.output):
-            _narrow_attributes(node)
+            _narrow_attributes(node, element)
     known = {tensor.name for tensor in graph.initializer}
     inputs = [info for info in graph.input if info.name not in known and _is_single(info)]
     outputs = [info for info in graph.output if _is_single(info)]
     if not casts_ends:
         for info in (*inputs, *outputs):
-            info.type.tensor_type.elem_type = HALF
+            info.type.tensor_type.elem_type = element
         return made
-    before = [_cast_input(graph, info.name) for info in inputs]
+    before = [_cast_input(graph, info.name, element) for info in inputs]
     after = [_cast_output(graph, info.name) for info in outputs]
     nodes = [*before, *graph.node, *after]
     del graph.node[:]
@@ -63,7 +68,7 @@ def in_halves(model: onnx.ModelProto, *, casts_ends: bool = False) -> onnx.Model
 _KEPT = "/single"
 
 
-def _keep_single_operands(model: onnx.ModelProto) -> None:
+def _keep_single_operands(model: onnx.ModelProto, element: int) -> None:
     """Give nodes that take no halves a float32 copy of their constants; refuse the others."""
     graph = model.graph
     opsets = {each.domain: each.version for each in model.opset_import}
@@ -76,7 +81,7 @@ def _keep_single_operands(model: onnx.ModelProto) -> None:
             continue
         schema = defs.get_schema(node.op_type, opsets[node.domain], node.domain)
         for place, name in enumerate(node.input):
-            if types.get(name) != SINGLE or _takes_halves(schema, schema.inputs, place):
+            if types.get(name) != SINGLE or _takes_halves(schema, schema.inputs, place, element):
                 continue
             if name not in constants and name not in made:
                 raise NotInHalvesError(f"{node.op_type} takes no halves as input {place}")
@@ -84,7 +89,7 @@ def _keep_single_operands(model: onnx.ModelProto) -> None:
             node.input[place] = name + _KEPT
         for place, name in enumerate(node.output):
             is_single = types.get(name) == SINGLE
-            if is_single and not _takes_halves(schema, schema.outputs, place):
+            if is_single and not _takes_halves(schema, schema.outputs, place, element):
                 raise NotInHalvesError(f"{node.op_type} gives no halves as output {place}")
     for name, source in copies.items():
         array = numpy_helper.to_array(
@@ -93,11 +98,11 @@ def _keep_single_operands(model: onnx.ModelProto) -> None:
         graph.initializer.append(numpy_helper.from_array(array, name))
 
 
-def _takes_halves(schema: Any, formals: Any, place: int) -> bool:
+def _takes_halves(schema: Any, formals: Any, place: int, element: int) -> bool:
     formal = formals[min(place, len(formals) - 1)]
     allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
     types = allowed.get(formal.type_str, [formal.type_str])
-    return SINGLE_NAME not in types or HALF_NAME in types
+    return SINGLE_NAME not in types or NAMES[element] in types
 
 
 def _element_types(model: onnx.ModelProto) -> dict[str, int]:
@@ -113,28 +118,30 @@ def _is_single(info: onnx.ValueInfoProto) -> bool:
     return bool(info.type.tensor_type.elem_type == SINGLE)
 
 
-def _narrow(tensor: onnx.TensorProto) -> None:
+def _narrow(tensor: onnx.TensorProto, element: int) -> None:
     if tensor.data_type != SINGLE:
         return
-    array = np.clip(numpy_helper.to_array(tensor), -LARGEST, LARGEST).astype(np.float16)
+    dtype = next(DTYPES[name] for name, each in ELEMENTS.items() if each == element)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    array = np.clip(numpy_helper.to_array(tensor), -largest, largest).astype(dtype)
     tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
 
 
-def _narrow_attributes(node: onnx.NodeProto) -> None:
+def _narrow_attributes(node: onnx.NodeProto, element: int) -> None:
     for attribute in node.attribute:
         if attribute.HasField("t"):
-            _narrow(attribute.t)
+            _narrow(attribute.t, element)
         is_type = node.op_type == "Cast" and attribute.name == "to"
         if is_type and attribute.i == SINGLE:
-            attribute.i = HALF
+            attribute.i = element
 
 
-def _cast_input(graph: onnx.GraphProto, name: str) -> onnx.NodeProto:
+def _cast_input(graph: onnx.GraphProto, name: str, element: int) -> onnx.NodeProto:
     """Let all nodes read a cast of an input, and return that cast."""
     half = f"{name}/half"
     for node in graph.node:
         node.input[:] = [half if each == name else each for each in node.input]
-    return helper.make_node("Cast", [name], [half], to=HALF)
+    return helper.make_node("Cast", [name], [half], to=element)
 
 
 def _cast_output(graph: onnx.GraphProto, name: str) -> onnx.NodeProto:

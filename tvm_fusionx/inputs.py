@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import BFLOAT16, is_floating, with_brains
 from tvm_fusionx.errors import InputError
 
 Params = Mapping[str, Any]
@@ -72,7 +73,7 @@ def random_inputs(specs: tuple[InputSpec, ...], seed: int = 0) -> dict[str, np.n
     values = {}
     for spec in specs:
         dtype = np.dtype(spec.dtype)
-        if np.issubdtype(dtype, np.inexact):
+        if is_floating(dtype):
             value: np.ndarray = generator.standard_normal(spec.shape)
         elif "mask" in spec.name:
             value = np.ones(spec.shape)
@@ -95,6 +96,8 @@ def fill_inputs(
 def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dict[str, np.ndarray]:
     """Return `inputs` as arrays in the order of `specs`.
 
+    What takes bfloat16 takes ``ml_dtypes.bfloat16``, and the bits of such numbers in uint16.
+
     Raises
     ------
     InputError
@@ -114,7 +117,7 @@ def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dic
         )
     arrays = {}
     for name, spec in wanted.items():
-        value = np.asarray(inputs[name])
+        value = with_brains(np.asarray(inputs[name]), spec.dtype)
         if value.shape != spec.shape:
             raise InputError(
                 f"input {name!r}",
@@ -127,14 +130,24 @@ def check_inputs(inputs: Mapping[str, Any], specs: tuple[InputSpec, ...]) -> dic
                 f"input {name!r}",
                 expected=f"dtype {spec.dtype}",
                 found=f"dtype {value.dtype}",
-                next_step=f"Convert it with numpy: array.astype({spec.dtype!r}).",
+                next_step=_how_to_convert(spec.dtype),
             )
         arrays[name] = value
     return arrays
 
 
+def _how_to_convert(dtype: str) -> str:
+    if dtype == BFLOAT16:
+        return (
+            "Convert it with array.astype(ml_dtypes.bfloat16), or give the numbers' bits in uint16."
+        )
+    return f"Convert it with numpy: array.astype({dtype!r})."
+
+
 def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
     """Return the arrays of an ``.npz`` file by name; nothing in it is unpickled.
+
+    NumPy writes bfloat16 as two bytes without a meaning; they are read as bfloat16.
 
     Raises
     ------
@@ -146,7 +159,7 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("a single array without a name (.npy)")
         with archive:
-            return {name: archive[name] for name in archive.files}
+            return {name: with_brains(archive[name]) for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
             f"inputs file {path}",

@@ -56,9 +56,18 @@ def test_the_memory_outlives_the_constant() -> None:
 
 
 def test_what_numpy_does_not_know_says_so() -> None:
-    data = tvm.nd.empty((2,), "bfloat16")
-    with pytest.raises(NotAnArrayError, match="a constant of bfloat16"):
+    data = tvm.nd.empty((2,), "e4m3_float8")
+    with pytest.raises(NotAnArrayError, match="a constant of e4m3_float8"):
         to_array(relay.Constant(data))
+
+
+def test_bfloat16_passes_through_without_a_copy() -> None:
+    constant = cast_constant(relay.Constant(tvm.nd.array(np.float32([1.5, -2]))), "bfloat16")
+    array = to_array(constant)
+    assert array.dtype == "bfloat16"
+    assert array.astype("float32").tolist() == [1.5, -2]
+    assert to_constant(array).data.same_as(constant.data)
+    assert not to_constant(array[:1]).data.same_as(constant.data)
 
 
 NUMBERS = [0.0, -0.0, 1.0, 1.00390625, 1.01171875, 3.389e38, 70000.0, 1e-40, np.inf, -np.inf]

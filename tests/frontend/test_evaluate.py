@@ -51,8 +51,16 @@ def test_random_and_unknown_operators_stay() -> None:
 
 
 def test_types_without_numpy_equivalent_stay() -> None:
-    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E4M3FN)
     assert evaluate(node, [np.zeros(2, "float32")], OPSETS) is None
+
+
+def test_bfloat16_is_evaluated() -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)
+    found = evaluate(node, [np.float32([1 + 2.0**-8, 3])], OPSETS)
+    assert found is not None
+    assert found[0].dtype == "bfloat16"
+    assert found[0].astype("float32").tolist() == [1, 3]
 
 
 def test_attributes_are_decoded() -> None:

@@ -42,11 +42,15 @@ def test_narrow_numbers_are_unpacked_into_bytes() -> None:
     assert bits_of(TensorProto.FLOAT16) == 16
 
 
-def test_half_brains_are_read_as_single() -> None:
-    tensor = helper.make_tensor("w", TensorProto.BFLOAT16, [2], [1.5, -2.0])
-    found = array_of(tensor, "w")
-    assert found.dtype == np.float32
-    assert found.tolist() == [1.5, -2.0]
+def test_bfloat16_of_bytes_and_of_integers() -> None:
+    listed = helper.make_tensor("w", TensorProto.BFLOAT16, [2], [1.5, -2.0])
+    bits = np.array([0x3FC0, 0xC000], "uint16")
+    assert list(listed.int32_data) == bits.tolist()
+    raw = helper.make_tensor("w", TensorProto.BFLOAT16, [2], bits.tobytes(), raw=True)
+    for tensor in (listed, raw):
+        found = array_of(tensor, "w")
+        assert found.dtype == "bfloat16"
+        assert found.astype("float32").tolist() == [1.5, -2.0]
 
 
 def test_damaged_tensors_are_refused_by_name() -> None:

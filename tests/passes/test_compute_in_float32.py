@@ -97,7 +97,7 @@ def test_a_model_in_float32_stays_as_it_is() -> None:
     assert_unchanged(ComputeInFloat32(TARGET), mod, because="nothing in it is narrow")
 
 
-def test_a_model_whose_constants_numpy_does_not_know_is_right() -> None:
+def test_a_model_with_constants_of_bfloat16_is_planned_and_right() -> None:
     x = relay.cast(var("x", 4, 64), "bfloat16")
     weights = [cast_constant(const(64, 64, seed=seed), "bfloat16") for seed in (0, 1)]
     body = x
@@ -108,7 +108,10 @@ def test_a_model_whose_constants_numpy_does_not_know_is_right() -> None:
     wide = given["x"]
     for each in weights:
         wide = np.maximum(wide @ cast_constant(each, "float32").data.numpy().T, 0)
-    assert_close(run_once(fx.build(mod, TARGET), given), [wide], 2.0**-7)
+    library = fx.build(mod, TARGET)
+    assert_close(run_once(library, given), [wide], 2.0**-7)
+    products = [each for each in library.get_params().values() if len(each.shape) > 1]
+    assert {str(each.dtype) for each in products} == {"bfloat16"}
 
 
 @pytest.mark.parametrize(("rows", "dtype"), [(8, HALF), (64, "float32")])

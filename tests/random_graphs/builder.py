@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tests.half_models import DTYPES
 from tests.random_graphs.evaluate import Array, RejectedError, run_model, single_node_model
 
 TWINS = 2
@@ -31,14 +32,16 @@ class Precision:
     twin_tolerance: float
     """How far this noise may grow."""
 
-    are_halves: bool = False
-    """Whether the graph's float32 is to become float16: inputs and constants are halves."""
+    narrow: str = ""
+    """What the graph's float32 is to become, inputs and constants too: a float of 16 bits."""
 
 
 # Ten rounding errors of float32; real errors then stay well below 1e-5.
 SINGLE = Precision(1e-6, 3e-5)
 # One rounding error of float16.
-HALF = Precision(2.0**-11, 1.5e-2, are_halves=True)
+HALF = Precision(2.0**-11, 1.5e-2, narrow="float16")
+# And one of bfloat16.
+BRAIN = Precision(2.0**-8, 1.2e-1, narrow="bfloat16")
 LARGEST_MAGNITUDE = 1e4
 MOST_ELEMENTS = 4096
 # Small ones keep builds quick; 8, 16 and 24 are widths of vectors and register tiles.
@@ -130,8 +133,8 @@ class GraphBuilder:
 
     def representable(self, array: Array) -> Array:
         """Return a leaf's numbers as the type holds them that the graph will have."""
-        if self.precision.are_halves and array.dtype == np.float32:
-            return array.astype(np.float16).astype(np.float32)
+        if self.precision.narrow and array.dtype == np.float32:
+            return array.astype(DTYPES[self.precision.narrow]).astype(np.float32)
         return array
 
     def fresh_name(self, prefix: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from tests.random_graphs.evaluate import Array
+from tvm_fusionx._tvm.arrays import is_floating, numpy_of
 from tvm_fusionx.report.verify.difference import WINOGRAD_TOLERANCE
 
 # Reassociating float32 laws, relative to the largest output.
@@ -97,7 +98,7 @@ def _run(executor: Any, inputs: Mapping[str, Array]) -> list[Array]:
         if name in known:
             executor.set_input(name, array)
     executor.run()
-    return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+    return [numpy_of(executor.get_output(i)) for i in range(executor.get_num_outputs())]
 
 
 def why_different(
@@ -108,7 +109,7 @@ def why_different(
         return f"{name}: dtype {found.dtype} instead of {expected.dtype}"
     if found.shape != expected.shape:
         return f"{name}: shape {found.shape} instead of {expected.shape}"
-    if expected.dtype.kind != "f":
+    if not is_floating(expected.dtype):
         count = int((found != expected).sum())
         return f"{name}: {count} of {expected.size} elements differ" if count else None
     # Not in halves, where a difference is rounded once more.

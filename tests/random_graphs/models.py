@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tests.half_models import NotInHalvesError, in_halves
-from tests.random_graphs.builder import HALF, SINGLE, GraphBuilder, Precision, Value
+from tests.half_models import DTYPES, ELEMENTS, NotInHalvesError, in_halves
+from tests.random_graphs.builder import SINGLE, GraphBuilder, Precision, Value
 from tests.random_graphs.evaluate import IR_VERSION, Array, RejectedError, run_model, value_info
 from tests.random_graphs.patterns import PATTERNS
 from tests.random_graphs.rows import ROWS
@@ -22,6 +22,7 @@ ATTEMPTS_PER_NODE = 12
 MOST_OUTPUTS = 5
 # Whole graph and node by node, ONNX Runtime must agree with itself.
 SELF_AGREEMENT = 1e-5
+TAKES_BRAINS_SINCE, IR_VERSION_OF_IT = 22, 10
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,14 @@ def generate(seed: int, size: int = DEFAULT_SIZE, precision: Precision = SINGLE)
     size
         Nodes to aim for; a pattern may overshoot it, pruning may fall below it.
     precision
-        With :data:`HALF` the model is in float16, and its outputs are those of ONNX Runtime for the
-        same graph in float32, rounded: what halves would ideally be.
+        With :data:`HALF` the model is in float16, with :data:`BRAIN` in bfloat16, and its outputs
+        are those of ONNX Runtime for the same graph in float32, rounded: what is ideal.
 
     Returns
     -------
     random_model
-        Valid for ``onnx.checker``, of opset 11 to 18, with inputs and reference outputs.
+        Valid for ``onnx.checker``, of opset 11 to 18 (in bfloat16 22), with inputs and reference
+        outputs.
     """
     attempt = 0
     while True:
@@ -70,6 +72,8 @@ def generate(seed: int, size: int = DEFAULT_SIZE, precision: Precision = SINGLE)
 def _generate(seed: int, attempt: int, size: int, precision: Precision) -> RandomModel:
     rng = np.random.default_rng([seed, attempt])
     opset = int(rng.integers(OLDEST_OPSET, NEWEST_OPSET + 1))
+    if precision.narrow == "bfloat16":
+        opset = NEWEST_OPSET
     g = GraphBuilder(int(rng.integers(2**32)), opset, precision)
     rows = [row for row in ROWS if row.since <= opset]
     weights = np.array([row.weight for row in rows])
@@ -126,13 +130,17 @@ def _finish(g: GraphBuilder, seed: int) -> RandomModel:
         _require_same(value, array)
     reference = {value.name: array for value, array in zip(outputs, found, strict=True)}
     drawn = RandomModel(seed, model, arrays, reference)
-    return _narrowed(drawn, outputs) if g.precision.are_halves else drawn
+    return _narrowed(drawn, outputs, g.precision) if g.precision.narrow else drawn
 
 
-def _narrowed(drawn: RandomModel, outputs: list[Value]) -> RandomModel:
-    """Return a model in float16; outputs may differ by twice what noise of its rounding does."""
+def _narrowed(drawn: RandomModel, outputs: list[Value], precision: Precision) -> RandomModel:
+    """Return a model in 16 bits; outputs may differ by twice what noise of its rounding does."""
     try:
-        model = in_halves(drawn.model)
+        if precision.narrow == "bfloat16":
+            # What was drawn means the same there, where all operators take the type.
+            drawn.model.opset_import[0].version = TAKES_BRAINS_SINCE
+            drawn.model.ir_version = IR_VERSION_OF_IT
+        model = in_halves(drawn.model, element=ELEMENTS[precision.narrow])
         onnx.checker.check_model(model, full_check=True)
     except (
         NotInHalvesError,
@@ -145,18 +153,18 @@ def _narrowed(drawn: RandomModel, outputs: list[Value]) -> RandomModel:
         if value.array.dtype.kind == "f":
             largest = float(np.abs(value.array).max()) or 1.0
             moved = max(float(np.abs(twin - value.array).max()) for twin in value.twins)
-            tolerances[value.name] = 2 * max(moved / largest, HALF.noise)
+            tolerances[value.name] = 2 * max(moved / largest, precision.noise)
     return RandomModel(
         drawn.seed,
         model,
-        {name: _half(array) for name, array in drawn.inputs.items()},
-        {name: _half(array) for name, array in drawn.outputs.items()},
+        {name: _half(array, precision) for name, array in drawn.inputs.items()},
+        {name: _half(array, precision) for name, array in drawn.outputs.items()},
         tolerances,
     )
 
 
-def _half(array: Array) -> Array:
-    return array.astype(np.float16) if array.dtype == np.float32 else array
+def _half(array: Array, precision: Precision) -> Array:
+    return array.astype(DTYPES[precision.narrow]) if array.dtype == np.float32 else array
 
 
 def _require_same(value: Value, array: Array) -> None:

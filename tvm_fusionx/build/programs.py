@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fit import fitted
 from tvm_fusionx.build.fused_build import DEFAULT_NAME, FusedBuild, build_fused, kernel_notes
@@ -65,7 +66,7 @@ class Programs:
             executor.set_input(name, array)
         executor.run()
         count = executor.get_num_outputs()
-        return fit.cut([executor.get_output(place).numpy() for place in range(count)])
+        return fit.cut([numpy_of(executor.get_output(place)) for place in range(count)])
 
 
 def _executor(program: Library) -> Any:

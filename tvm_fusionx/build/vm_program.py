@@ -12,6 +12,7 @@ import tvm
 from tvm import relay
 from tvm.runtime import vm as vm_runtime
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.executors import why_virtual_machine
 from tvm_fusionx.build.fused_build import work_of_entry
@@ -171,7 +172,7 @@ class GraphLikeModule:
 def outputs_of(machine: Any, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """Return what a machine's ``main`` returns for arrays in the order of its inputs."""
     result = machine.invoke(MAIN, *map(tvm.nd.array, arrays.values()))
-    return [part.numpy() for part in _flat(result)]
+    return [numpy_of(part) for part in _flat(result)]
 
 
 def _flat(result: Any) -> list[Any]:

@@ -96,6 +96,7 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm_fusionx._tvm.arrays import numpy_of
     from tvm_fusionx.build.fit import fitted
     from tvm_fusionx.build.kernels import KernelGraph
     from tvm_fusionx.build.library import load_programs
@@ -156,7 +157,7 @@ def command(
         executor.run()
         first_seconds = time.perf_counter() - started
         results = fit.cut(
-            [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+            [numpy_of(executor.get_output(index)) for index in range(executor.get_num_outputs())]
         )
         _write_outputs(loaded, results, outputs)
         if print_top is not None:
@@ -223,14 +224,14 @@ def _print_top(loaded: Any, results: list[Any], count: int) -> None:
         click.echo(f"{spec.name}: the {len(order)} largest of {result.size}")
         for place in order:
             where = ",".join(map(str, np.unravel_index(place, result.shape)))
-            click.echo(f"  [{where}] {result.flat[place]:.6g}")
+            click.echo(f"  [{where}] {float(result.flat[place]):.6g}")
 
 
 def _describe(value: Any) -> str:
     """Return what distinguishes an array at a glance: its range."""
     if not value.size:
         return "empty"
-    return f"from {value.min():.6g} to {value.max():.6g}"
+    return f"from {float(value.min()):.6g} to {float(value.max()):.6g}"
 
 
 def _peak_of(device: Device) -> MachinePeak | None:

@@ -8,6 +8,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx._tvm.cures import let_cure
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.ecg.numpy_operators import NotInNumpyError, evaluate
@@ -76,4 +77,4 @@ def _evaluate_with_tvm(node: Node, arrays: list[np.ndarray]) -> list[np.ndarray]
     fields = list(body.fields) if isinstance(body, relay.Tuple) else [body]
     if not all(isinstance(field, relay.Constant) for field in fields):
         return None
-    return [field.data.numpy() for field in fields]
+    return [numpy_of(field.data) for field in fields]

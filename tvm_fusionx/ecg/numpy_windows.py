@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import is_floating
 from tvm_fusionx.ecg.graph import Node
 
 Arrays = Sequence[np.ndarray]
@@ -121,7 +122,7 @@ def max_pool2d(node: Node, arrays: Arrays) -> np.ndarray:
     """Return the largest element of each window."""
     _need_plain_layout(node)
     rows, columns = (int(item) for item in node.attrs["pool_size"])
-    is_float = np.issubdtype(arrays[0].dtype, np.floating)
+    is_float = is_floating(arrays[0].dtype)
     lowest = -np.inf if is_float else np.iinfo(arrays[0].dtype).min
     return np.maximum.reduce(_windows(node, arrays[0], (rows, columns), lowest))
 

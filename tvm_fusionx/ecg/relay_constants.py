@@ -12,13 +12,10 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import BFLOAT16, numpy_of
+
 # Kinds of numpy's numbers that TVM knows under the same name: bool, integers, floats.
 _KINDS = "biuf"
-
-BFLOAT16 = "bfloat16"
-# Of a float32, those that a bfloat16 lacks; and of a bfloat16, the one that keeps a NaN a NaN.
-_LOWER_BITS = 16
-_QUIET_NAN = np.uint16(0x40)
 
 
 class NotAnArrayError(ValueError):
@@ -53,14 +50,13 @@ def to_array(constant: Any) -> np.ndarray:
         dtype = np.dtype(data.dtype)
     except TypeError:
         dtype = np.dtype("V")
-    # numpy has no bfloat16, for one: TVM hands out its bits as integers.
-    if dtype.kind not in _KINDS:
+    if dtype.kind not in _KINDS and data.dtype != BFLOAT16:
         raise NotAnArrayError(f"a constant of {data.dtype}, which numpy does not know")
     tensor = data.handle.contents
     if tvm.device(tensor.device).device_type != tvm.cpu().device_type or tensor.strides:
-        copied: np.ndarray = data.numpy()
-        return copied
-    return np.asarray(_SharedMemory(data, dtype))
+        return numpy_of(data)
+    # Its interface has two bytes without a meaning for a bfloat16; any other is what it is.
+    return np.asarray(_SharedMemory(data, dtype)).view(dtype)
 
 
 def to_constant(array: np.ndarray) -> Any:
@@ -71,7 +67,9 @@ def to_constant(array: np.ndarray) -> Any:
     array
         C contiguous, from :func:`to_array` or of its own memory, which is copied.
     """
-    memory = array.base
+    memory: Any = array
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
     if (
         isinstance(memory, _SharedMemory)
         and array.ctypes.data == memory.address
@@ -101,23 +99,6 @@ def cast_constant(constant: Any, dtype: str) -> Any:
     data = constant.data
     if str(data.dtype) == dtype:
         return constant
-    numbers = data.numpy()
-    if str(data.dtype) == BFLOAT16:
-        # Its bits are the upper half of those of the float32 of the same value.
-        numbers = (numbers.view(np.uint16).astype(np.uint32) << _LOWER_BITS).view(np.float32)
-    if dtype != BFLOAT16:
-        # Too large for a narrower type is infinite, as a cast has it.
-        with np.errstate(over="ignore"):
-            return relay.Constant(tvm.nd.array(numbers.astype(dtype)))
-    made = tvm.nd.empty(data.shape, BFLOAT16)
-    made.copyfrom(_bits_of_bfloat16(numbers.astype(np.float32)))
-    return relay.Constant(made)
-
-
-def _bits_of_bfloat16(numbers: np.ndarray) -> np.ndarray:
-    bits = numbers.view(np.uint32).astype(np.uint64)
-    # To the nearest, and of two that are as near to the even one.
-    halfway = (1 << (_LOWER_BITS - 1)) - 1 + ((bits >> _LOWER_BITS) & 1)
-    rounded: np.ndarray = ((bits + halfway) >> _LOWER_BITS).astype(np.uint16)
-    quiet = (bits >> _LOWER_BITS).astype(np.uint16) | _QUIET_NAN
-    return np.where(np.isnan(numbers), quiet, rounded)
+    # Too large for a narrower type is infinite, as a cast has it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return relay.Constant(tvm.nd.array(numpy_of(data).astype(dtype)))

@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating
+
 # More numbers than a person would bind by hand: such an input is data, like a picture.
 MOST_NUMBERS = 16
 # The numbers of an example are written out up to here.
@@ -30,7 +32,7 @@ def is_bindable(expr: Any) -> bool:
     variables = list(relay.analysis.free_vars(expr))
     return bool(variables) and all(
         not str(var.name_hint).startswith(INNER_VARIABLE)
-        and not str(var.type_annotation.dtype).startswith(("float", "bfloat"))
+        and not is_floating(str(var.type_annotation.dtype))
         and _count([int(dim) for dim in var.type_annotation.shape]) <= MOST_NUMBERS
         for var in variables
     )

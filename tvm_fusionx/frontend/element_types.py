@@ -45,7 +45,7 @@ LIMITS: dict[int, tuple[int, int]] = {e: (low, high) for e, (_, low, high) in _K
 MOVES = frozenset(
     {"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
 )
-# Only these take and make such integers or bfloat16; NumPy and TVM's kernels know neither well.
+# Only these take and make such integers, which NumPy and TVM's kernels do not know.
 NARROW_OPERATORS = MOVES | {
     "Cast",
     "CastLike",
@@ -77,6 +77,6 @@ def dtype_of(element: int, thing: str) -> str:
             thing,
             expected="a boolean, an integer of 4 to 64 bits or a float of 16 to 64 bits",
             found=f"element type {element_type_name(element)}",
-            next_step="Export the model in float32, float16 or int8.",
+            next_step="Export the model in float32, float16, bfloat16 or int8.",
         )
     return dtype

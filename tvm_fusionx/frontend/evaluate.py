@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from tvm_fusionx._tvm.arrays import is_brain, is_floating
 from tvm_fusionx.frontend.tensors import array_of
 
 logger = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ RANDOM_OPERATORS = frozenset({"Bernoulli", "Multinomial"})
 
 def _divide(a: Any, b: Any, **_: Any) -> Any:
     """Divide as ONNX does: integers are truncated toward zero, without a detour over floats."""
-    if a.dtype.kind == "f":
+    if is_floating(a.dtype):
         return np.divide(a, b)
     if np.any(b == 0):
         return None
@@ -201,8 +202,8 @@ def evaluate(
     if any(not isinstance(v, (np.ndarray, np.generic)) for v in by_name.values()):
         return None
     arrays = [np.asarray(by_name[name]) if name else np.zeros(0) for name in proto.output]
-    # Custom element types (bfloat16, float8, int4) are structured arrays TVM does not know.
-    is_plain = all(a.dtype.kind in "biuf" and a.dtype.fields is None for a in arrays)
+    # TVM does not know other element types (float8, int4).
+    is_plain = all((a.dtype.kind in "biuf" or is_brain(a)) for a in arrays)
     return arrays if is_plain else None
 
 

@@ -9,16 +9,19 @@ results are rounded to the type they have in the model.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx.frontend.element_types import NARROW_OPERATORS
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor, Value
 
-HALF, SINGLE = "float16", "float32"
+SINGLE = "float32"
+BRAIN = "bfloat16"
+NARROW = ("float16", BRAIN)
 
 # Each operator, and for each of its results the input whose type it has; None where the converter
 # gives it the right type. Results that are not listed have the type of the first.
@@ -42,9 +45,30 @@ COMPUTED_IN_SINGLE: Mapping[str, Types] = {
 }
 
 
+# A bfloat16 has 8 bits: a converter's own numbers (the slope of a SELU, 1 / sqrt(2)) would lose
+# digits in it, and tables by type have no row for it. So of it only these are translated as they
+# are: they move elements, tell types themselves, or are one operator of Relay, with no number.
+DIRECT_IN_BRAIN = NARROW_OPERATORS | {
+    *("BitCast", "Compress", "Concat", "DepthToSpace", "Dropout", "Expand", "EyeLike", "Gather"),
+    *("GatherElements", "GatherND", "OneHot", "Pad", "Range", "RandomNormalLike"),
+    *("RandomUniformLike", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split"),
+    *("TensorScatter", "Tile", "Trilu", "Where", "com.microsoft.ExpandDims"),
+    *("com.microsoft.GatherND", "com.microsoft.Pad", "com.microsoft.Trilu"),
+    *("Abs", "Add", "AveragePool", "Clip", "Conv", "ConvTranspose", "Div", "Equal", "Erf", "Exp"),
+    *("Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual", "LeakyRelu"),
+    *("Less", "LessOrEqual", "Log", "MatMul", "Max", "MaxPool", "Min", "Mul", "Neg", "PRelu"),
+    *("Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Sum", "Tanh"),
+    *("com.microsoft.FusedConv", "com.microsoft.FusedGemm", "com.microsoft.FusedMatMul"),
+}
+
+
 def is_computed_in_single(node: Node) -> bool:
     """Tell whether a node's operands are halves that its translation must see as float32."""
-    return node.op_type in COMPUTED_IN_SINGLE and any(map(_is_half, node.inputs))
+    tensors = [value for value in node.inputs if isinstance(value, Tensor)]
+    dtypes = {tensor.dtype for tensor in tensors if _is_half(tensor)}
+    if node.op_type in COMPUTED_IN_SINGLE:
+        return bool(dtypes)
+    return BRAIN in dtypes and node.op_type not in DIRECT_IN_BRAIN
 
 
 def with_single_inputs(node: Node) -> Node:
@@ -65,7 +89,8 @@ def rounded_results(node: Node, wide: Node, converted: Any) -> list[Any]:
         One result or a list: Relay expressions, arrays, tensors, or None.
     """
     items: Sequence[Any] = converted if isinstance(converted, (list, tuple)) else [converted]
-    sources = COMPUTED_IN_SINGLE[node.op_type]
+    given_first = next(place for place, value in enumerate(node.inputs) if _is_half(value))
+    sources = COMPUTED_IN_SINGLE.get(node.op_type, (given_first,))
     rounded = []
     for place, item in enumerate(items):
         source = sources[place] if place < len(sources) else sources[0]
@@ -77,21 +102,44 @@ def rounded_results(node: Node, wide: Node, converted: Any) -> list[Any]:
         elif given is not None:
             rounded.append(given)
         elif isinstance(item, relay.Expr):
-            rounded.append(relay.cast(item, node.dtype(source)))
+            rounded.append(_rounded(item, node.dtype(source)))
+        elif isinstance(item, Tensor) or item.dtype != SINGLE:
+            rounded.append(item)
         else:
             rounded.append(cast_array(item, node.dtype(source)))
     return rounded
 
 
-def single_arrays(arrays: Sequence[Any]) -> list[Any]:
-    """Return known inputs with halves as float32."""
-    return [cast_array(each, SINGLE) if _is_half_array(each) else each for each in arrays]
+def evaluated_in_single(
+    op_type: str, arrays: Sequence[Any], evaluate: Callable[[Sequence[Any]], list[Any] | None]
+) -> list[Any] | None:
+    """Return what `evaluate` makes of known inputs, computed in float32 where they are halves.
+
+    Parameters
+    ----------
+    op_type
+        Operators that say themselves of which type their results are see what there is.
+    """
+    narrow = next((each.dtype for each in arrays if _is_half_array(each)), None)
+    if narrow is None or op_type in NARROW_OPERATORS:
+        return evaluate(arrays)
+    wide = [cast_array(each, SINGLE) if _is_half_array(each) else each for each in arrays]
+    found = evaluate(wide)
+    if found is None:
+        return None
+    return [cast_array(each, narrow) if each.dtype == SINGLE else each for each in found]
 
 
-def cast_array(array: Any, dtype: str) -> np.ndarray[Any, Any]:
+def cast_array(array: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Return an array rounded to a type; too large for it is infinite, as a cast has it."""
     with np.errstate(over="ignore"):
         return np.asarray(array).astype(dtype)
+
+
+def _rounded(expr: Any, dtype: str) -> Any:
+    """Return a result in the model's type; what is whole numbers or booleans stays so."""
+    relay.transform.InferTypeLocal(expr)
+    return relay.cast(expr, dtype) if expr.checked_type.dtype == SINGLE else expr
 
 
 def _widened(value: Any) -> Tensor:
@@ -103,8 +151,8 @@ def _widened(value: Any) -> Tensor:
 
 
 def _is_half(value: Value) -> bool:
-    return isinstance(value, Tensor) and value.dtype == HALF
+    return isinstance(value, Tensor) and value.dtype in NARROW
 
 
 def _is_half_array(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype == HALF
+    return isinstance(array, np.ndarray) and str(array.dtype) in NARROW

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import is_floating
 from tvm_fusionx.errors import InputError, ShapeError, UnsupportedOperatorError
 from tvm_fusionx.frontend.element_types import dtype_of
 
@@ -159,7 +160,7 @@ def declared_dtype(info: Any) -> str:
 def _check_dtype(name: str, declared: str, given: DtypeArgument) -> None:
     wanted = given if given is None or isinstance(given, str) else given.get(name)
     # A single string cannot speak for inputs of several types; it must at least suit the floats.
-    if isinstance(given, str) and not declared.startswith("float"):
+    if isinstance(given, str) and not is_floating(declared):
         wanted = None
     if wanted is not None and str(wanted) != declared:
         raise InputError(

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating, numpy_of
 from tvm_fusionx.ecg.block_calls import operands_of, post_order
 from tvm_fusionx.frontend.values import constant
 
@@ -44,7 +45,7 @@ def _broadcast_to(args: list[Any], attrs: Any) -> Any:
 
 
 def _cast(args: list[Any], attrs: Any) -> Any:
-    is_float_to_int = args[0].dtype.kind == "f" and np.dtype(attrs.dtype).kind in "iu"
+    is_float_to_int = is_floating(args[0].dtype) and np.dtype(attrs.dtype).kind in "iu"
     # NumPy and the compiled code disagree on floats outside the integer's range.
     return None if is_float_to_int else args[0].astype(attrs.dtype)
 
@@ -86,7 +87,7 @@ def fold_call(call: Any) -> Any:
         return call
     if not call.args or not all(isinstance(arg, relay.Constant) for arg in call.args):
         return call
-    arrays = [arg.data.numpy() for arg in call.args]
+    arrays = [numpy_of(arg.data) for arg in call.args]
     result = NUMPY_EQUIVALENTS[call.op.name](arrays, call.attrs)
     return call if result is None else constant(result)
 

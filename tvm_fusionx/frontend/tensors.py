@@ -76,8 +76,7 @@ def array_of(tensor: Any, thing: str) -> Any:
     if array.dtype.names is not None:
         # onnx 1.17 marks narrow integers by a field's name, and NumPy takes it for equal to none.
         array = array.view(dtype)
-    # NumPy has no bfloat16: its numbers are handed out as float32.
-    return array.astype("float32" if dtype == "bfloat16" else dtype, copy=False)
+    return array.astype(dtype, copy=False)
 
 
 def check_external_data(model: Any, folder: Path, thing: str) -> None:

@@ -27,10 +27,9 @@ from tvm_fusionx.frontend.element_types import MOVES, NARROW_OPERATORS, element_
 from tvm_fusionx.frontend.evaluate import evaluate
 from tvm_fusionx.frontend.functions import expand_function, expand_local_function
 from tvm_fusionx.frontend.half_precision import (
-    cast_array,
+    evaluated_in_single,
     is_computed_in_single,
     rounded_results,
-    single_arrays,
     with_single_inputs,
 )
 from tvm_fusionx.frontend.inferred_types import check_types, inferred_types, type_proto
@@ -190,7 +189,7 @@ class Translation:
                     "inputs of 8 to 64 bits",
                     f"{element_type_name(value.element)}, which only Cast, QuantizeLinear and "
                     "DequantizeLinear take",
-                    "Export the model in float32, float16 or int8.",
+                    "Export the model in float32, float16, bfloat16 or int8.",
                 )
 
     def _evaluate(self, proto: Any, node: Node) -> list[Value] | None:
@@ -204,14 +203,10 @@ class Translation:
             for value in node.inputs
         ):
             return None
-        if is_computed_in_single(node):
-            arrays = single_arrays(arrays)
-        results = evaluate(proto, arrays, self.opsets)
-        if results is None:
-            return None
-        if is_computed_in_single(node):
-            results = [cast_array(array, node.dtype()) for array in results]
-        return [Tensor.from_array(array) for array in results]
+        results = evaluated_in_single(
+            node.op_type, arrays, lambda known: evaluate(proto, known, self.opsets)
+        )
+        return None if results is None else [Tensor.from_array(array) for array in results]
 
     def _call(self, proto: Any, node: Node) -> list[Value]:
         """Translate a call of one of the model's own functions."""

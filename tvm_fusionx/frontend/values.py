@@ -8,6 +8,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.frontend.element_types import ELEMENTS, STORED_WIDER
 
 
@@ -55,7 +56,7 @@ class Tensor:
     def from_expr(cls, expr: Any) -> Tensor:
         """Return a tensor computed by `expr`, whose type has been inferred."""
         if isinstance(expr, relay.Constant):
-            return cls.from_array(expr.data.numpy())
+            return cls.from_array(numpy_of(expr.data))
         tensor_type = expr.checked_type
         if not isinstance(tensor_type, relay.TensorType):
             raise TypeError(f"expected a tensor, the converter returned {tensor_type}")
@@ -101,7 +102,7 @@ class Tensor:
     @property
     def is_narrow(self) -> bool:
         """Tell whether few operators take this element type."""
-        return self.element in STORED_WIDER or self.dtype == "bfloat16"
+        return self.element in STORED_WIDER
 
     @property
     def rank(self) -> int:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import is_brain, limits_of
 from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.ecg.types import TensorType
 
@@ -158,6 +159,8 @@ def _of_constant(node: Node) -> Range:
 
 
 def _of_array(array: np.ndarray) -> Range:
+    if is_brain(array):
+        array = array.astype(np.float32)
     if array.size == 0 or not np.issubdtype(array.dtype, np.number):
         return ANYTHING
     # Unlike nanmin, these do not warn of arrays of NaN alone.
@@ -177,7 +180,8 @@ def _of_type(type_: TensorType) -> Range:
     return Range(float(limits.min), float(limits.max), True)
 
 
-_LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32", "float64")}
+_FLOATS = ("bfloat16", "float16", "float32", "float64")
+_LARGEST = {name: float(limits_of(name).max) for name in _FLOATS}
 
 
 def _within_type(found: Range, type_: TensorType) -> Range:

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import is_floating, limits_of
+from tvm_fusionx.report.bench.stored_numbers import step_of
 from tvm_fusionx.report.verify.difference import DEFAULT_TOLERANCE, measure_difference
 from tvm_fusionx.tuning.task import Task
 
 # What outputs hold before a kernel runs: an element that it forgets differs from any result.
 UNWRITTEN = -7.0e6
 UNWRITTEN_INTEGER = 113
-
-# Two right sums may round to neighbouring halves, which are this far apart at most.
-HALF_STEP = 2.0**-10
 
 
 def arguments_of(task: Task) -> list[np.ndarray]:
@@ -35,11 +34,11 @@ def arguments_of(task: Task) -> list[np.ndarray]:
 
 
 def _values(generator: Any, shape: list[int], dtype: str, is_output: bool) -> np.ndarray:
-    kind = np.dtype(dtype).kind
+    kind = "f" if is_floating(dtype) else np.dtype(dtype).kind
     if is_output:
         marker = {"f": UNWRITTEN, "b": True}.get(kind, UNWRITTEN_INTEGER)
         if dtype == "float16":
-            marker = float(np.finfo("float16").min)
+            marker = float(limits_of(dtype).min)
         return np.full(shape, marker, dtype)
     if kind == "f":
         return np.asarray(generator.uniform(0.5, 1.5, shape), dtype)
@@ -50,7 +49,7 @@ def why_wrong(computed: list[np.ndarray], reference: list[np.ndarray]) -> str | 
     """Return how a candidate's outputs differ from the default's, or None where they agree."""
     for position, (ours, theirs) in enumerate(zip(computed, reference, strict=True)):
         difference = measure_difference(ours, theirs)
-        tolerance = HALF_STEP if ours.dtype == np.float16 else DEFAULT_TOLERANCE
+        tolerance = max(step_of(str(ours.dtype)), DEFAULT_TOLERANCE)
         if not difference.is_within(tolerance):
             return (
                 f"output {position} differs by {difference.max_rel:.2g} of its largest value, "

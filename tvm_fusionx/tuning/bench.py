@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.devices import Device, DeviceSession, open_session
 from tvm_fusionx.errors import DeviceError, DeviceLostError
 from tvm_fusionx.tuning.arguments import arguments_of, why_wrong
@@ -198,7 +199,7 @@ class Bench:
             function = module[task.symbol]
             arrays = self.arguments(session, task, images or {})
             function(*arrays)
-            outputs = [arrays[position].numpy() for position in task.outputs]
+            outputs = [numpy_of(arrays[position]) for position in task.outputs]
             wrong = None if reference is None else why_wrong(outputs, list(reference))
             if wrong is not None:
                 return Outcome(failure=WRONG, detail=wrong), outputs

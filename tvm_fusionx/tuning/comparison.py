@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 from tvm.contrib import graph_executor
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.devices import DeviceSession, export_kernel
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.task import Task
@@ -166,7 +167,7 @@ def compare_models(
             executor.run()
         executors.append(executor)
     outputs = [
-        [executor.get_output(position).numpy() for position in range(executor.get_num_outputs())]
+        [numpy_of(executor.get_output(position)) for position in range(executor.get_num_outputs())]
         for executor in executors
     ]
     timers = [

@@ -106,7 +106,7 @@ def attend(
     mask = Mask() if mask is None else mask
     batch, count, length, size = queries.shape
     groups, shared = batch * keys.count, count // keys.count
-    softmax_dtype = softmax_dtype or ("float32" if dtype == "float16" else dtype)
+    softmax_dtype = softmax_dtype or ("float32" if dtype in ("float16", "bfloat16") else dtype)
     shape = (batch, count, length, keys.length)
     scaled = queries.expr if scale == 1.0 else queries.expr * scalar(scale, dtype)
     products = reshape(

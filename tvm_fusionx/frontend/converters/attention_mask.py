@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import limits_of
 from tvm_fusionx.frontend.converters.casts import cast
 from tvm_fusionx.frontend.values import constant
 
@@ -71,7 +72,7 @@ class Mask:
         if self.is_empty:
             return None
         low = self.filter_value if filter_value is None else filter_value
-        low = float(np.finfo(dtype).min) if low is None else low
+        low = float(limits_of(dtype).min) if low is None else low
         known = np.zeros((), dtype) if self._known_added is None else self._known_added
         known = known.astype(dtype)
         if self._known is not None:

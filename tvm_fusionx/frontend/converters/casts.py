@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating
 from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.element_types import LIMITS, dtype_of
@@ -20,8 +21,8 @@ def cast(x: Any, source: str, target: str) -> Any:
     if target == "bool":
         is_true = relay.not_equal(x, scalar(0, source))
         # What is no number is not zero either; LLVM's comparison of it is never true.
-        return relay.logical_or(is_true, relay.isnan(x)) if source.startswith("float") else is_true
-    if source == "float64" and target == "float16":
+        return relay.logical_or(is_true, relay.isnan(x)) if is_floating(source) else is_true
+    if source == "float64" and target in ("float16", "bfloat16"):
         # LLVM calls a runtime routine for this step that is not linked, and reads garbage.
         x = relay.cast(x, "float32")
     return relay.cast(x, target)
@@ -43,7 +44,7 @@ def cast_to_element(node: Node, element: int) -> Any:
         return cast(node.expr(), node.dtype(), target)
     low, high = LIMITS[element]
     x, dtype = node.expr(), node.dtype()
-    if dtype.startswith("float"):
+    if is_floating(dtype):
         x, dtype = relay.round(cast(x, dtype, "float32")), "float32"
     wide = cast(x, dtype, "int32")
     kept = relay.bitwise_and(wide - scalar(low, "int32"), scalar(high - low, "int32"))

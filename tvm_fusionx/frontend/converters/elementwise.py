@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating, limits_of
 from tvm_fusionx.frontend.converters.registry import CONVERTERS, Converter, converter
 from tvm_fusionx.frontend.node import Node
 
@@ -156,14 +157,14 @@ def convert_pow(node: Node) -> Any:
     """Return base ** exponent, in the base's type."""
     base, exponent = aligned_operands(node)
     base_dtype, exponent_dtype = node.dtype(0), node.dtype(1)
-    if base_dtype == exponent_dtype and base_dtype.startswith("float"):
+    if base_dtype == exponent_dtype and is_floating(base_dtype):
         return _float_power(node, base, exponent)
     # Large integers are exact in double up to 2**53, as in ONNX Runtime.
     work = "float64"
     power = relay.power(relay.cast(base, work), relay.cast(exponent, work))
-    if base_dtype.startswith("float"):
+    if is_floating(base_dtype):
         return relay.cast(power, base_dtype)
-    is_rounded = exponent_dtype.startswith("float")
+    is_rounded = is_floating(exponent_dtype)
     return relay.cast(power if is_rounded else power + scalar(0.0, work), base_dtype)
 
 
@@ -227,9 +228,9 @@ def convert_identity(node: Node) -> Any:
 
 
 def _are_within_the_type(low: float | None, high: float | None, dtype: str) -> bool:
-    if low is None or high is None or not dtype.startswith("float"):
+    if low is None or high is None or not is_floating(dtype):
         return False
-    limits = np.finfo(dtype)
+    limits = limits_of(dtype)
     return bool(limits.min < low <= high < limits.max)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating
 from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.node import Node
@@ -22,7 +23,7 @@ from tvm_fusionx.frontend.values import constant
 
 def is_float(dtype: str) -> bool:
     """Tell whether a dtype has NaN."""
-    return dtype.startswith(("float", "bfloat"))
+    return is_floating(dtype)
 
 
 def _extreme(node: Node, function: Any) -> Any:

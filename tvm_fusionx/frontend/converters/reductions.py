@@ -109,7 +109,7 @@ def _reduction(op_type: str, function: Reduce) -> Callable[[Node], Any]:
         work = dtype
         if dtype == "bool":
             work = BOOLEAN_AS
-        elif op_type in NEEDS_FLOAT and not dtype.startswith("float"):
+        elif op_type in NEEDS_FLOAT and not is_float(dtype):
             work = FLOAT_FOR_INTEGERS
         x = x if work == dtype else relay.cast(x, work)
         if op_type in EXTREMES and axes and is_float(dtype) and makes_infinities(node.tensor(0)):

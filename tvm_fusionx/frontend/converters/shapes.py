@@ -143,7 +143,7 @@ def convert_constant_of_shape(node: Node) -> Any:
 def convert_range(node: Node) -> Any:
     """Count from start to limit by delta."""
     # Halves are counted in single, as is ``stash_type``'s default: 2049 + 1 is 2048 in half.
-    dtype = "float32" if node.dtype() == "float16" else node.dtype()
+    dtype = "float32" if node.dtype() in ("float16", "bfloat16") else node.dtype()
     start, limit, delta = (node.scalar(i) for i in range(3))
     if not delta:
         raise node.refuse("a delta that is not zero", "0")

@@ -14,6 +14,7 @@ SORTABLE = ("float32", "float64", "int32", "int64")
 # Types that a sortable one holds whole, in the same order.
 WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32"}
 WIDER |= {"uint16": "int32", "uint32": "int64", "float16": "float32"}
+WIDER["bfloat16"] = "float32"
 
 
 def can_sort(dtype: str) -> bool:

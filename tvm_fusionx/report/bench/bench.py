@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.library import build_versions
@@ -379,4 +380,4 @@ def _count_peers(peers: Mapping[str, PreparedPeer]) -> dict[str, int]:
 
 def _outputs_of(executor: Any) -> list[np.ndarray]:
     executor.run()
-    return [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+    return [numpy_of(executor.get_output(index)) for index in range(executor.get_num_outputs())]

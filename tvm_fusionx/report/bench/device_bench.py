@@ -19,6 +19,7 @@ import numpy as np
 import tvm
 from tvm.contrib import graph_executor
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.devices import Device, DeviceSession, export_kernel, open_session
 from tvm_fusionx.devices.own_records import records_for
@@ -257,7 +258,7 @@ def _start(
     executor.run()
     session.context.sync()
     first = time.perf_counter() - ready
-    outputs = [executor.get_output(place).numpy() for place in range(executor.get_num_outputs())]
+    outputs = [numpy_of(executor.get_output(place)) for place in range(executor.get_num_outputs())]
     return _Started(executor, loaded - began, first, outputs)
 
 

@@ -16,6 +16,7 @@ from tvm.relay.backend import Executor
 from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
 from tvm_fusionx._tvm import cures
+from tvm_fusionx._tvm.arrays import numpy_of, with_brains
 from tvm_fusionx._tvm.object_files import export_library
 from tvm_fusionx.build.vm_program import VmProgram
 from tvm_fusionx.report.bench import plain_tvm
@@ -69,14 +70,16 @@ def save_library(library: Any, folder: Path) -> None:
     (folder / GRAPH_FILE).write_text(library.get_graph_json(), encoding="utf-8")
     workspaces = kernel_workspaces(library)
     (folder / WORKSPACES_FILE).write_text(json.dumps(workspaces), encoding="utf-8")
-    constants = {name: value.numpy() for name, value in library.get_params().items()}
+    constants: dict[str, Any] = {
+        name: numpy_of(value) for name, value in library.get_params().items()
+    }
     np.savez(folder / CONSTANTS_FILE, **constants)
 
 
 def load_library(folder: Path, target: tvm.target.Target) -> KeptLibrary:
     """Read what :func:`save_library` wrote."""
     with np.load(folder / CONSTANTS_FILE) as arrays:
-        constants = {name: tvm.nd.array(arrays[name]) for name in arrays}
+        constants = {name: tvm.nd.array(with_brains(arrays[name])) for name in arrays}
     told = folder / WORKSPACES_FILE
     workspaces = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else {}
     library = KeptLibrary(

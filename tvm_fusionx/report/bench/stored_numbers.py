@@ -8,7 +8,8 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.relay_constants import BFLOAT16, cast_constant
+from tvm_fusionx._tvm.arrays import BFLOAT16, is_brain, numpy_of
+from tvm_fusionx.ecg.relay_constants import cast_constant
 from tvm_fusionx.layout.stored_floats import LARGEST
 
 # Between two neighbours, relative to the larger: what is rounded right may be either of them.
@@ -16,13 +17,9 @@ STEPS = {"float16": 2.0**-10, BFLOAT16: 2.0**-7}
 
 
 def numbers_of(array: Any) -> np.ndarray:
-    """Return the numbers of a ``tvm.nd.NDArray``; numpy has no bfloat16, whose are float32."""
-    found: np.ndarray = (
-        cast_constant(relay.Constant(array), "float32").data.numpy()
-        if array.dtype == BFLOAT16
-        else array.numpy()
-    )
-    return found
+    """Return the numbers of a ``tvm.nd.NDArray``; those of bfloat16 are float32."""
+    found = numpy_of(array)
+    return found.astype("float32") if is_brain(found) else found
 
 
 def stored(numbers: np.ndarray, dtype: str) -> Any:

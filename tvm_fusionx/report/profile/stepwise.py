@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.build.kernels import GraphNode, KernelGraph
 from tvm_fusionx.inputs import InputSpec
 
@@ -78,7 +79,7 @@ class StepwiseExecutor:
             Newly allocated, one for each of ``node.outputs``.
         """
         if not self.launches(node):
-            value = operands[0].numpy().reshape(node.outputs[0].shape)
+            value = numpy_of(operands[0]).reshape(node.outputs[0].shape)
             return [tvm.nd.array(value, self.device)]
         outputs = [tvm.nd.empty(t.shape, t.dtype, self.device) for t in node.outputs]
         self._module[node.function](*operands, *outputs)

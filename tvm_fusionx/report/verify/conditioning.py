@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import is_floating, limits_of, numpy_of
 from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
 from tvm_fusionx.report.verify.difference import measure_difference, worst
 
@@ -64,25 +65,25 @@ def library_conditioning(
 ) -> float:
     """Return the conditioning of a built model, its weights being the library's parameters."""
     executor = load(library)
-    weights = {name: value.numpy() for name, value in library.get_params().items()}
+    weights = {name: numpy_of(value) for name, value in library.get_params().items()}
 
     def run(arrays: Arrays) -> list[np.ndarray]:
         set_inputs(executor, arrays)
         executor.run()
-        return [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+        return [numpy_of(executor.get_output(index)) for index in range(executor.get_num_outputs())]
 
     return conditioning(run, {**weights, **inputs}, step=step)
 
 
 def _to_neighbours(array: np.ndarray, generator: np.random.Generator, step: float) -> np.ndarray:
-    if not np.issubdtype(array.dtype, np.floating):
+    if not is_floating(array.dtype):
         return array
     up = generator.random(array.shape, np.float32) < 1 / 2
-    if step > np.finfo(array.dtype).eps:
+    if step > limits_of(array.dtype).eps:
         # As far as rounding moves a number, and further: by half of a step at most.
         further = array * (1 + np.where(up, step, -step))
         # The largest number, which masks hold, has no neighbour but infinity.
-        largest = np.finfo(array.dtype).max
+        largest = limits_of(array.dtype).max
         held = np.where(np.isfinite(array), np.clip(further, -largest, largest), array)
         return held.astype(array.dtype)
     limit = np.asarray(np.inf, array.dtype)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tvm_fusionx._tvm.arrays import is_floating
+
 # Reassociated float32 sums differ by this much, relative to the largest output.
 DEFAULT_TOLERANCE = 1e-5
 # Winograd's minimal filtering trades digits for multiplications (docs/design/winograd.md).
@@ -77,7 +79,7 @@ def measure_difference(computed: np.ndarray, reference: np.ndarray) -> Differenc
         return _incomparable(f"shape {computed.shape} instead of {reference.shape}")
     if computed.dtype != reference.dtype:
         return _incomparable(f"dtype {computed.dtype} instead of {reference.dtype}")
-    exact = not np.issubdtype(reference.dtype, np.inexact)
+    exact = not is_floating(reference.dtype)
     # Elements equal bit for bit are equal also where float64 cannot hold them (64-bit integers).
     differs = computed != reference
     ours, theirs = computed.astype(np.float64), reference.astype(np.float64)

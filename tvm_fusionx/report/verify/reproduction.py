@@ -35,6 +35,8 @@ import tvm_fusionx as fx
 from tvm import relay
 from tvm.contrib import graph_executor
 
+from tvm_fusionx._tvm.arrays import numpy_of
+
 TARGET = {target!r}
 RECORDS = {records!r}
 TOLERANCE = {tolerance!r}
@@ -58,7 +60,7 @@ worst = 0.0
 with np.load(here / "{expected}", allow_pickle=False) as expected:
     for position, name in enumerate(expected.files):
         wanted = expected[name].astype("float64")
-        got = executor.get_output(position).numpy().astype("float64").reshape(wanted.shape)
+        got = numpy_of(executor.get_output(position)).astype("float64").reshape(wanted.shape)
         distance = np.nan_to_num(np.abs(got - wanted), nan=np.inf)
         distance[np.isnan(got) & np.isnan(wanted) | (got == wanted)] = 0.0
         if not distance.size:
@@ -104,7 +106,11 @@ def write_reproduction(
     """
     module = _module_of(block)
     names = [f"operand{position}" for position in range(len(block.function.params))]
-    arrays = dict(zip(names, operands, strict=True))
+    types = [str(parameter.checked_type.dtype) for parameter in block.function.params]
+    arrays = {
+        name: operand.astype(dtype, copy=False)
+        for name, operand, dtype in zip(names, operands, types, strict=True)
+    }
     with new_folder(folder, (SCRIPT, MODULE, TEXT, OPERANDS, EXPECTED)) as scratch:
         (scratch / MODULE).write_text(tvm.ir.save_json(module), encoding="utf-8")
         (scratch / TEXT).write_text(module.astext(show_meta_data=False), encoding="utf-8")
