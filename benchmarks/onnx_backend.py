@@ -136,6 +136,8 @@ def run_once(
     backend: str, model: Any, inputs: list[Any], constants: dict[str, np.ndarray], target: str
 ) -> list[Any]:
     """Compile `model`, feed `inputs` (but for `constants`), and return its outputs."""
+    from tvm_fusionx._tvm.arrays import numpy_of
+
     names = [info.name for info in model.graph.input]
     executor, mod = compile_and_load(backend, model, constants, target)
     taken = {param.name_hint for param in mod["main"].params}
@@ -143,7 +145,7 @@ def run_once(
         if name in taken:
             executor.set_input(name, value)
     executor.run()
-    return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+    return [numpy_of(executor.get_output(i)) for i in range(executor.get_num_outputs())]
 
 
 def run_case(case: Any, backend: str, target: str, should_fix_shapes: bool) -> None:

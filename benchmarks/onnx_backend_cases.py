@@ -13,12 +13,26 @@ SATURATION = "the expected numbers wrap around where the definition saturates"
 ROUNDING = "the expected zeros carry the reference's rounding errors, above the absolute tolerance"
 CEIL_DIVISOR = "the expected divisor counts the rows that ceil_mode adds behind the padding"
 HALVES = "the expected halves were rounded in each step: 1.4 units from float64's, ours 0.96"
+BRAINS = (
+    "the expected bfloat16 were rounded in each step: up to 1.3 units from float64's, ours at most "
+    "half a unit, or 0.9 where the definition is written out"
+)
 DRAWN = "the expected numbers are those of another generator"
 DISPUTED = {
     "test_bernoulli_double_expanded": DRAWN,
     "test_bernoulli_expanded": DRAWN,
     "test_bernoulli_seed_expanded": DRAWN,
     "test_attention_4d_causal_fp16_expanded": HALVES,
+    "test_attention_3d_causal_bf16": BRAINS,
+    "test_attention_3d_causal_bf16_expanded": BRAINS,
+    "test_attention_4d_attn_mask_causal_bf16": BRAINS,
+    "test_attention_4d_attn_mask_causal_bf16_expanded": BRAINS,
+    "test_attention_4d_causal_bf16": BRAINS,
+    "test_attention_4d_causal_bf16_expanded": BRAINS,
+    "test_attention_4d_causal_padded_kv_bf16": BRAINS,
+    "test_attention_4d_causal_padded_kv_bf16_expanded": BRAINS,
+    "test_attention_4d_padded_kv_bf16": BRAINS,
+    "test_attention_4d_padded_kv_bf16_expanded": BRAINS,
     "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True": CEIL_DIVISOR,
     "test_dft_inverse": ROUNDING,
     "test_dft_inverse_opset19": ROUNDING,
@@ -92,6 +106,6 @@ def as_held(found: Any, wanted: Any) -> tuple[Any, Any]:
     name = str(wanted.dtype)
     if name in HELD_AS:
         return found, wanted.astype(HELD_AS[name])
-    if name == "bfloat16" and found.dtype == np.uint16:
-        return found.view(wanted.dtype).astype("float32"), wanted.astype("float32")
+    if name == "bfloat16" and found.dtype == wanted.dtype:
+        return found.astype("float32"), wanted.astype("float32")
     return found, wanted

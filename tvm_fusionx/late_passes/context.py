@@ -10,6 +10,7 @@ from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
 from tvm_fusionx.late_passes.convert_in_pairs import convert_in_pairs
 from tvm_fusionx.late_passes.decide_once_a_vector import decide_once_a_vector
 from tvm_fusionx.late_passes.emit_dots import emit_dots
+from tvm_fusionx.late_passes.flat_brains import unmark_flat_brains
 from tvm_fusionx.late_passes.flush_denormals import (
     FLUSH,
     KEEP,
@@ -66,6 +67,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
         cpu = describe_cpu(target)
         narrowed = narrow_in_pairs(cpu.lanes, compares_halves=cpu.compares_halves)
         after += [
+            (BEFORE_VECTORS, unmark_flat_brains()),
             (BEFORE_VECTORS, name_vector_functions()),
             (BEFORE_VECTORS, split_odd_vectors(cpu.lanes)),
             (BEFORE_VECTORS, decide_once_a_vector()),

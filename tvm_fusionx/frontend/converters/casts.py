@@ -35,11 +35,6 @@ def cast_to_element(node: Node, element: int) -> Any:
     their low bits: what is beyond the limits wraps around.
     """
     target = dtype_of(element, f"{node.op_type} node {node.name!r}")
-    if target == "bfloat16" and node.tensor(0).is_open:
-        # TVM gives its buffers of 16-bit integers no strides, and fails in LLVM.
-        shape = node.tensor(0).shape_text
-        expected = f"a result in {target} whose shape is known while compiling"
-        raise node.refuse(expected, f"shape {shape}", "Leave it in float32, or in float16.")
     if element not in LIMITS or node.tensor(0).element == element:
         return cast(node.expr(), node.dtype(), target)
     low, high = LIMITS[element]
