@@ -1,9 +1,9 @@
 """Flat arrays of bfloat16 whose extents the data decides, of a kind that TVM can rewrite.
 
 TVM marks a parameter of open extents as one whose extents of 1 are read again and again, and its
-flat form takes the mark over. The pass that makes 16-bit integers of bfloat16 declares the flat form
-anew, and a buffer with the mark that has no strides gets a variable for them, which nothing binds:
-LLVM ends with "cannot find variable stride". A flat buffer needs no mark: its indices are made.
+flat form takes the mark over. The pass that makes 16-bit integers of bfloat16 declares the flat
+form anew, and a buffer with the mark that has no strides gets a variable for them, which nothing
+binds: LLVM ends with "cannot find variable stride". A flat buffer needs no mark.
 """
 
 from __future__ import annotations
