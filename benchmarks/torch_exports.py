@@ -4,9 +4,10 @@
 
 Each network is one of the published kinds, small and with random weights, in evaluation mode. It is
 exported by the exporter that traces (`dynamo=False`) and by the one that captures (`dynamo=True`),
-for old and new opsets, in float32 and float16, imported, built for this machine and run once. It is
-right when its outputs are those of torch in float32, within the tolerance of its type. What torch
-does not export is named with torch's message and counts as no fault of either.
+for old and new opsets, in float32, float16 and bfloat16, imported, built for this machine and run
+once. It is right when its outputs are those of torch in float32, within the tolerance of its type
+(in bfloat16, of the weights as that type has them). What torch does not export is named with
+torch's message and counts as no fault of either.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -43,7 +45,7 @@ SEED = 7
 OPSETS = {"trace": (17, 20), "dynamo": (18, 21, 23, 25)}
 # Relative to the largest output: sums in another order; and what rounding to halves between the
 # operators of a few layers moves.
-TOLERANCES = {"float32": 1e-4, "float16": 2e-2}
+TOLERANCES = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 4e-2}
 
 RIGHT, WRONG, REFUSED, NO_EXPORT = "right", "wrong", "refused", "not exported"
 
@@ -163,21 +165,27 @@ def first_result(model: Any) -> Any:
     return First().eval()
 
 
-def rows_of(name: str) -> list[Row]:
+def rows_of(name: str, precisions: Sequence[str] = tuple(TOLERANCES)) -> list[Row]:
     """Return a row for each exporter, opset and precision."""
     import torch
 
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    model, given = network(name)
-    with torch.no_grad():
-        expected = first_result(model)(given).numpy()
     rows = []
-    for precision in TOLERANCES:
-        half = precision == "float16"
-        module = first_result(model.half() if half else model)
-        is_float = given.is_floating_point()
-        example = given.half() if half and is_float else given
+    for precision in precisions:
+        model, given = network(name)
+        dtype = getattr(torch, precision)
+        module = first_result(model)
+        if precision == "bfloat16":
+            # Its eight bits are a part of the weights, and no error of the compiler's.
+            module = module.to(dtype).float()
+            given = given.to(dtype).float() if given.is_floating_point() else given
+        with torch.no_grad():
+            expected = module(given).numpy()
+        module = module.to(dtype)
+        example = given.to(dtype) if given.is_floating_point() else given
+        array = given.numpy()
+        array = array.astype(precision) if given.is_floating_point() else array
         for exporter, opset in _ways():
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.onnx"
@@ -185,7 +193,7 @@ def rows_of(name: str) -> list[Row]:
                 if failure:
                     rows.append(Row(name, exporter, opset, precision, NO_EXPORT, None, failure))
                     continue
-                judged = _judged(path, example.numpy(), expected, precision)
+                judged = _judged(path, array, expected, precision)
                 rows.append(Row(name, exporter, opset, precision, *judged))
     return rows
 
@@ -258,6 +266,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Print what is not right, and the counts; return 1 where something is wrong or refused."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("names", nargs="*", help=f"of {', '.join(NETWORKS)}; all by default")
+    parser.add_argument("--precision", choices=TOLERANCES, help="one type; all by default")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write the rows here")
     options = parser.parse_args(words)
@@ -265,9 +274,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"{', '.join(unknown)}: expected some of {', '.join(NETWORKS)}")
     names = options.names or list(NETWORKS)
+    precisions = [options.precision] if options.precision else list(TOLERANCES)
     rows: list[Row] = []
     with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:
-        for name, found in zip(names, pool.map(rows_of, names), strict=True):
+        found_rows = pool.map(rows_of, names, itertools.repeat(precisions))
+        for name, found in zip(names, found_rows, strict=True):
             rows += found
             counts = collections.Counter(row.outcome for row in found)
             print(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
@@ -277,7 +288,7 @@ def main(words: Sequence[str] | None = None) -> int:
                     why = row.message or f"off by {row.difference:.1e}"
                     print(f"  {where}: {row.outcome}: {why}", flush=True)
     counts = collections.Counter((row.precision, row.outcome) for row in rows)
-    for precision in TOLERANCES:
+    for precision in precisions:
         line = ", ".join(
             f"{counts[precision, what]} {what}" for what in (RIGHT, WRONG, REFUSED, NO_EXPORT)
         )

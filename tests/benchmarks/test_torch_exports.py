@@ -34,7 +34,7 @@ print([(row.precision, row.outcome) for row in torch_exports.rows_of("distilbert
 
 
 @pytest.mark.slow
-def test_a_network_is_right_in_both_types() -> None:
+def test_a_network_is_right_in_all_types() -> None:
     pytest.importorskip("transformers")
     done = subprocess.run(
         [sys.executable, "-c", ONE_WAY],
@@ -43,4 +43,6 @@ def test_a_network_is_right_in_both_types() -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == "[('float32', 'right'), ('float16', 'right')]"
+    assert (
+        done.stdout.strip() == "[('float32', 'right'), ('float16', 'right'), ('bfloat16', 'right')]"
+    )

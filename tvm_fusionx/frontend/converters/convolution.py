@@ -52,11 +52,11 @@ def convert_conv(node: Node) -> Any:
     windows = windows_of(node, node.shape(1)[2:])
     groups = int(node.attribute("group", 1))
     if weights is not None and can_be_flat(windows, groups):
-        bias = node.expr(2) if node.has(2) else None
+        bias = _bias(node) if node.has(2) else None
         batch = node.shape()[0]
         return convolve_flat(node.expr(0), batch, np.asarray(weights), bias, windows, groups)
     result = convolve(node, node.expr(0), node.expr(1), node.shape(1), "")
-    return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
+    return relay.nn.bias_add(result, _bias(node)) if node.has(2) else result
 
 
 @converter("ConvInteger", through=10)
@@ -100,6 +100,11 @@ def _transposed_pads(node: Node, rank: int, extents: list[int], strides: list[in
     return small + large if auto == "SAME_UPPER" else large + small
 
 
+def _bias(node: Node) -> Any:
+    """Return the bias in the type of the data: torch's exporter folds norms into one of float32."""
+    return cast(node.expr(2), node.dtype(2), node.dtype())
+
+
 @converter(
     "ConvTranspose",
     through=22,
@@ -141,7 +146,7 @@ def convert_conv_transpose(node: Node) -> Any:
             spread_out[..., :: dilations[0]] = known
             spread = Spread(strides[0], pads[0], length, groups)
             result = spread_sequence(data, size, spread_out, spread)
-            return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
+            return relay.nn.bias_add(result, _bias(node)) if node.has(2) else result
         data = reshape(data, (*size[:2], 1, size[2]))
         weights = reshape(weights, (*shape[:2], 1, extents[0]))
         rank, strides, extra, extents = 2, [1, *strides], [0, *extra], [1, *extents]
@@ -160,7 +165,7 @@ def convert_conv_transpose(node: Node) -> Any:
     result = _by_parts(transposed, data, weights, parts)
     if length is not None:
         result = reshape(result, (node.shape()[0], shape[1] * groups, length))
-    return relay.nn.bias_add(result, node.expr(2)) if node.has(2) else result
+    return relay.nn.bias_add(result, _bias(node)) if node.has(2) else result
 
 
 def _by_parts(convolve_part: Callable[[Any, Any], Any], data: Any, weights: Any, parts: int) -> Any:
