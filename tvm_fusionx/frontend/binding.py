@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from tvm import relay
 
 from tvm_fusionx._tvm.arrays import is_floating
+from tvm_fusionx.errors import FusionXError
 
 # More numbers than a person would bind by hand: such an input is data, like a picture.
 MOST_NUMBERS = 16
@@ -15,7 +18,27 @@ MOST_NUMBERS = 16
 MOST_SHOWN = 4
 # What the variables of loops' and branches' functions are called; they are no inputs of the model.
 INNER_VARIABLE = "inside: "
+# How the sentence begins that says so.
+BIND = "Bind "
 DATA = "Export the model so that it does not depend on the data."
+
+
+_left_to_run_time: ContextVar[bool] = ContextVar("left_to_run_time", default=False)
+
+
+@contextlib.contextmanager
+def left_to_run_time() -> Iterator[None]:
+    """Ask for no number to be bound in this scope: sizes and flags are data like any other."""
+    token = _left_to_run_time.set(True)
+    try:
+        yield
+    finally:
+        _left_to_run_time.reset(token)
+
+
+def asks_to_bind(error: FusionXError) -> bool:
+    """Tell whether an error asks for an input to be bound."""
+    return error.next_step.startswith(BIND)
 
 
 def inputs_behind(expr: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -28,7 +51,12 @@ def inputs_behind(expr: Any) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def is_bindable(expr: Any) -> bool:
-    """Tell whether `expr` is computed from nothing but sizes and flags: small, of no fractions."""
+    """Tell whether `expr` is computed from nothing but sizes and flags: small, of no fractions.
+
+    Where they are left to the run time, nothing is.
+    """
+    if _left_to_run_time.get():
+        return False
     variables = list(relay.analysis.free_vars(expr))
     return bool(variables) and all(
         not str(var.name_hint).startswith(INNER_VARIABLE)
@@ -70,6 +98,6 @@ def how_to_bind(expr: Any) -> str:
     flag = " ".join(_example(*each) for each in small)
     names = ", ".join(f"{name!r}: array" for name, _ in small)
     return (
-        f"Bind {', '.join(repr(name) for name, _ in small)}: --constants {flag}, "
+        f"{BIND}{', '.join(repr(name) for name, _ in small)}: --constants {flag}, "
         f"or from_onnx(model, constants={{{names}}})."
     )

@@ -13,8 +13,9 @@ from tvm_fusionx.errors import ShapeError
 def _why_not(call: Any) -> str | None:
     if getattr(call.op, "name", "") != "nn.dense":
         return None
-    left, right = (int(arg.checked_type.shape[-1]) for arg in call.args)
-    return None if left == right else f"{left} columns and {right} rows"
+    left, right = (arg.checked_type.shape[-1] for arg in call.args)
+    is_known = isinstance(left, tvm.tir.IntImm) and isinstance(right, tvm.tir.IntImm)
+    return None if not is_known or int(left) == int(right) else f"{left} columns and {right} rows"
 
 
 def check_products(mod: tvm.IRModule) -> None:

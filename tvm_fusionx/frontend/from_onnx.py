@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from tvm import relay
 
 from tvm_fusionx._tvm.type_errors import heard_diagnostics, plain_message
 from tvm_fusionx.errors import FusionXError, ModelError
+from tvm_fusionx.frontend.binding import asks_to_bind, left_to_run_time
 from tvm_fusionx.frontend.check_products import check_products
 from tvm_fusionx.frontend.functions import local_functions
 from tvm_fusionx.frontend.model_inputs import (
@@ -25,6 +27,8 @@ from tvm_fusionx.frontend.scope import Scope
 from tvm_fusionx.frontend.support import check_operators
 from tvm_fusionx.frontend.translate import Translation
 from tvm_fusionx.frontend.values import Tensor, Value
+
+logger = logging.getLogger(__name__)
 
 # Of a file's properties those that passes read: attributes of the module.
 KEPT_PROPERTIES = frozenset(["fusionx.reuse"])
@@ -52,8 +56,9 @@ def from_onnx(
     dtype
         The dtypes you expect, by input name or one for all floating inputs; checked, not converted.
     constants
-        Values of inputs to bind while compiling, by input name. Needed for inputs that decide a
-        shape, such as the target of a Reshape; the others remain the function's parameters.
+        Values of inputs to bind while compiling, by input name. Best for all that decide a shape,
+        such as the target of a Reshape: what such an input leaves open runs on TVM's virtual
+        machine where all that reads it can, which is logged, and is refused otherwise.
 
     Returns
     -------
@@ -112,6 +117,28 @@ def _import(
     opsets = opsets_of(model)
     check_operators(model, opsets, inputs)
 
+    try:
+        return _translated(model, opsets, inputs, arrays, heard)
+    except FusionXError as error:
+        if not asks_to_bind(error):
+            raise
+        try:
+            with left_to_run_time():
+                mod = _translated(model, opsets, inputs, arrays, heard)
+        except FusionXError:
+            # Bound, all of it is known; behind what stays open there is more that cannot be.
+            raise error from None
+        logger.warning("%s is left to the run time. %s", error.thing, error.next_step)
+        return mod
+
+
+def _translated(
+    model: Any,
+    opsets: Mapping[str, int],
+    inputs: Mapping[str, tuple[tuple[int, ...], str]],
+    arrays: Mapping[str, Any],
+    heard: list[str],
+) -> tvm.IRModule:
     translation = Translation(opsets, heard, local_functions(model))
     scope = Scope()
     params = []

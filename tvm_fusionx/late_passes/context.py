@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
+from tvm_fusionx.late_passes.brain_casts import cast_brains_by_bits
 from tvm_fusionx.late_passes.convert_in_pairs import convert_in_pairs
 from tvm_fusionx.late_passes.decide_once_a_vector import decide_once_a_vector
 from tvm_fusionx.late_passes.emit_dots import emit_dots
@@ -62,6 +63,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
     after = [
         *config.get(ADD_LOWER_PASS, []),
         *ours.get(ADD_LOWER_PASS, []),
+        (AFTER_LOWERING, cast_brains_by_bits()),
     ]
     if is_cpu(target):
         cpu = describe_cpu(target)

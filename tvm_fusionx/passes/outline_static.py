@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.registry import supply_shape_functions
 from tvm_fusionx.ecg.block_calls import STEERS, operands_of, post_order
 from tvm_fusionx.passes.graph_pass import is_plain_function
 
@@ -33,6 +34,7 @@ class OutlineStatic:
         mod = relay.transform.InferType()(mod)
         if not needs_run_time(mod):
             return mod
+        supply_shape_functions()
         out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
         for variable, func in mod.functions.items():
             if not is_plain_function(func) or why_not_static(func) is None:

@@ -11,6 +11,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 from tvm_fusionx._tvm.cures import drop_lets, let_cure, remembered_library_information
+from tvm_fusionx.late_passes.brain_casts import cast_brains_by_bits
 from tvm_fusionx.late_passes.emit_dots import emit_dots
 from tvm_fusionx.processors.targets import with_own_definitions
 from tvm_fusionx.report.bench.stored_numbers import numbers_of
@@ -26,10 +27,14 @@ DEFAULT_OPT_LEVEL = 3
 def cured_config() -> dict[str, Any]:
     """Return the ``PassContext`` configuration under which LLVM takes what TVM makes.
 
-    Dot products of integers, which are in operators of ours, become plain arithmetic.
+    Dot products of integers, which are in operators of ours, become plain arithmetic, and casts of
+    bfloat16 that of its bits.
     """
-    passes = [(LOWER_PHASE, drop_lets()), (LOWER_PHASE, emit_dots(None))]
-    return {"tir.disable_cse_tir": True, "tir.add_lower_pass": passes}
+    passes = [drop_lets(), cast_brains_by_bits(), emit_dots(None)]
+    return {
+        "tir.disable_cse_tir": True,
+        "tir.add_lower_pass": [(LOWER_PHASE, each) for each in passes],
+    }
 
 
 def build_plain(
