@@ -137,7 +137,7 @@ def test_a_file_without_one_of_its_graphs_is_refused(programs: Programs, tmp_pat
         [None],
         [{"x": None}],
         [{"x": "ab"}],
-        [{"x": (0, FEATURES)}],
+        [{"x": (-1, FEATURES)}],
         5,
     ],
 )

@@ -26,7 +26,17 @@ def test_shapes_are_read_as_tvmc_writes_them(text: str, shapes: dict[str, tuple[
 
 @pytest.mark.parametrize(
     "text",
-    ["x", "x:1,3", "x:[1,3", "x:[a]", "x:[-1,3]", "x:[0]", "[1,3]", "x:[1] and y", "x:[1.5]"],
+    [
+        "x",
+        "x:1,3",
+        "x:[1,3",
+        "x:[a]",
+        "x:[-1,3]",
+        "x:[99999999999]",
+        "[1,3]",
+        "x:[1] and y",
+        "x:[1.5]",
+    ],
 )
 def test_what_cannot_be_read_is_quoted_with_an_example(text: str) -> None:
     with pytest.raises(click.BadParameter) as caught:

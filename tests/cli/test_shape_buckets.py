@@ -33,9 +33,9 @@ def test_equal_lists_grow_together_and_others_are_combined(
     ("text", "message"),
     [
         ("x:[1,8|8]", "names an extent twice"),
-        ("x:[1,8|]", "not a list of positive numbers"),
-        ("x:[0|1]", "not a list of positive numbers"),
-        ("x:[1|99999999999999999999999]", "positive numbers up to 2147483647"),
+        ("x:[1,8|]", "not a list of whole numbers"),
+        ("x:[-1|1]", "not a list of whole numbers"),
+        ("x:[1|99999999999999999999999]", "whole numbers up to 2147483647"),
         ("a:[1|2|3|4|5] b:[1|2|3|4] c:[1|2|3|4|6]", "100 programs"),
     ],
 )

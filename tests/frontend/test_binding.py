@@ -1,7 +1,16 @@
 from __future__ import annotations
 
 from tests.relay_modules import const, var
-from tvm_fusionx.frontend.binding import DATA, how_to_bind, inputs_behind, origin
+from tvm_fusionx.errors import UnsupportedOperatorError
+from tvm_fusionx.frontend.binding import (
+    DATA,
+    asks_to_bind,
+    how_to_bind,
+    inputs_behind,
+    is_bindable,
+    left_to_run_time,
+    origin,
+)
 
 PICTURE, SIZE, RATE = var("x", 1, 3, 8, 8), var("size", 2), var("sr", dtype="int64")
 
@@ -24,3 +33,17 @@ def test_the_flag_is_written_out() -> None:
 def test_data_is_not_bound_by_hand() -> None:
     assert how_to_bind(PICTURE) == DATA
     assert "'x'" not in how_to_bind(PICTURE + SIZE)
+
+
+def test_numbers_may_be_left_to_the_run_time() -> None:
+    assert is_bindable(RATE)
+    with left_to_run_time():
+        assert not is_bindable(RATE)
+    assert is_bindable(RATE)
+
+
+def test_which_errors_ask_for_a_number() -> None:
+    words = {"expected": "numbers", "found": "none"}
+    bound = UnsupportedOperatorError("x", **words, next_step=how_to_bind(SIZE))
+    assert asks_to_bind(bound)
+    assert not asks_to_bind(UnsupportedOperatorError("x", **words, next_step=DATA))

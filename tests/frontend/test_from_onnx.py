@@ -70,11 +70,24 @@ def test_an_operator_of_several_calls_names_all_of_them() -> None:
 def test_a_shape_may_be_decided_by_a_given_constant() -> None:
     node = helper.make_node("Reshape", ["x", "to"], ["y"], name="view")
     given = model([node], [value("x", [2, 3]), value("to", [1], TensorProto.INT64)], ["y"])
-    with pytest.raises(UnsupportedOperatorError, match=r"view.*'to'.*while compiling.*constants="):
-        from_onnx(given)
     mod, _ = from_onnx(given, constants={"to": np.array([6], "int64")})
     assert [p.name_hint for p in mod["main"].params] == ["x"]
     assert mod["main"].body.checked_type.shape[0] == 6
+
+
+def test_what_an_input_decides_is_left_to_the_run_time_where_that_serves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = helper.make_node("Reshape", ["x", "to"], ["y"], name="view")
+    inputs = [value("x", [2, 3]), value("to", [2], TensorProto.INT64)]
+    mod, _ = from_onnx(model([node], inputs, ["y"]))
+    assert "'view' is left to the run time. Bind 'to': --constants to=[N,N]" in caplog.text
+    assert isinstance(mod["main"].body.checked_type.shape[0], tvm.tir.Any)
+    # What follows needs the shape: the first sentence says how to give it.
+    behind = helper.make_node("Resize", ["y", "", "", "sizes"], ["z"])
+    sizes = {"sizes": np.array([4, 6], "int64")}
+    with pytest.raises(UnsupportedOperatorError, match=r"view.*'to'.*while compiling.*constants="):
+        from_onnx(model([node, behind], inputs, ["z"], sizes))
 
 
 def test_outputs_may_be_inputs_constants_or_empty() -> None:

@@ -218,6 +218,6 @@ def _text(shapes: Shapes) -> str:
 def _is_shapes(shapes: Any) -> bool:
     return isinstance(shapes, Mapping) and all(
         isinstance(shape, Sequence)
-        and all(isinstance(extent, (int, np.integer)) and extent > 0 for extent in shape)
+        and all(isinstance(extent, (int, np.integer)) and extent >= 0 for extent in shape)
         for shape in shapes.values()
     )

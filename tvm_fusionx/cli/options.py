@@ -137,8 +137,8 @@ class InputShapes(click.ParamType):  # type: ignore[type-arg]
         self, value: Any, text: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
         words = [word.strip() for word in text.split(",")] if text.strip() else []
-        if not all(word.isdigit() and 0 < int(word) <= LARGEST_EXTENT for word in words):
-            reason = f"[{text}] is not a list of positive numbers up to {LARGEST_EXTENT}"
+        if not all(word.isdigit() and int(word) <= LARGEST_EXTENT for word in words):
+            reason = f"[{text}] is not a list of whole numbers up to {LARGEST_EXTENT}"
             if _CHOICE.search(text):
                 reason = f"[{text}] has several sizes, which only `fusionx compile` takes"
             self._refuse(value, reason, param, ctx)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx.frontend.binding import how_to_bind, is_bindable
 from tvm_fusionx.frontend.node import ASK_SUPPORT, Node
 from tvm_fusionx.frontend.scope import Scope, Translator
 from tvm_fusionx.frontend.values import Tensor, Value, constant
@@ -62,8 +63,10 @@ def branch(translation: Translator, node: Node, scope: Scope, flag: Any) -> list
         made = translation.run_graph(node.attribute(name), Scope(around), f"{node.name}/")
         sides.append(around)
         results.append(_tensors(node, made, "results of branches"))
+    # A condition that is known chooses one of them, whatever they have in common.
+    next_step = how_to_bind(flag) if is_bindable(flag) else ASK_SUPPORT
     dims = [
-        _joined(node, yes, no, f"result {number}")
+        _joined(node, yes, no, f"result {number}", next_step)
         for number, (yes, no) in enumerate(zip(*results, strict=True))
     ]
     types = [
@@ -247,11 +250,14 @@ def _tensors(node: Node, values: Sequence[Value], things: str) -> list[Tensor]:
     return tensors
 
 
-def _joined(node: Node, one: Tensor, other: Tensor, thing: str) -> Dims:
+def _joined(
+    node: Node, one: Tensor, other: Tensor, thing: str, next_step: str = ASK_SUPPORT
+) -> Dims:
     """Return the extents that both have, and None where they differ."""
     if (one.dtype, one.rank) != (other.dtype, other.rank):
         raise node.refuse(
             f"{thing} of one element type and as many axes either way",
             f"{one.dtype} {one.shape_text} or {other.dtype} {other.shape_text}",
+            next_step,
         )
     return tuple(a if a == b else None for a, b in zip(one.dims, other.dims, strict=True))

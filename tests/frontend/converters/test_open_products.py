@@ -25,12 +25,44 @@ def test_as_many_rows_as_the_data_says_are_multiplied() -> None:
     assert program.outputs[0].dims == (None, 8)
 
 
-def test_two_open_operands_are_refused() -> None:
+def test_both_operands_may_be_open() -> None:
     feeds = {"x": floats(6, 3)}
     nodes = [
         *SELECT,
         helper.make_node("Transpose", ["rows"], ["turned"]),
-        helper.make_node("MatMul", ["rows", "turned"], ["y"]),
+        helper.make_node("MatMul", ["rows", "turned"], ["square"]),
+        helper.make_node("MatMul", ["turned", "rows"], ["small"]),
+        helper.make_node("MatMul", ["v", "turned"], ["wide"]),
+        helper.make_node("Unsqueeze", ["rows", "zero"], ["deep"]),
+        helper.make_node("Transpose", ["deep"], ["back"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["deep", "back"], ["batch"]),
+        helper.make_node("Unsqueeze", ["back", "zero"], ["deeper"]),
+        helper.make_node("MatMul", ["v4", "deeper"], ["four"]),
     ]
-    with pytest.raises(UnsupportedOperatorError, match="a matrix of known size"):
-        fx.from_onnx(made(nodes, feeds, ["y"], WEIGHTS))
+    weights = {
+        **WEIGHTS,
+        "v": floats(5, 3),
+        "v4": floats(1, 1, 5, 3, seed=1),
+        "zero": np.array([0], "int64"),
+    }
+    given = made(nodes, feeds, ["square", "small", "wide", "batch", "four"], weights)
+    program = assert_agrees(given, feeds, {"x": np.abs(feeds["x"])})
+    assert [output.dims for output in program.outputs] == [
+        (None, None),
+        (3, 3),
+        (5, None),
+        (1, None, None),
+        (1, 1, 5, None),
+    ]
+
+
+def test_open_operands_that_broadcast_are_refused() -> None:
+    feeds = {"x": floats(6, 3)}
+    nodes = [
+        *SELECT,
+        helper.make_node("Unsqueeze", ["rows", "one"], ["deep"]),
+        helper.make_node("MatMul", ["deep", "many"], ["y"]),
+    ]
+    weights = {**WEIGHTS, "many": floats(2, 3, 3)}
+    with pytest.raises(UnsupportedOperatorError, match="the same batches of a number known"):
+        fx.from_onnx(made(nodes, feeds, ["y"], weights))
