@@ -152,6 +152,7 @@ class _Session:
 
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
+        self.log.note_blocks(mod)
         if self.deferred is not None:
             kept = self.kept
             kernels, names = self.deferred.fill(

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relay
 
 from tvm_fusionx.build.pipeline import check_static
-from tvm_fusionx.errors import ShapeError, TargetError
+from tvm_fusionx.errors import TargetError
 from tvm_fusionx.passes.outline_static import decided_by_data, needs_run_time
 
 logger = logging.getLogger(__name__)
@@ -46,25 +46,6 @@ def chosen_executor(mod: Any, executor: str | None) -> str:
     if executor == GRAPH:
         check_static(typed)
     return executor
-
-
-def check_kernel_by_kernel(mod: Any, thing: str) -> None:
-    """Raise ShapeError where only the virtual machine runs a module, whose kernels stand not alone.
-
-    Parameters
-    ----------
-    thing
-        What was asked for, which runs or times kernels of the graph executor.
-    """
-    typed = relay.transform.InferType()(mod)
-    if needs_run_time(typed):
-        raise ShapeError(
-            thing,
-            expected="a model for the graph executor, which runs kernel by kernel",
-            found=f"one for TVM's virtual machine: {why_virtual_machine(typed)}",
-            next_step="Time it by `fusionx bench`, or by `fusionx compile` and `fusionx run` with"
-            " --profile or --print-time; or cut the model before that operator.",
-        )
 
 
 def why_virtual_machine(typed: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,14 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
-    from tvm_fusionx.build.executors import check_kernel_by_kernel
-    from tvm_fusionx.build.fused_build import build_fused
     from tvm_fusionx.build.parameters import bind_parameters
     from tvm_fusionx.build.pipeline import check_runs_here
     from tvm_fusionx.frontend import from_onnx
     from tvm_fusionx.inputs import inputs_of, random_inputs
     from tvm_fusionx.output_file import check_writable, new_file
-    from tvm_fusionx.report.explain.explain import explain, with_schedules
+    from tvm_fusionx.report.explain.explain import explain
     from tvm_fusionx.report.explain.model_explorer import save_model_explorer
     from tvm_fusionx.report.explain.netron import save_netron
-    from tvm_fusionx.report.profile.profile import profile
     from tvm_fusionx.threads import threads as use_threads
 
     for path in (html_path, netron_path, explorer_path, json_path):
@@ -105,18 +103,12 @@ def command(
     with Stages(f"explaining {model.name}") as stage:
         stage("importing")
         mod, params = from_onnx(bind(model, constants), shape=shape)
-        if with_build or with_profile:
-            check_kernel_by_kernel(mod, "--profile" if with_profile else "--build")
         stage("planning")
         report = explain(bind_parameters(mod, params), target, **choices).with_title(model.stem)
         if with_build or with_profile:
             stage("building")
-            build = build_fused(mod, target, params=params, on_stage=stage, **choices)
-            report = with_schedules(report, build.library, build.log)
-        if with_profile:
-            stage("timing each kernel")
-            arrays = random_inputs(inputs_of(mod, params))
-            report = report.with_profile(profile(build.library, arrays, peak=None))
+            arrays = random_inputs(inputs_of(mod, params)) if with_profile else None
+            report = _built(report, mod, params, target, arrays, stage, choices)
     if html_path is not None:
         with new_file(html_path) as scratch:
             report.save_html(scratch)
@@ -130,3 +122,40 @@ def command(
     click.echo(str(report.between(*between)) if between else report.text())
     if html_path is not None:
         click.echo(f"Report: {html_path}")
+
+
+def _built(
+    report: Any,
+    mod: Any,
+    params: Any,
+    target: str,
+    arrays: Any,
+    stage: Callable[[str], None],
+    choices: dict[str, Any],
+) -> Any:
+    """Return the report of a built model; with the times of a run where there are arrays for one.
+
+    For the executor that `fusionx compile` takes.
+    """
+    from tvm_fusionx.build.executors import VM, chosen_executor
+    from tvm_fusionx.build.fused_build import build_fused
+    from tvm_fusionx.build.vm_program import build_for_machine
+    from tvm_fusionx.report.explain.explain import with_schedules
+    from tvm_fusionx.report.explain.of_machine import with_machine_profile, with_machine_schedules
+    from tvm_fusionx.report.profile.machine_profile import profile_machine
+    from tvm_fusionx.report.profile.profile import profile
+
+    if chosen_executor(mod, None) == VM:
+        program = build_for_machine(mod, target, params, on_stage=stage, **choices)
+        log = program.build.log  # type: ignore[union-attr]
+        report = with_machine_schedules(report, log)
+        if arrays is None:
+            return report
+        stage("timing kernels within runs")
+        return with_machine_profile(report, profile_machine(program, arrays, peak=None), log)
+    build = build_fused(mod, target, params=params, on_stage=stage, **choices)
+    report = with_schedules(report, build.library, build.log)
+    if arrays is None:
+        return report
+    stage("timing each kernel")
+    return report.with_profile(profile(build.library, arrays, peak=None))

@@ -111,6 +111,11 @@ def _cpu_of(target: Any) -> Cpu | None:
     return describe_cpu(resolved) if is_cpu(resolved) else None
 
 
+# Between the name of a function and that of one of its blocks or calls.
+OF_FUNCTION = "/"
+MAIN = "main"
+
+
 def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]]:
     """Cut the functions of a module into blocks.
 
@@ -135,15 +140,21 @@ def fuse_module(mod: Any, options: PlannerOptions) -> tuple[Any, dict[str, Plan]
         # A call on constants alone would become a kernel that computes the same on every run.
         fold_constants(graph)
         plans[name] = made = plan(graph, options)
-        return to_relay(graph, relay_blocks(made))
+        return to_relay(graph, relay_blocks(made, "" if name == MAIN else name + OF_FUNCTION))
 
     return transform_graphs(mod, cut), plans
 
 
-def relay_blocks(made: Plan) -> list[RelayBlock]:
-    """Return a plan's blocks as the functions to write; calls of functions need no new one."""
+def relay_blocks(made: Plan, prefix: str = "") -> list[RelayBlock]:
+    """Return a plan's blocks as the functions to write; calls of functions need no new one.
+
+    Parameters
+    ----------
+    prefix
+        What their names begin with, so that blocks of several functions have names of their own.
+    """
     return [
-        RelayBlock(block.name, block.nodes, block.is_reshape_only)
+        RelayBlock(prefix + block.name, block.nodes, block.is_reshape_only)
         for block in made.blocks
         if block.ops != (FUNCTION,)
     ]

@@ -17,6 +17,9 @@ from tvm_fusionx.schedules.template import Refusal
 # Reported as the template of blocks with extern operators, which TVM's own schedule serves.
 TOPI_TEMPLATE = "topi"
 
+# Attribute of a function that has its block's name (``ecg.to_relay.BLOCK_NAME``).
+BLOCK_ATTRIBUTE = "fusionx.block"
+
 
 @dataclass(frozen=True)
 class LoweredBlock:
@@ -77,6 +80,9 @@ class LoweringLog:
     shared_kernels: dict[str, str] = field(default_factory=dict)
     """For the symbol of each kernel that passes its arguments on, that of the one with the code."""
 
+    blocks: dict[str, str] = field(default_factory=dict)
+    """For the symbol of each kernel that computes a block, the block's name."""
+
     hosts: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """Where kernels are a device's, the lowered functions that launch them, by symbol."""
 
@@ -106,6 +112,12 @@ class LoweringLog:
         default=lambda mod: None, repr=False, compare=False
     )
     """Called with the lowered kernels of a GPU, equal ones too, before code is made of them."""
+
+    def note_blocks(self, mod: Any) -> None:
+        """Note which block each of a module's functions computes, where it says so."""
+        for variable, func in mod.functions.items():
+            if func.attrs is not None and BLOCK_ATTRIBUTE in func.attrs:
+                self.blocks[str(variable.name_hint)] = str(func.attrs[BLOCK_ATTRIBUTE])
 
     @functools.cached_property
     def in_place(self) -> dict[str, Pairs]:

@@ -39,8 +39,11 @@ from tvm_fusionx.report.explain.of_functions import joined
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.rewrite.quantized import ProductChoice
 from tvm_fusionx.schedules import resolve_target
+from tvm_fusionx.schedules.lowering_log import LoweredBlock
 
 MAIN = "main"
+# The kind of finding that says why TVM's virtual machine runs the model.
+VIRTUAL_MACHINE = "virtual-machine"
 
 
 def explain(
@@ -111,7 +114,7 @@ def explain(
         names = sorted(plans, key=lambda name: (len(name), name))
         # What was rewritten, and chosen, is told of all functions together.
         told = {name: report_plan(plans[name], text) for name in names}
-        whole = joined(told, [Finding("virtual-machine", message, ())])
+        whole = joined(told, [Finding(VIRTUAL_MACHINE, message, ())])
         rewrites, products = tuple(applied.most_common()), _products(choices)
         return replace(whole, rewrites=rewrites, products=products)
     finding = Finding("not-a-graph", "main is more than a static graph: nothing is fused", ())
@@ -184,7 +187,11 @@ def with_schedules(report: Report, library: Any, log: Any) -> Report:
     """
     decided = {entry.name: entry for entry in log.entries}
     graph = KernelGraph.from_json(library.get_graph_json())
-    by_block = {node.name: decided.get(node.function) for node in graph.kernels}
+    return with_lowered(report, {node.name: decided.get(node.function) for node in graph.kernels})
+
+
+def with_lowered(report: Report, by_block: Mapping[str, LoweredBlock | None]) -> Report:
+    """Return the report with what was decided for each block, by the block's name."""
     blocks = []
     # Equal blocks share one function, and its text.
     numbers: dict[Any, int] = {}

@@ -209,7 +209,8 @@ class Report:
         for group in shown:
             block = group[0]
             times = f"x{len(group)}" if len(group) > 1 else ""
-            time = f"  {share(group):6.1%} of time" if is_measured else ""
+            is_known = is_measured and any(block.share is not None for block in group)
+            time = f"  {share(group):6.1%} of time" if is_known else ""
             lines.append(
                 f"  {times:>5}  {len(block.operators):4} ops  {block.mapping_type:13}{time}"
                 f"  saves {readable_bytes(block.bytes_saved):>9}  {block.name}"

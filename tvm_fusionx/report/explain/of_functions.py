@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 
+from tvm_fusionx.passes.fuse_by_mapping import OF_FUNCTION
 from tvm_fusionx.report.explain.entries import BlockEntry, EdgeEntry, Finding, Summary
 from tvm_fusionx.report.explain.explanation import Report
-
-# Between the name of a function and that of one of its blocks or calls.
-OF_FUNCTION = "/"
 
 
 def joined(reports: Mapping[str, Report], stages: Iterable[Finding] = ()) -> Report:
