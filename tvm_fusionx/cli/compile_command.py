@@ -55,6 +55,13 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 )
 @target_option
 @click.option(
+    "--also-target",
+    "further",
+    multiple=True,
+    help="A further target for AArch64, for a version of its own in the same library; may be given "
+    "several times, the plainest first. A core runs the last whose features it has.",
+)
+@click.option(
     "--input-shapes",
     "shapes",
     type=ShapeBuckets(),
@@ -91,6 +98,7 @@ def command(
     model: Path,
     output: Path,
     target: str,
+    further: tuple[str, ...],
     shapes: list[dict[str, tuple[int, ...]]] | None,
     constants: dict[str, Any],
     executor: str | None,
@@ -127,7 +135,7 @@ def command(
     from tvm_fusionx.schedules import resolve_target
     from tvm_fusionx.threads import threads as use_threads
 
-    bundle.check(len(shapes or [{}]))
+    bundle.check(len(shapes or [{}]) * (1 + len(further)))
     limit = parse_size(memory_limit) if memory_limit is not None else None
     if bundle.folder is None:
         check_writable(output, model)
@@ -142,7 +150,7 @@ def command(
             scope.enter_context(kernel_cache(use=False))
         made = build_programs(
             bind(model, constants),
-            resolved,
+            [resolved, *further] if further else resolved,
             shapes or [{}],
             model_name=model.stem,
             records=records_for(chosen, records) if chosen is not None else records,
@@ -176,9 +184,11 @@ def command(
         return
     for library, build in zip(made.programs, made.builds, strict=True):
         kernels = len(KernelGraph.from_json(library.graph_json).kernels)
-        line = f"{output}: {kernels} kernels for {resolved}"
-        if len(made.programs) > 1:
+        line = f"{output}: {kernels} kernels for {library.target if further else resolved}"
+        if len(shapes or [{}]) > 1:
             line += f", {' '.join(spec.shape_text for spec in library.inputs)}"
+        if library.needs:
+            line += f", on cores with {', '.join(library.needs)}"
         click.echo(line)
         if build.log.coverage:
             click.echo(f"tuning records: {build.log.coverage}")
