@@ -17,6 +17,7 @@ from tvm_fusionx.cli.options import (
     model_argument,
     planner_options,
     precision_option,
+    strassen_option,
     target_option,
     tuning_records_option,
 )
@@ -73,6 +74,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @planner_options
 @tuning_records_option
 @precision_option
+@strassen_option
 @click.option(
     "--denormals",
     type=click.Choice(["flush", "keep"]),
@@ -105,6 +107,7 @@ def command(
     choices: dict[str, Any],
     records: Path | None,
     precision: str | None,
+    strassen: dict[str, Any],
     denormals: Literal["flush", "keep"],
     cross_compiler: str | None,
     memory_limit: str | None,
@@ -159,6 +162,7 @@ def command(
             on_stage=stage,
             executor=executor,
             **choices,
+            **strassen,
         )
         if isinstance(made, VmProgram) and (limit is not None or bundle.folder is not None):
             raise no_known_memory()
