@@ -1,11 +1,16 @@
 """Count the zoo's models on an Arm core: ours, and the other runtimes, by the same emulator.
 
     python benchmarks/arm.py [MODEL...] [--sides fusionx,ort,mnn,ncnn,litert] [--cpu cortex-a76]
-        [--again fusionx] [--table]
+        [--kind float32|int8|float16] [--again fusionx] [--table]
 
 Each model's counts are kept in benchmarks/results/arm/CPU/MODEL.json, side by side: what is there
 is not counted again, unless --again names its side. Counts do not depend on what else the machine
 does, so this may run beside anything. `fusionx count --fetch-peers` comes first.
+
+Of other kinds the folder is CPU-KIND. int8 is the model as ONNX Runtime's tool quantizes it (as in
+benchmarks/int8.py), in all runtimes that take it. float16 is the file of float32: ours with
+precision="float16", the others in the half precision that they offer. The table then has ours over
+our float32, too, where that was counted.
 """
 
 from __future__ import annotations
@@ -36,11 +41,20 @@ MODELS = (
     *("mobilenet-ssd", "resnet50", "yolo-v8n", "distilbert", "mobilebert"),
     *("unet", "whisper-tiny-encoder"),
 )
-SIDES = (OURS, "ort", "mnn", "ncnn", "litert")
+FLOAT32, INT8, FLOAT16 = KINDS = ("float32", "int8", "float16")
+SIDES = {
+    FLOAT32: (OURS, "ort", "mnn", "ncnn", "litert"),
+    INT8: (OURS, "ort", "mnn", "ncnn", "litert"),
+    FLOAT16: (OURS, "mnn-fp16", "ncnn-fp16"),
+}
+# What must be shown of these kinds.
+NARROW_MODELS = ("mobilenet-v2", "resnet18", "minilm")
 CORE = "cortex-a76"
 # The largest difference from the reference, relative to its largest value, that counts as computing
 # the same: convolutions of other runtimes by minimal filtering differ by so much.
-TOLERANCE = 1e-3
+# Halves are rounded between kernels, and by other runtimes at each product; of bytes two results
+# may be a step apart in each layer.
+TOLERANCES = {FLOAT32: 1e-3, INT8: 5e-2, FLOAT16: 5e-2}
 MEASURES = ("instructions", "neoverse-n1", "cortex-a55", "neoverse-n2", "neoverse-v1")
 DIGITS = 3
 
@@ -48,26 +62,36 @@ DIGITS = 3
 def main(words: Sequence[str] | None = None) -> int:
     """Count what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", default=list(MODELS))
-    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--sides", default="")
+    parser.add_argument("--kind", choices=KINDS, default=FLOAT32)
     parser.add_argument("--again", default="", help="sides to count anew")
     parser.add_argument("--cpu", default=CORE)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="only print what is there")
     arguments = parser.parse_args(words)
-    folder = arguments.results / arguments.cpu
-    sides = [side for side in arguments.sides.split(",") if side]
+    kind = arguments.kind
+    plain = arguments.results / arguments.cpu
+    folder = plain if kind == FLOAT32 else plain.with_name(f"{plain.name}-{kind}")
+    sides = [side for side in arguments.sides.split(",") if side] or SIDES[kind]
+    models = arguments.models or (MODELS if kind == FLOAT32 else NARROW_MODELS)
     if not arguments.table:
         check_sides([side for side in sides if side != OURS])
         folder.mkdir(parents=True, exist_ok=True)
-        for name in arguments.models:
-            count_model(name, sides, arguments.again.split(","), arguments.cpu, folder)
-    print(table(read_results(folder, arguments.models)))
+        for name in models:
+            count_model(name, sides, arguments.again.split(","), arguments.cpu, folder, kind)
+    floats = None if kind == FLOAT32 else read_results(plain, models)
+    print(table(read_results(folder, models), kind, floats))
     return 0
 
 
 def count_model(
-    name: str, sides: Sequence[str], again: Sequence[str], core: str, folder: Path
+    name: str,
+    sides: Sequence[str],
+    again: Sequence[str],
+    core: str,
+    folder: Path,
+    kind: str = FLOAT32,
 ) -> None:
     """Count the sides of one model that were not counted; write after each."""
     path = folder / f"{name}.json"
@@ -83,12 +107,17 @@ def count_model(
         model = Path(scratch) / f"{name}.onnx"
         exported = zoo.export(name, model)
         inputs = zoo.sample_inputs(exported)
+        if kind == INT8:
+            # What only prints tables needs no quantizer.
+            from int8 import quantize
+
+            model = quantize(Path(scratch), name)
         expected = reference(model, inputs)
         for side in missing:
             result["sides"].pop(side, None)
             result["problems"].pop(side, None)
             try:
-                count = count_side(side, model, inputs, core, exported.shapes)
+                count = count_side(side, model, inputs, core, exported.shapes, kind)
             except Exception as error:  # one side's fault must not hide the others
                 result["problems"][side] = str(error).strip().splitlines()[-1]
                 print(f"{name} {side}: {result['problems'][side]}", flush=True)
@@ -106,12 +135,14 @@ def count_side(
     inputs: Mapping[str, np.ndarray],
     core: str,
     shapes: Mapping[str, tuple[int, ...]],
+    kind: str = FLOAT32,
 ) -> Count:
     """Count one side of a model."""
     if side != OURS:
         return count_peer(side, model, inputs, core)
     library = model.with_suffix(".tar")
-    compile_for_core(model, library, core, shape=dict(shapes))
+    precision = FLOAT16 if kind == FLOAT16 else None
+    compile_for_core(model, library, core, shape=dict(shapes), precision=precision)
     return count_library(library, core, inputs=inputs)
 
 
@@ -159,12 +190,14 @@ def measure_of(side: Mapping[str, Any], measure: str) -> float:
     return float(total[measure] if measure in total else total["cycles"][measure])
 
 
-def ratio_of(result: Mapping[str, Any], measure: str) -> tuple[float, str] | None:
+def ratio_of(
+    result: Mapping[str, Any], measure: str, tolerance: float = TOLERANCES[FLOAT32]
+) -> tuple[float, str] | None:
     """Return ours over the best other that computed the same, and which; None without one."""
     others = {
         name: measure_of(side, measure)
         for name, side in result["sides"].items()
-        if name != OURS and side["error"] is not None and side["error"] <= TOLERANCE
+        if name != OURS and side["error"] is not None and side["error"] <= tolerance
     }
     if OURS not in result["sides"] or not others:
         return None
@@ -172,17 +205,26 @@ def ratio_of(result: Mapping[str, Any], measure: str) -> tuple[float, str] | Non
     return measure_of(result["sides"][OURS], measure) / others[best], best
 
 
-def table(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return ours over the best other, model by model, and the geometric means."""
+def table(
+    results: Sequence[Mapping[str, Any]],
+    kind: str = FLOAT32,
+    floats: Sequence[Mapping[str, Any]] | None = None,
+) -> str:
+    """Return ours over the best other, model by model, and the geometric means.
+
+    With the results of float32, in `floats`, also ours over our float32.
+    """
     head = ["model", "our M instr.", *(f"{name} ratio" for name in MEASURES), "best", "error"]
+    if floats is not None:
+        head[2:2] = ["over float32"]
     rows = [head, ["---", *("---:" for _ in head[1:-2]), "---", "---:"]]
     found: dict[str, list[float]] = {name: [] for name in MEASURES}
     for result in results:
         ours = result["sides"].get(OURS)
         if ours is None:
             continue
-        ratios = {name: ratio_of(result, name) for name in MEASURES}
-        cells = []
+        ratios = {name: ratio_of(result, name, TOLERANCES[kind]) for name in MEASURES}
+        cells = [] if floats is None else [over_float(result, floats)]
         for name, ratio in ratios.items():
             cells.append("-" if ratio is None else f"{ratio[0]:.{DIGITS}f}")
             if ratio is not None:
@@ -202,8 +244,17 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
         f"{math.exp(sum(map(math.log, each)) / len(each)):.{DIGITS}f}" if each else "-"
         for each in found.values()
     ]
-    rows.append(["geometric mean", "", *means, "", ""])
+    rows.append(["geometric mean", *[""] * (len(head) - len(means) - 3), *means, "", ""])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def over_float(result: Mapping[str, Any], floats: Sequence[Mapping[str, Any]]) -> str:
+    """Return our instructions over those of our float32, where that was counted."""
+    for each in floats:
+        if each["model"] == result["model"] and OURS in each["sides"]:
+            ratio = measure_of(result["sides"][OURS], MEASURES[0])
+            return f"{ratio / measure_of(each['sides'][OURS], MEASURES[0]):.{DIGITS}f}"
+    return "-"
 
 
 if __name__ == "__main__":

@@ -52,6 +52,18 @@ def test_the_table_ends_in_geometric_means() -> None:
     assert lines[-1].startswith("| geometric mean |  | 1.000 |")
 
 
+def test_a_narrow_kind_is_compared_with_float32_and_by_its_own_tolerance() -> None:
+    rows = [result("a", fusionx=side(60, 4e-3), mnn=side(120, 4e-3))]
+    floats = [result("a", fusionx=side(100, 0.0)), result("b", fusionx=side(1, 0.0))]
+    head, _, line, means = arm.table(rows, arm.FLOAT16, floats).splitlines()
+    assert line.startswith("| a | 0.0 | 0.600 | 0.500 |")
+    assert means.startswith("| geometric mean |  |  | 0.500 |")
+    assert len({text.count("|") for text in (head, line, means)}) == 1
+    # Of float32 an error of 4e-3 is another computation.
+    assert arm.table(rows).splitlines()[2].startswith("| a | 0.0 | - |")
+    assert arm.over_float(result("c", fusionx=side(1, 0.0)), floats) == "-"
+
+
 def test_what_is_there_is_not_counted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,4 +89,7 @@ def test_what_is_there_is_not_counted_again(
     kept = json.loads((tmp_path / arm.CORE / "minilm.json").read_text())
     assert kept["sides"]["fusionx"]["error"] == 0.0
     assert kept["problems"] == {"mnn": "no such operator"}
-    assert set(arm.MODELS) <= set(zoo.names())
+    arm.main([*words, "--kind", "float16"])
+    assert done[3:] == ["fusionx", "mnn"]
+    assert (tmp_path / f"{arm.CORE}-float16" / "minilm.json").is_file()
+    assert {*arm.MODELS, *arm.NARROW_MODELS} <= set(zoo.names())

@@ -80,7 +80,7 @@ def test_several_programs_are_no_bundle(run: Callable[..., Ran], tmp_path: Path)
     model = save(perceptron("batch"), tmp_path)
     ran = run("compile", model, "--bundle", tmp_path / "net", "--input-shapes", "x:[1|2,16]")
     assert ran.code == 2
-    assert "--bundle takes one program; the shapes make 2" in ran.err
+    assert "--bundle takes one program; the shapes and targets make 2" in ran.err
 
 
 def test_a_phone_gets_its_library_and_a_class_of_kotlin(

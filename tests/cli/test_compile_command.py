@@ -297,3 +297,21 @@ def test_denormals_are_kept_on_request(run: Callable[..., Ran], tmp_path: Path) 
         code = (tmp_path / "lib.tar.ll").read_text()
         assert any(name in code for name in ("ldmxcsr", "set.fpcr")) == expected
     assert run("compile", model, "-o", output, "--denormals", "lose").code == 2
+
+
+def test_a_library_has_a_version_for_each_target(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model, output = save(perceptron(), tmp_path), tmp_path / "lib.tar"
+    arm = "llvm -mtriple=aarch64-linux-gnu -mcpu="
+    words = ["compile", model, "-o", output, "--target", f"{arm}cortex-a53", "--also-target"]
+    if shutil.which("aarch64-linux-gnu-g++") is not None:
+        linked = run(*words, f"{arm}cortex-a76", "--cross-compiler", "aarch64-linux-gnu-g++")
+        assert linked.code == 0, linked.err
+        plain, better = linked.out.splitlines()
+        assert "-mcpu=cortex-a53" in plain
+        assert better.endswith("cortex-a76, on cores with dotprod, fullfp16, lse, rcpc, rdm")
+    refused = run(*words, "llvm")
+    assert refused.code == 2
+    assert "AArch64 under Linux or Android" in refused.err
+    bundle = run(*words, f"{arm}cortex-a76", "--bundle", tmp_path / "bundle")
+    assert bundle.code == 2
+    assert "--bundle takes one program; the shapes and targets make 2" in bundle.err

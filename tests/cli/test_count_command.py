@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.run_cli import Ran, runner
 from tests.counting.counted_model import counted_library, counted_onnx
@@ -42,3 +44,35 @@ def test_an_unknown_core_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
     ran = run("count", tmp_path / "m.onnx", "--cpu", "znver4")
     assert ran.code == 2
     assert "cortex-a76" in ran.problem
+
+
+@pytest.mark.slow
+def test_seven_products_execute_fewer_multiply_adds(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    counted_library()
+    model, found = _dense(tmp_path), []
+    for options in ((), ("--strassen",)):
+        written = tmp_path / "counts.json"
+        ran = run("count", model, "--json", written, "--no-caches", *options)
+        assert ran.code == 0, ran.err
+        (count,) = json.loads(written.read_text())["counts"]
+        found.append(count["total"])
+    plain, seven = found
+    assert seven["multiply_adds"] == plain["multiply_adds"] * 7 // 8
+    assert seven["instructions"] < plain["instructions"]
+
+
+def _dense(folder: Path) -> Path:
+    """Write a product of 64 x 384 by 384 x 768."""
+    weights = np.random.default_rng(2).standard_normal((384, 768)).astype("float32")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "dense",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64, 384])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [64, 768])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "dense.onnx")
+    return folder / "dense.onnx"

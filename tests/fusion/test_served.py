@@ -3,9 +3,11 @@ from __future__ import annotations
 from tvm import relay
 
 from tests.fusion.planned import blocks
-from tests.relay_modules import const, var
+from tests.relay_modules import const, graph, var
+from tvm_fusionx.ecg import to_relay
 from tvm_fusionx.ecg.graph import Graph, Node
 from tvm_fusionx.fusion import PlannerOptions
+from tvm_fusionx.layout import multiply_by_strassen
 
 x, weights = var("x", 64, 512), const(512, 512)
 
@@ -58,3 +60,16 @@ def test_small_blocks_and_blocks_that_move_nothing_are_not_asked_of() -> None:
     for net in (straight, before, small):
         blocks(net, options=_asking(asked, limit=0))
     assert asked == []
+
+
+def test_a_product_that_gives_away_what_it_moved_is_asked_of() -> None:
+    asked: list[tuple[str, ...]] = []
+    held = graph(relay.nn.dense(x, weights))
+    multiply_by_strassen(held)
+    seven = to_relay(held).body
+    whole = blocks(seven)
+    pair = ("strided_slice", "nn.dense")
+    assert pair in whole
+    torn = blocks(seven, options=_asking(asked, limit=1))
+    assert pair in asked
+    assert pair not in torn

@@ -24,11 +24,13 @@ from tvm_fusionx.devices import Device, export_kernel
 from tvm_fusionx.errors import DeviceError, LibraryFileError, LinkError, MissingDependencyError
 from tvm_fusionx.output_file import check_space, new_file, reported_space
 
-# Of a file with one program, with several, and with one for TVM's virtual machine.
+# Of a file with one program, with several, with one for TVM's virtual machine, and with versions
+# for several cores.
 FORMAT_VERSION = 1
 SEVERAL_PROGRAMS_VERSION = 2
 VM_VERSION = 3
-VERSIONS = (FORMAT_VERSION, SEVERAL_PROGRAMS_VERSION, VM_VERSION)
+SEVERAL_CORES_VERSION = 4
+VERSIONS = (FORMAT_VERSION, SEVERAL_PROGRAMS_VERSION, VM_VERSION, SEVERAL_CORES_VERSION)
 
 # The names are tvmc's: ``tvmc run`` takes the file as its own.
 CODE = "mod.so"

@@ -22,7 +22,7 @@ from tvm_fusionx.errors import ModelError
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
 from tvm_fusionx.lowering import lowering
-from tvm_fusionx.processors.targets import TargetLike
+from tvm_fusionx.processors.targets import Targets
 from tvm_fusionx.rewrite import Rule
 from tvm_fusionx.schedules import resolve_target
 
@@ -30,7 +30,7 @@ from tvm_fusionx.schedules import resolve_target
 @interruptible()
 def build(
     mod: Any,
-    target: TargetLike,
+    target: Targets,
     params: Mapping[str, Any] | None = None,
     records: str | Path | None = None,
     activation_images: bool = False,
@@ -56,7 +56,8 @@ def build(
         Relay module, as from :func:`tvm_fusionx.from_onnx`; not changed. With `shapes` the ONNX
         file or model.
     target
-        Target string or object.
+        Target string or object; or several for AArch64, plainest first: a library with a version
+        for each, of which a core runs the last whose features it has.
     params
         Values of parameters that are not bound in the module yet.
     records
@@ -98,8 +99,8 @@ def build(
     -------
     lib : tvm.relay.backend.executor_factory.GraphExecutorFactoryModule
         As from ``relay.build``; :func:`tvm_fusionx.profile` knows its kernels' templates, too. With
-        `shapes` a :class:`tvm_fusionx.build.programs.Programs`, which runs what fits. For the
-        machine a :class:`tvm_fusionx.build.vm_program.VmProgram`.
+        `shapes`, or several targets, a :class:`tvm_fusionx.build.programs.Programs`, which runs
+        what fits. For the machine a :class:`tvm_fusionx.build.vm_program.VmProgram`.
 
     Raises
     ------
@@ -122,13 +123,13 @@ def build(
         parse_size(memory_limit)
     if shapes is not None:
         check_importable(mod)
-        made = build_programs(
-            mod, target, shapes, executor=executor, records=records, device=device, **choices
-        )
+    bound = bind_parameters(mod, params) if shapes is None else mod
+    if shapes is not None or isinstance(target, list | tuple):
+        choices |= {"executor": executor, "records": records, "device": device}
+        made = build_programs(bound, target, [{}] if shapes is None else shapes, **choices)
         if memory_limit is not None:
             _check_programs(made, memory_limit)
         return made
-    bound = bind_parameters(mod, params)
     if chosen_executor(bound, executor) == VM:
         if memory_limit is not None:
             raise no_known_memory()

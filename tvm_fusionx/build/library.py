@@ -30,6 +30,7 @@ from tvm_fusionx.build.archive import (
     METADATA,
     OTHER_GRAPH,
     PARAMS,
+    SEVERAL_CORES_VERSION,
     SEVERAL_PROGRAMS_VERSION,
     checked_metadata,
     linked,
@@ -40,6 +41,7 @@ from tvm_fusionx.build.archive import (
     write_members,
 )
 from tvm_fusionx.build.kernels import KernelGraph, KernelNote
+from tvm_fusionx.build.versions import fitting_loaded
 from tvm_fusionx.devices import Device
 from tvm_fusionx.inputs import InputSpec
 from tvm_fusionx.version import VERSION
@@ -63,6 +65,9 @@ class Library:
         One note for each kernel, where the build left one.
     versions
         Versions of what built it.
+    needs
+        Features that a core must have to run it, in LLVM's names, where the library has versions
+        for other cores; see :mod:`tvm_fusionx.build.versions`.
     """
 
     graph_json: str
@@ -74,6 +79,7 @@ class Library:
     outputs: tuple[InputSpec, ...]
     kernels: tuple[KernelNote, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
 
     def executor(self, device: Any = None, *, shares_weights: bool = False) -> Any:
         """Return a graph executor with the constants set, on the first CPU by default.
@@ -117,6 +123,7 @@ def describe_library(
     target: str,
     inputs: tuple[InputSpec, ...],
     kernels: tuple[KernelNote, ...] = (),
+    needs: tuple[str, ...] = (),
 ) -> Library:
     """Return `factory`, a graph-executor factory module, as a :class:`Library`.
 
@@ -126,6 +133,8 @@ def describe_library(
         Name of the model, for people.
     inputs
         What ``main`` takes.
+    needs
+        Features of the core that it needs, where it is one of several versions.
     """
     graph_json = factory.get_graph_json()
     graph = KernelGraph.from_json(graph_json)
@@ -143,6 +152,7 @@ def describe_library(
         outputs=outputs,
         kernels=kernels,
         versions=build_versions(),
+        needs=needs,
     )
 
 
@@ -224,19 +234,31 @@ def _metadata(
 ) -> dict[str, Any]:
     first = programs[0]
     found = {
-        "format_version": FORMAT_VERSION if len(programs) == 1 else SEVERAL_PROGRAMS_VERSION,
+        "format_version": _format_version(programs),
         "model": first.model,
         "target": first.target,
         "versions": dict(first.versions),
         **_description(first),
         "sha256": sha256_of(members),
     }
+    own = _version if found["format_version"] == SEVERAL_CORES_VERSION else lambda _: {}
+    found |= own(first)
     if len(programs) > 1:
         found["programs"] = [
-            {**_description(program), "params": dict(own)}
-            for program, own in zip(programs[1:], names[1:], strict=True)
+            {**_description(program), **own(program), "params": dict(stored)}
+            for program, stored in zip(programs[1:], names[1:], strict=True)
         ]
     return found
+
+
+def _format_version(programs: Sequence[Library]) -> int:
+    if len({program.target for program in programs}) > 1:
+        return SEVERAL_CORES_VERSION
+    return FORMAT_VERSION if len(programs) == 1 else SEVERAL_PROGRAMS_VERSION
+
+
+def _version(program: Library) -> dict[str, Any]:
+    return {"target": program.target, "needs": list(program.needs)}
 
 
 def _description(program: Library) -> dict[str, Any]:
@@ -272,7 +294,8 @@ def load_programs(
 ) -> tuple[Library, ...]:
     """Read the programs of the library file at `path`, the smallest first.
 
-    Only after every checksum agrees is the code loaded.
+    Only after every checksum agrees is the code loaded. Of a file with versions for several cores
+    the programs are those of the version that fits the core that loaded the code.
 
     Parameters
     ----------
@@ -284,6 +307,8 @@ def load_programs(
     LibraryFileError
         The file is missing, damaged, not a library, of another format version, or built for another
         kind of machine.
+    TargetError
+        It has versions for several cores, and none for this one.
     """
     path = Path(path)
     members = read_members(path)
@@ -300,7 +325,7 @@ def load_programs(
         arrays = relay.load_param_dict(bytearray(members[PARAMS]))
         others = list(metadata.get("programs", []))
         first = _program(metadata, members[GRAPH], module, metadata, None, arrays)
-        return (
+        programs = (
             first,
             *(
                 _program(
@@ -313,6 +338,7 @@ def load_programs(
         raise refusal(
             path, f"a complete {METADATA}", f"{type(error).__name__}: {error}", COMPILE_AGAIN
         ) from error
+    return fitting_loaded(programs, module)
 
 
 def _program(
@@ -332,11 +358,12 @@ def _program(
         module=module,
         params={own: arrays[stored] for own, stored in names.items()},
         model=str(metadata["model"]),
-        target=str(metadata["target"]),
+        target=str(row.get("target", metadata["target"])),
         inputs=_specs(row["inputs"]),
         outputs=_specs(row["outputs"]),
         kernels=tuple(map(KernelNote.from_json, row["kernels"])),
         versions=dict(metadata["versions"]),
+        needs=tuple(map(str, row.get("needs", ()))),
     )
 
 

@@ -17,10 +17,17 @@ from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fit import fitted
 from tvm_fusionx.build.fused_build import DEFAULT_NAME, FusedBuild, build_fused, kernel_notes
 from tvm_fusionx.build.library import Library, describe_library
+from tvm_fusionx.build.versions import (
+    core_asker,
+    each_target,
+    fitting_loaded,
+    needs_of,
+    resolved_targets,
+)
 from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
 from tvm_fusionx.errors import ShapeError
 from tvm_fusionx.inputs import inputs_of
-from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.processors.targets import Targets, is_cpu
 from tvm_fusionx.records import Record
 
 Shapes = Mapping[str, Sequence[int]]
@@ -39,12 +46,14 @@ class Programs:
     """
 
     programs: tuple[Library, ...]
-    """The smallest first. All have the same module, and weights that are equal are the same arrays.
+    """The smallest first; for several targets all of the first's before the second's. All have the
+    same module, and weights that are equal are the same arrays.
     """
 
     builds: tuple[FusedBuild, ...] = field(default=(), repr=False, compare=False)
     """What each was made from, where they were built here."""
 
+    _fitting: list[Library] = field(default_factory=list, repr=False, compare=False)
     _executors: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def run(self, **inputs: Any) -> list[np.ndarray]:
@@ -56,8 +65,11 @@ class Programs:
         ------
         InputError
             No program is large enough, or the inputs are not those of the model.
+        TargetError
+            They are for several targets, and none is for this core.
         """
-        fit = fitted(self.programs, inputs)
+        self._fitting = self._fitting or [*fitting_loaded(self.programs, self.programs[0].module)]
+        fit = fitted(self._fitting, inputs)
         if fit.number not in self._executors:
             self._executors[fit.number] = _executor(fit.program)
         executor = self._executors[fit.number]
@@ -79,7 +91,7 @@ def _executor(program: Library) -> Any:
 
 def build_programs(
     model: Any,
-    target: str | tvm.target.Target,
+    target: Targets,
     shapes: Sequence[Shapes],
     *,
     model_name: str = "model",
@@ -90,12 +102,15 @@ def build_programs(
     executor: str | None = None,
     **choices: Any,
 ) -> Programs | VmProgram:
-    """Import and build a model once for each of some shapes.
+    """Import and build a model once for each of some targets and shapes.
 
     Parameters
     ----------
     model
-        ONNX file or model, as for :func:`fx.from_onnx`.
+        ONNX file or model, as for :func:`fx.from_onnx`; or a Relay module, for one set of shapes.
+    target
+        Target string or object; or several for AArch64, plainest first. See
+        :mod:`tvm_fusionx.build.versions`.
     shapes
         For each program the shapes of all inputs whose extents are open.
     model_name
@@ -117,20 +132,21 @@ def build_programs(
     ShapeError
         There are no shapes, or two are the same; or there are several, and the data decides others.
     """
-    # Reading ONNX needs a package that the rest does not.
-    from tvm_fusionx.frontend.from_onnx import from_onnx
-
     _check(shapes)
+    targets = resolved_targets(target)
+    cases = [
+        (version, shape) for version in range(len(targets)) for shape in sorted(shapes, key=_size)
+    ]
     builds, described = [], []
-    for number, shape in enumerate(sorted(shapes, key=_size)):
-        prefix = f"program {number + 1} of {len(shapes)}: " if len(shapes) > 1 else ""
+    for number, (version, shape) in enumerate(cases):
+        prefix = f"program {number + 1} of {len(cases)}: " if len(cases) > 1 else ""
         on_stage(prefix + "importing")
-        mod, params = from_onnx(model, shape=dict(shape), constants=constants)
+        mod, params = _imported(model, shape, constants)
         if chosen_executor(mod, executor) == VM:
-            _check_one(shapes)
+            _check_one(cases)
             return build_for_machine(
                 mod,
-                target,
+                targets[0],
                 params,
                 records,
                 device,
@@ -140,12 +156,12 @@ def build_programs(
             )
         build = build_fused(
             mod,
-            target,
+            targets[version],
             params=params,
             records=records,
             device=device,
             on_stage=_prefixed(on_stage, prefix),
-            name=f"program{number}" if len(shapes) > 1 else DEFAULT_NAME,
+            name=f"program{number}" if len(cases) > 1 else DEFAULT_NAME,
             **choices,
         )
         builds.append(build)
@@ -153,12 +169,27 @@ def build_programs(
             describe_library(
                 build.library,
                 model=model_name,
-                target=str(target),
+                target=str(each_target(target)[version]),
                 inputs=inputs_of(mod, params),
                 kernels=kernel_notes(build),
+                needs=needs_of(targets, version),
             )
         )
-    return Programs(tuple(sharing_weights(described)), tuple(builds))
+    programs = sharing_weights(described)
+    if len(targets) > 1:
+        programs[0].module.import_module(core_asker(targets[0]))
+    return Programs(tuple(programs), tuple(builds))
+
+
+def _imported(
+    model: Any, shape: Shapes, constants: Mapping[str, Any] | None
+) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    if isinstance(model, tvm.IRModule):
+        return model, {}
+    # Reading ONNX needs a package that the rest does not.
+    from tvm_fusionx.frontend.from_onnx import from_onnx
+
+    return from_onnx(model, shape=dict(shape), constants=constants)
 
 
 def _prefixed(on_stage: Callable[[str], None], prefix: str) -> Callable[[str], None]:
@@ -185,12 +216,12 @@ def _digest(value: Any) -> str:
     return f"{value.dtype}{tuple(value.shape)}{held}"
 
 
-def _check_one(shapes: Sequence[Shapes]) -> None:
-    if len(shapes) > 1:
+def _check_one(cases: Sequence[Any]) -> None:
+    if len(cases) > 1:
         raise ShapeError(
             "shapes",
-            expected="one set of shapes for TVM's virtual machine",
-            found=f"{len(shapes)}",
+            expected="one set of shapes, and one target, for TVM's virtual machine",
+            found=f"{len(cases)} programs",
             next_step="Compile a library for each.",
         )
 

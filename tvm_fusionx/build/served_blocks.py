@@ -51,8 +51,14 @@ def why_unserved(target: TargetLike) -> WhyUnserved | None:
 
 
 def _why_slow(scheduled: Scheduled | None) -> str | None:
-    """Return what kept fast templates from a block; None where one serves it."""
-    if scheduled is None or scheduled.template not in SLOW:
+    """Return what kept fast templates from a block; None where one serves it.
+
+    One that matched and failed leaves the block to another that was not made for it: rows would be
+    computed of a product, element by element.
+    """
+    if scheduled is None:
+        return None
+    if scheduled.template not in SLOW and scheduled.fallback_reason is None:
         return None
     return scheduled.fallback_reason or f"{scheduled.template} alone takes it"
 

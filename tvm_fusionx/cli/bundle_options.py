@@ -47,7 +47,9 @@ class BundleChoice:
 
         check_bundle_name(self.name if self.name is not None else self.folder.name)
         if programs != 1:
-            raise click.UsageError(f"--bundle takes one program; the shapes make {programs}.")
+            raise click.UsageError(
+                f"--bundle takes one program; the shapes and targets make {programs}."
+            )
 
     def write(
         self,

@@ -17,6 +17,7 @@ from tvm_fusionx.cli.options import (
     model_argument,
     planner_options,
     precision_option,
+    strassen_option,
     target_option,
     tuning_records_option,
 )
@@ -55,6 +56,13 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 )
 @target_option
 @click.option(
+    "--also-target",
+    "further",
+    multiple=True,
+    help="A further target for AArch64, for a version of its own in the same library; may be given "
+    "several times, the plainest first. A core runs the last whose features it has.",
+)
+@click.option(
     "--input-shapes",
     "shapes",
     type=ShapeBuckets(),
@@ -66,6 +74,7 @@ class Formats(click.ParamType):  # type: ignore[type-arg]
 @planner_options
 @tuning_records_option
 @precision_option
+@strassen_option
 @click.option(
     "--denormals",
     type=click.Choice(["flush", "keep"]),
@@ -91,12 +100,14 @@ def command(
     model: Path,
     output: Path,
     target: str,
+    further: tuple[str, ...],
     shapes: list[dict[str, tuple[int, ...]]] | None,
     constants: dict[str, Any],
     executor: str | None,
     choices: dict[str, Any],
     records: Path | None,
     precision: str | None,
+    strassen: dict[str, Any],
     denormals: Literal["flush", "keep"],
     cross_compiler: str | None,
     memory_limit: str | None,
@@ -127,7 +138,7 @@ def command(
     from tvm_fusionx.schedules import resolve_target
     from tvm_fusionx.threads import threads as use_threads
 
-    bundle.check(len(shapes or [{}]))
+    bundle.check(len(shapes or [{}]) * (1 + len(further)))
     limit = parse_size(memory_limit) if memory_limit is not None else None
     if bundle.folder is None:
         check_writable(output, model)
@@ -142,7 +153,7 @@ def command(
             scope.enter_context(kernel_cache(use=False))
         made = build_programs(
             bind(model, constants),
-            resolved,
+            [resolved, *further] if further else resolved,
             shapes or [{}],
             model_name=model.stem,
             records=records_for(chosen, records) if chosen is not None else records,
@@ -151,6 +162,7 @@ def command(
             on_stage=stage,
             executor=executor,
             **choices,
+            **strassen,
         )
         if isinstance(made, VmProgram) and (limit is not None or bundle.folder is not None):
             raise no_known_memory()
@@ -176,9 +188,11 @@ def command(
         return
     for library, build in zip(made.programs, made.builds, strict=True):
         kernels = len(KernelGraph.from_json(library.graph_json).kernels)
-        line = f"{output}: {kernels} kernels for {resolved}"
-        if len(made.programs) > 1:
+        line = f"{output}: {kernels} kernels for {library.target if further else resolved}"
+        if len(shapes or [{}]) > 1:
             line += f", {' '.join(spec.shape_text for spec in library.inputs)}"
+        if library.needs:
+            line += f", on cores with {', '.join(library.needs)}"
         click.echo(line)
         if build.log.coverage:
             click.echo(f"tuning records: {build.log.coverage}")

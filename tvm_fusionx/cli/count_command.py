@@ -5,12 +5,18 @@ from __future__ import annotations
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tvm_fusionx.cli.count_table import print_assembly, print_counts
-from tvm_fusionx.cli.options import debug_option, input_shapes_option, inputs_option, json_option
+from tvm_fusionx.cli.options import (
+    debug_option,
+    input_shapes_option,
+    inputs_option,
+    json_option,
+    strassen_option,
+)
 from tvm_fusionx.cli.progress import Stages
 
 if TYPE_CHECKING:
@@ -58,6 +64,7 @@ SHOWN_KERNELS = 12
 @click.option(
     "--asm", type=click.IntRange(min=1), metavar="K", help="Disassemble the K hottest loops."
 )
+@strassen_option
 @json_option
 @debug_option
 def command(
@@ -71,6 +78,7 @@ def command(
     caches: bool,
     kernels: int,
     asm: int | None,
+    strassen: dict[str, Any],
     json_path: Path | None,
 ) -> None:
     """Count what one inference executes on an Arm core, under emulation.
@@ -115,7 +123,9 @@ def command(
         library = model
         if model.suffix == MODEL_SUFFIX:
             library = Path(folder) / "module.tar"
-            compile_for_core(model, library, core, shape=shape, target=target, on_stage=stage)
+            compile_for_core(
+                model, library, core, shape=shape, target=target, on_stage=stage, **strassen
+            )
         stage("running under emulation")
         given = random_inputs(inputs_of_library(library))
         given |= read_inputs(inputs) if inputs is not None else {}

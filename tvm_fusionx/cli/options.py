@@ -161,6 +161,27 @@ target_option = click.option(
     help="TVM target; native means this machine's CPU.",
 )
 
+
+def _strassen(context: click.Context, parameter: click.Parameter, chosen: bool) -> dict[str, Any]:
+    """Return what the order of passes is told: a pass before layouts are chosen, or nothing."""
+    if not chosen:
+        return {}
+    from tvm_fusionx._tvm.presence import require_relay
+
+    require_relay()
+    from tvm_fusionx.passes import MultiplyByStrassen
+
+    return {"before": {"layout": MultiplyByStrassen()}}
+
+
+strassen_option = click.option(
+    "--strassen",
+    is_flag=True,
+    callback=_strassen,
+    help="Compute large products with constant weights by seven products of quarters for eight: an "
+    "eighth fewer multiply-adds, and some three times the bound of the error.",
+)
+
 input_shapes_option = click.option(
     "--input-shapes",
     "shape",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,8 +31,8 @@ LIMITS = (
     " cross caches come from a model without prefetching. None of it is a time on a phone."
 )
 
-# How TVM's symbols begin and end.
-PREFIX, INNER = "tvmgen_default_", "_compute_"
+# How TVM's symbols begin, by the name of the program in its library, and end.
+PREFIX, INNER = re.compile(r"^tvmgen_(default|program\d+)_"), "_compute_"
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ def save_counts(counts: Sequence[Count], path: str | Path, **further: Any) -> No
 
 def _short(symbol: str) -> str:
     """Return a kernel's name: its symbol without what TVM puts around it."""
-    return symbol.removeprefix(PREFIX).split(INNER)[0]
+    return PREFIX.sub("", symbol, count=1).split(INNER)[0]
 
 
 def _kernel_of(function: Function, templates: Mapping[str, str]) -> str:

@@ -155,14 +155,33 @@ def run_counted(
     DeviceError
         The program failed, or took hours.
     """
-    require_emulation()
     options = f"{plugin()},out={counts}" + (f",{caches.options()}" if caches is not None else "")
-    command = [EMULATOR, "-cpu", emulated_cpu(core), "-L", str(sysroot), "-plugin", options, *words]
+    run_emulated(words, core, ["-plugin", options], environment, sysroot)
+
+
+def run_emulated(
+    words: Sequence[str],
+    core: str,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    sysroot: Path = SYSROOT,
+) -> str:
+    """Run a program for Arm under emulation, on one thread, and return what it prints.
+
+    Parameters
+    ----------
+    options
+        Of the emulator.
+    words, core, environment, sysroot
+        As for :func:`run_counted`, which raises the same.
+    """
+    require_emulation()
+    command = [EMULATOR, "-cpu", emulated_cpu(core), "-L", str(sysroot), *options, *words]
     one_thread = dict.fromkeys(("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     try:
         ended = subprocess.run(
             command,
-            env={"PATH": os.environ.get("PATH", ""), **one_thread, **environment},
+            env={"PATH": os.environ.get("PATH", ""), **one_thread, **(environment or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -175,6 +194,7 @@ def run_counted(
     if ended.returncode != 0:
         said = [line for line in ended.stderr.splitlines() if line.strip()]
         raise _failed(words, said[-1].strip() if said else f"exit code {ended.returncode}")
+    return ended.stdout
 
 
 def _failed(words: Sequence[str], found: str) -> DeviceError:

@@ -20,14 +20,22 @@ from tvm_fusionx.build.archive import (
     CODE,
     COMPILE_AGAIN,
     GRAPH,
+    OTHER_GRAPH,
     PARAMS,
     checked_metadata,
     read_members,
     refusal,
 )
 from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.build.versions import ASKS_CORE, fitting
 from tvm_fusionx.cache_folder import cache_folder
-from tvm_fusionx.counting.emulator import DIGITS, Caches, require_emulation, run_counted
+from tvm_fusionx.counting.emulator import (
+    DIGITS,
+    Caches,
+    require_emulation,
+    run_counted,
+    run_emulated,
+)
 from tvm_fusionx.counting.executed import Function, functions_of
 from tvm_fusionx.counting.trace import read_trace
 from tvm_fusionx.devices.build_server import ARCHITECTURES
@@ -77,6 +85,8 @@ def run_library(
 ) -> LibraryRun:
     """Run the library file at `path` once, after once to warm up, and count the second run.
 
+    Of a library with versions for several cores the version runs that fits the emulated one.
+
     Parameters
     ----------
     path
@@ -103,8 +113,10 @@ def run_library(
     given = {**random_inputs(specs), **(inputs or {})}
     with tempfile.TemporaryDirectory(prefix="fusionx-count-") as name:
         folder = Path(name)
-        for member in (CODE, GRAPH, PARAMS):
-            (folder / member).write_bytes(members[member])
+        (folder / CODE).write_bytes(members[CODE])
+        version = _version(members, metadata, folder, core)
+        (folder / GRAPH).write_bytes(version.graph)
+        (folder / PARAMS).write_bytes(version.params(members[PARAMS]))
         arrays = {spec.name: tvm.nd.array(np.asarray(given[spec.name])) for spec in specs}
         (folder / INPUTS).write_bytes(bytes(relay.save_param_dict(arrays)))
         counts = folder / COUNTS
@@ -114,10 +126,58 @@ def run_library(
     return LibraryRun(
         tuple(functions),
         tuple(results[str(place)].numpy() for place in range(len(results))),
-        _templates(members[GRAPH].decode(), metadata.get("kernels", [])),
-        str(metadata["model"]),
-        str(metadata["target"]),
+        _templates(version.graph.decode(), version.kernels),
+        version.model,
+        version.target,
     )
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A program of a library file, as it lies there."""
+
+    model: str
+    target: str
+    needs: tuple[str, ...]
+    graph: bytes
+    names: Mapping[str, str] | None
+    """Where its constants have other names in the file: by its own, those."""
+
+    kernels: list[dict[str, Any]]
+
+    def params(self, stored: bytes) -> bytes:
+        """Return its constants, of those that are stored, by its own names."""
+        if self.names is None:
+            return stored
+        arrays = relay.load_param_dict(bytearray(stored))
+        return bytes(relay.save_param_dict({own: arrays[name] for own, name in self.names.items()}))
+
+
+def _version(
+    members: Mapping[str, bytes], metadata: Mapping[str, Any], folder: Path, core: str
+) -> _Version:
+    """Return the version that an emulated core runs of a file whose code lies in a folder."""
+    rows = [(metadata, members[GRAPH])]
+    rows += [
+        (row, members[OTHER_GRAPH.format(at)])
+        for at, row in enumerate(metadata.get("programs", []), 1)
+    ]
+    versions = [
+        _Version(
+            str(metadata["model"]),
+            str(row.get("target", metadata["target"])),
+            tuple(row.get("needs", ())),
+            graph,
+            row.get("params"),
+            row.get("kernels", []),
+        )
+        for row, graph in rows
+    ]
+
+    def read(word: int) -> int:
+        return int(run_emulated([str(_program()), str(folder), ASKS_CORE, str(word)], core))
+
+    return fitting(versions, read)[0]
 
 
 def inputs_of_library(path: str | Path) -> tuple[InputSpec, ...]:
@@ -134,7 +194,9 @@ def _specs(metadata: Mapping[str, Any]) -> tuple[InputSpec, ...]:
 def _checked(path: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
     members = read_members(path)
     metadata = checked_metadata(path, members)
-    if BYTECODE in members or len(metadata.get("programs", [])) > 0:
+    others = metadata.get("programs", [])
+    targets = {metadata["target"], *(row.get("target", metadata["target"]) for row in others)}
+    if BYTECODE in members or len(targets) <= len(others):
         raise refusal(
             path,
             "one program for the graph executor",

@@ -53,7 +53,7 @@ def tear_unserved(growth: Growth, why_unserved: WhyUnserved) -> dict[Node, Torn]
     """
     torn: dict[Node, Torn] = {}
     for unit in growth.partition.units:
-        if not _might_be_unserved(unit):
+        if not _might_be_unserved(unit, growth.graph):
             continue
         reason = why_unserved(growth.graph, unit.nodes)
         if reason is not None:
@@ -81,8 +81,11 @@ def tear_unserved(growth: Growth, why_unserved: WhyUnserved) -> dict[Node, Torn]
     return torn
 
 
-def _might_be_unserved(unit: Unit) -> bool:
-    """Tell whether a unit is large, and moves what a product or a reduction in it gives."""
+def _might_be_unserved(unit: Unit, graph: Graph) -> bool:
+    """Tell whether a unit is large and moves what a product or a reduction in it gives.
+
+    Or whether it multiplies what it moved, and gives that to others, too.
+    """
     if sum(map(flops, unit.nodes)) <= SMALL_FLOPS:
         return False
     inside = set(unit.nodes)
@@ -97,6 +100,10 @@ def _might_be_unserved(unit: Unit) -> bool:
             return True
         if is_below:
             below.add(node)
+        if is_contraction(node) and any(
+            is_movement(source) and not inside.issuperset(graph.users(source)) for source in sources
+        ):
+            return True
     return False
 
 

@@ -8,6 +8,7 @@ from tvm_fusionx.layout.similar import reuse_similar
 from tvm_fusionx.layout.single_blocks import compute_in_single
 from tvm_fusionx.layout.sparse import has_zeros, pack_sparse
 from tvm_fusionx.layout.stored_floats import BRAIN, HALF, store_narrow
+from tvm_fusionx.layout.strassen import multiply_by_strassen
 from tvm_fusionx.layout.textures import prepare_textures
 from tvm_fusionx.layout.winograd import pack_winograd
 
@@ -17,6 +18,7 @@ __all__ = [
     "compute_in_single",
     "has_zeros",
     "most_narrow_uses",
+    "multiply_by_strassen",
     "pack_block_weights",
     "pack_convolutions",
     "pack_dense",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import tvm
 from tvm.target import codegen
@@ -16,6 +16,9 @@ from tvm_fusionx.processors.host_cpu import host_attributes
 
 TargetLike: TypeAlias = "str | tvm.target.Target"
 """A target, or what names one."""
+
+Targets: TypeAlias = "TargetLike | list[Any] | tuple[Any, ...]"
+"""One, or one for each version of a library, the plainest first."""
 
 # What `-mcpu=` accepts in compilers to mean this very machine; TVM hands it to LLVM, which refuses.
 NATIVE_CPU = "native"

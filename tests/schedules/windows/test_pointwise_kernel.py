@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.relay_modules import (
-    var,
+from tests.relay_modules import module, var
+from tests.sampled import few_fast
+from tests.schedules.blocked_blocks import (
+    assert_computes,
+    assert_same_with_knobs,
+    dense,
+    eight_lanes,
+    hard_swish,
+    unscheduled,
 )
-from tests.schedules.blocked_blocks import assert_same_with_knobs, dense, hard_swish
+from tests.schedules.matching import matched
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.schedules.windows.pointwise import POINTWISE
+from tvm_fusionx.schedules.windows.pointwise_kernel import PixelProducts
+from tvm_fusionx.schedules.windows.tiling import ChunkTile
+from tvm_fusionx.tir.block import describe_block
 
 NAME = "pointwise"
 ONE = (1, 1)
@@ -51,3 +64,23 @@ KNOBS: dict[str, tuple[Any, dict[str, int]]] = {
 def test_no_value_of_a_knob_changes_numbers(case: str) -> None:
     body, knobs = KNOBS[case]
     assert_same_with_knobs(body, NAME, knobs)
+
+
+@pytest.mark.parametrize("case", few_fast(KNOBS, 2))
+def test_pixels_left_over_are_a_narrower_tile(case: str) -> None:
+    body, knobs = KNOBS[case]
+    target = eight_lanes()
+    cpu = replace(describe_cpu(target), registers=32, multiplies_by_lane=True)
+    match = matched(POINTWISE, describe_block(unscheduled(body, target), cpu))
+    defaults = {name: knob.default for name, knob in match.knobs().items()}
+    func = match.emit({**defaults, **knobs})
+    assert_computes(func, target, module(body))
+
+
+@pytest.mark.parametrize(("pixels", "has_rest"), [(35, True), (36, False), (5, False), (37, True)])
+def test_only_whole_tiles_are_counted_as_tiles(pixels: int, has_rest: bool) -> None:
+    products = PixelProducts(None, None, None, ChunkTile(2, 6), pixels, 1, None, has_rest=True)  # type: ignore[arg-type]
+    assert products.tiles * products.columns + products.rest == pixels
+    assert (products.rest > 0) is has_rest
+    moved = replace(products, has_rest=False)
+    assert (moved.rest, moved.tiles) == (0, -(-pixels // min(6, pixels)))

@@ -20,12 +20,14 @@ from tvm_fusionx.schedules.windows.tiling import (
     best_tasks,
     candidate_tasks,
     column_pieces,
+    cost_with_rest,
     default_tile,
     inputs_held,
     register_tiles,
     shared_tiles,
     streaming_cost,
     task_cost,
+    tile_cost,
 )
 
 
@@ -223,3 +225,20 @@ def test_there_is_always_a_tile() -> None:
     window = find_window(describe(wide))
     assert isinstance(window, Window)
     assert register_tiles(window, AVX2) == [ChunkTile(1, 1)]
+
+
+def test_columns_left_over_cost_a_narrower_tile() -> None:
+    pixels = flat_window(196)
+    tile = ChunkTile(2, 9)
+    assert cost_with_rest(tile, pixels, NEON) < tile_cost(tile, pixels, NEON)
+    # What divides them has no rest, and other processors move the last tile back.
+    assert cost_with_rest(ChunkTile(2, 7), pixels, NEON) == tile_cost(ChunkTile(2, 7), pixels, NEON)
+    assert cost_with_rest(tile, pixels, AVX512) == tile_cost(tile, pixels, AVX512)
+
+
+def flat_window(pixels: int) -> Window:
+    """Return a pointwise window whose pixels lie in one row."""
+    body = dense(64, (1, pixels), 64, (1, 1), blocks=(4, 4))
+    found = find_window(describe(body, NEON))
+    assert isinstance(found, Window)
+    return found

@@ -1,6 +1,7 @@
 // FOLDER: one inference of the library there, after one to warm up, between the marks of count.c.
 //
 // The folder holds the members of a library file, and `inputs.params`; `outputs.params` is written.
+// FOLDER FUNCTION WORD...: prints what a function of the library there answers to each number.
 #include <dlpack/dlpack.h>
 #include <tvm/runtime/container/map.h>
 #include <tvm/runtime/container/string.h>
@@ -10,6 +11,7 @@
 #include <tvm/runtime/registry.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -70,12 +72,26 @@ void Run(const std::string& folder) {
   std::ofstream(folder + "/outputs.params", std::ios::binary) << bytes;
 }
 
+void Ask(const std::string& folder, const char* name, int count, char** numbers) {
+  Module code = Module::LoadFromFile(folder + "/mod.so");
+  const PackedFunc function = code.GetFunction(name);
+  if (function == nullptr) throw std::runtime_error(std::string("no function ") + name);
+  for (int place = 0; place < count; ++place) {
+    const int64_t answer = function(static_cast<int64_t>(std::stoll(numbers[place])));
+    std::printf("%lld\n", static_cast<long long>(answer));
+  }
+}
+
 }  // namespace fusionx
 
 int main(int count, char** words) {
-  if (count != 2) return 2;
+  if (count < 2) return 2;
   try {
-    fusionx::Run(words[1]);
+    if (count == 2) {
+      fusionx::Run(words[1]);
+    } else {
+      fusionx::Ask(words[1], words[2], count - 3, words + 3);
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -94,6 +94,7 @@ class DepthwisePointwise(Match):
                 begins_with_bias=info.cpu.begins_with_bias,
             ),
             should_pack(pair.pointwise, tile, pixels, info.cpu),
+            info.cpu.multiplies_by_lane,
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         stages = [name for name in (pair.pad, first, between, second) if name is not None]
         func = replace_stages(func, stages, write, [pair.data], KERNEL, kernel)

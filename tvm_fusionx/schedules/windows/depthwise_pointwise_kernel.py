@@ -53,6 +53,9 @@ class DepthwisePointwiseKernel:
     packs: bool = False
     """Whether pointwise weights of a tile are put side by side before pixels are multiplied."""
 
+    has_rest: bool = False
+    """Whether pixels that fill no tile have a narrower one."""
+
     @property
     def shares_rows(self) -> bool:
         """Whether tasks share rows pixel by pixel."""
@@ -76,6 +79,7 @@ class DepthwisePointwiseKernel:
             in_chunks(second),
             self.result,
             self.packs,
+            self.has_rest,
         )
         groups = self.result.vectors.number // tiling.tile.chunks
         slabs = math.ceil(first.rows / tiling.rows)

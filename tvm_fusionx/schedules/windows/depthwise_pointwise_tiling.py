@@ -16,10 +16,10 @@ from tvm_fusionx.schedules.windows.strip_tiling import StripTile, strip_tiles
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import (
     ChunkTile,
+    cost_with_rest,
     depthwise_columns,
     register_tiles,
     streaming_cost,
-    tile_cost,
 )
 
 # Costs that differ by less are not told apart; fewer rows then leave more of the cache.
@@ -98,7 +98,7 @@ def _flat(pair: Pair, rows: int, cpu: Cpu) -> Window:
 
 def _pixel_tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     """Return the cost of a tile, its weights' way from the second-level cache included."""
-    return tile_cost(tile, window, cpu) * streaming_cost(tile, window, cpu)
+    return cost_with_rest(tile, window, cpu) * streaming_cost(tile, window, cpu)
 
 
 def pair_strips(pair: Pair, rows: int, cpu: Cpu) -> list[StripTile]:

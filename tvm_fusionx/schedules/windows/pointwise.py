@@ -116,6 +116,7 @@ class Pointwise(Match):
                 begins_with_bias=info.cpu.begins_with_bias,
             ),
             should_pack(window, tiling.tile, tiling.pixels(window), info.cpu),
+            info.cpu.multiplies_by_lane,
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
         operands = [weights] if stages.gather is not None else [weights, window.data]

@@ -15,6 +15,7 @@ A vector holds one output chunk, or several that fill it together (`output_vecto
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -60,6 +61,9 @@ class PointwiseKernel:
     packs: bool = False
     """Whether the weights of a tile are put side by side before its pixels are multiplied."""
 
+    has_rest: bool = False
+    """Whether pixels that fill no tile have a narrower one; the last tile moves back else."""
+
     def build(self, *, parallel: bool) -> Any:
         """Return the statement that computes the convolution, on several threads or on one."""
         ib, tiling, window = tir.ir_builder.create(), self.tiling, self.window
@@ -75,6 +79,7 @@ class PointwiseKernel:
             tiling.block_chunks,
             self.result,
             self.packs,
+            self.has_rest,
         )
         with tasks(ib, extents, parallel=parallel) as (image, number, part):
             first = start_of(number, pixels, total, tiling.pixel_tasks)
@@ -153,15 +158,23 @@ class PixelProducts:
     packs: bool = False
     """Whether the weights of a tile are put side by side before its pixels are multiplied."""
 
+    has_rest: bool = False
+    """Whether pixels that fill no tile have a narrower one; the last tile moves back else."""
+
     @property
     def columns(self) -> int:
         """Pixels of a tile."""
         return min(self.tile.columns, self.pixels)
 
     @property
+    def rest(self) -> int:
+        """Pixels of the narrower tile behind the others, where there is one."""
+        return self.pixels % self.columns if self.has_rest else 0
+
+    @property
     def tiles(self) -> int:
-        """Tiles of pixels."""
-        return math.ceil(self.pixels / self.columns)
+        """Tiles of pixels, without the narrower one."""
+        return math.ceil((self.pixels - self.rest) / self.columns)
 
     @property
     def blocks(self) -> int:
@@ -181,10 +194,10 @@ class PixelProducts:
             Image of the result, and the places of pixels there.
         """
         ib, last, lanes = self.ib, self.blocks - 1, self.result.vectors.lanes
-        places = places_by_rows(self.columns, self.tile.chunks)
+        sums_of_tile = self.columns * self.tile.chunks
         kept = None
         if last:
-            size = self.tiles * len(places) * lanes
+            size = (self.tiles * sums_of_tile + self.rest * self.tile.chunks) * lanes
             kept = ib.allocate(self.window.dtype, (size,), "kept", scope="global")._buffer
 
         panel = self._panel() if self.packs else None
@@ -201,9 +214,10 @@ class PixelProducts:
                     return panel.load(vector, chunk, at[1])
                 return self._weight(group * self.tile.chunks + vector, *at)
 
-            with ib.for_range(0, self.tiles, "tile") as tile:
-                start = start_of(tile, self.columns, self.pixels)
-                slots = [(tile * len(places) + each) * lanes for each in range(len(places))]
+            def tile_of(tile: Any, start: Any, columns: int) -> None:
+                """Compute `columns` pixels from `start` on."""
+                places = places_by_rows(columns, self.tile.chunks)
+                slots = [(tile * sums_of_tile + each) * lanes for each in range(len(places))]
 
                 def begin(sums: VectorSums) -> None:
                     if begins:
@@ -216,7 +230,8 @@ class PixelProducts:
 
                 def end(sums: VectorSums) -> None:
                     if ends:
-                        self._store(sums, group, image, lambda pixel: pixel_at(start, pixel))
+                        at = functools.partial(pixel_at, start)
+                        self._store(sums, group, image, at, columns)
                         return
                     for place, slot in enumerate(slots):
                         ib.emit(store(kept, slot, sums.value(place), lanes))
@@ -230,6 +245,12 @@ class PixelProducts:
                     end,
                     begin=begin,
                 ).emit(ib, self._steps(group, number, tile))
+
+            whole = self.pixels - self.rest
+            with ib.for_range(0, self.tiles, "tile") as tile:
+                tile_of(tile, start_of(tile, self.columns, whole), self.columns)
+            if self.rest:
+                tile_of(self.tiles, whole, self.rest)
 
         if last:
             block(0, begins=True)
@@ -252,10 +273,11 @@ class PixelProducts:
         group: Any,
         image: Any,
         pixel_at: Callable[[Any], tuple[Any, Any]],
+        columns: int,
     ) -> None:
         chunks = self.tile.chunks
         for vector in range(chunks):
-            chosen = range(vector, self.columns * chunks, chunks)
+            chosen = range(vector, columns * chunks, chunks)
             first_chunk = self.result.vectors.first_chunk(group * chunks + vector)
             self.result.store(sums, chosen, image, first_chunk, pixel_at)
 

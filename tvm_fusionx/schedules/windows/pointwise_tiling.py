@@ -15,8 +15,8 @@ from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import (
     GATHER_CYCLES,
     ChunkTile,
+    cost_with_rest,
     register_tiles,
-    tile_cost,
 )
 from tvm_fusionx.tir.numbers import divisors
 
@@ -81,7 +81,7 @@ def cycles(tiling: PointwiseTiling, window: Window, cpu: Cpu, *, gathers: bool) 
     tasks = window.batch * tiling.pixel_tasks * tiling.channel_tasks
     vectors = window.block_out / min(COUNTED_LANES, cpu.lanes)
     products = window.in_channels * groups * tile.chunks * pixels * vectors / cpu.multiply_add_units
-    computing = products * tile_cost(tile, _in_one_row(window, pixels), cpu)
+    computing = products * cost_with_rest(tile, _in_one_row(window, pixels), cpu)
     breaks = in_chunks(window) // tiling.block_chunks - 1
     tiles = math.ceil(pixels / tile.columns)
     keeping = breaks * groups * tiles * tile.sums * vectors * KEEP_CYCLES

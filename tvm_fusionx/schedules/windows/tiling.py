@@ -169,6 +169,18 @@ def tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     return waste * latency * loads
 
 
+def cost_with_rest(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
+    """Return the cost of `tile` as `tile_cost`, where the columns left over are a narrower tile."""
+    rest = window.columns % tile.columns
+    if not cpu.multiplies_by_lane or not rest or window.columns < tile.columns:
+        return tile_cost(tile, window, cpu)
+    vectors = tile.chunks * _vectors_of_chunk(window, cpu)
+    each, last = (
+        lane_tiles.cost(columns, vectors, cpu, window.block_in) for columns in (tile.columns, rest)
+    )
+    return (each * (window.columns - rest) + last * rest) / window.columns
+
+
 def streaming_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     """Return what a multiply-add takes whose weights are read anew for every tile of columns.
 
