@@ -65,6 +65,11 @@ def test_what_else_is_read_is_widened_with_what_made_it() -> None:
     assert len(_blocks(relay.cast(_stored(), "float32") * relay.const(2.0))) == 1
 
 
+def _reshaped_and_moved(x: Any) -> Any:
+    flat = relay.reshape(x, (1, 4, 1024, 16))
+    return relay.reshape(relay.reverse(flat, axis=1), SHAPE)
+
+
 @pytest.mark.parametrize(
     ("read", "reason"),
     [
@@ -74,6 +79,8 @@ def test_what_else_is_read_is_widened_with_what_made_it() -> None:
             lambda x: _wide(x) + relay.cast(relay.transpose(x, (0, 1, 3, 2, 4)), "int16"),
             Reason.TOO_MANY_OUTPUTS,
         ),
+        # Another shape of the same memory.
+        (lambda x: _wide(x) + relay.cast(_reshaped_and_moved(x), "int16"), Reason.TOO_MANY_OUTPUTS),
     ],
 )
 def test_reasons(read: Any, reason: Reason | None) -> None:

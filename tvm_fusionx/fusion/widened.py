@@ -13,6 +13,7 @@ from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise
 from tvm_fusionx.fusion.partition import Partition
 from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.operators import REORGANIZE
 
 # Element types of quantized values.
 BYTES = ("int8", "uint8")
@@ -56,14 +57,26 @@ def why_not_widened(candidate: Candidate) -> Refusal | None:
             continue
         if not is_elementwise(consumer):
             continue
-        others = set(candidate.partition.users(producer)) - set(candidate.nodes)
-        if others:
+        if _others_read(candidate, producer):
             detail = f"{consumer.op} widens {value.dtype}, which others read as it is"
             return Refusal(Reason.TOO_MANY_OUTPUTS, detail)
         if _is_for_windows(candidate.partition, consumer):
             detail = f"a window that multiplies integers does {consumer.op} as it reads"
             return Refusal(Reason.RECOMPUTED, detail)
     return None
+
+
+def _others_read(candidate: Candidate, producer: Node) -> bool:
+    """Tell whether calls outside a candidate read a result, or reshapes of it: the same memory."""
+    members = set(candidate.nodes)
+    pending = [producer]
+    while pending:
+        for user in candidate.partition.users(pending.pop()):
+            if user.op in REORGANIZE:
+                pending.append(user)
+            elif user not in members:
+                return True
+    return False
 
 
 def _is_step(node: Node) -> bool:
