@@ -89,6 +89,13 @@ def test_rows_of_a_batch_and_a_residual(tmp_path: Path) -> None:
     _check(layers, layers.add("Add", product, "x"), tmp_path, 1)
 
 
+def test_two_quantized_branches_are_added(tmp_path: Path) -> None:
+    layers = Layers(1, 16, 36, 36)
+    left, right = layers.conv("x", 16, 16, 3), layers.conv("x", 16, 16, 1)
+    both = layers.add("Relu", layers.add("Add", left, right))
+    _check(layers, layers.conv(both, 8, 16, 1), tmp_path, 3)
+
+
 @pytest.mark.parametrize("depth", [10, 7])
 def test_depths_that_no_instruction_divides_are_filled_up(tmp_path: Path, depth: int) -> None:
     layers = Layers(4, depth)
