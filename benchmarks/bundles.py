@@ -39,7 +39,7 @@ from tvm.contrib import graph_executor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from int8 import quantize
+from int8_models import quantize
 from kept_rows import read_rows, write_rows
 
 import tvm_fusionx as fx

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import arm
 import wild
-from measured_runs import RESULTS
+from measured_runs import RESULTS, SIDES
 from standing import geometric_mean
 from under_load import OURS, OURS_ON_TVMS_POOL
 
@@ -30,6 +30,12 @@ BUSY_HEADER = (
 )
 ARM_HEADER = ("model", "instructions", "Neoverse N1", "Cortex-A55", "Neoverse N2", "best other")
 ARM_MEASURES = ("instructions", "neoverse-n1", "cortex-a55", "neoverse-n2")
+INT8_HEADER = (
+    *("model", "ours int8", "ours float32", "float32 / int8", "best other int8"),
+    *("best other / ours", "on integers"),
+)
+OUR_TYPES = ("ours int8", "ours float32")
+INT8_PEERS = tuple(f"{name} int8" for name in ("ort", "openvino", "mnn", "ncnn", "litert"))
 
 
 def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str:
@@ -48,6 +54,7 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
         ("under_load", "Beside busy processes", beside_busy),
         ("arm/cortex-a76", "On an Arm core, counted", partial(on_arm, docs=docs)),
         ("wild", "Models of no list", of_no_list),
+        ("int8", "Quantized models", quantized),
     ]
     told = [(title, read(folder / name), section) for name, title, section in parts]
     return "\n\n".join(
@@ -56,7 +63,13 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
 
 
 def read(folder: Path) -> Results:
-    """Return what the files of a folder hold, by name; nothing where there is no such folder."""
+    """Return what the files of a folder hold, by name, or the one of its name with all in a list.
+
+    Nothing where there is neither.
+    """
+    whole = folder.with_name(f"{folder.name}.json")
+    if whole.exists():
+        return list(json.loads(whole.read_text(encoding="utf-8")))
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
 
 
@@ -132,6 +145,45 @@ def of_no_list(results: Results) -> str:
         f"ONNX Runtime and OpenVINO: first on {sum(value >= 1 for value in values)}; best other "
         f"/ ours {geometric_mean(values):.2f} in the geometric mean, from {values[0]:.2f} to "
         f"{values[-1]:.2f}. The least: {worst}."
+    )
+
+
+def quantized(results: Results) -> str:
+    """Return our times on integers and floats beside the quickest other on integers."""
+    rows, own, others = [], [], []
+    for result in results:
+        if "failed" in result:
+            continue
+        gains, times = result["gains"], result["latencies"]
+        peers = {side: each["median"] for side, each in times.items() if side in INT8_PEERS}
+        best = min(peers, key=peers.__getitem__) if peers else None
+        own.append(gains["float32 / int8"])
+        others += [gains["best other / ours"]] if best else []
+        rows.append(
+            [
+                result["model"],
+                *(f"{times[side]['median']:.2f}" for side in OUR_TYPES),
+                f"{gains['float32 / int8']:.2f}",
+                "-" if best is None else f"{SIDES[best.removesuffix(' int8')]} {peers[best]:.2f}",
+                "-" if best is None else f"{gains['best other / ours']:.2f}",
+                result["integers"],
+            ]
+        )
+    if not rows:
+        return "No model was measured."
+    means = [f"{geometric_mean(each):.2f}" if each else "-" for each in (own, others)]
+    rows.append(["geometric mean", "", "", means[0], "", means[1], ""])
+    failed = ", ".join(each["model"] for each in results if "failed" in each)
+    devices = "; ".join(sorted({each["device"] for each in results if "device" in each}))
+    threads = ", ".join(sorted({str(each["threads"]) for each in results if "threads" in each}))
+    return "\n\n".join(
+        (
+            f"Median milliseconds on {devices}, {threads} threads (`make bench-int8`): files that "
+            "ONNX Runtime's tool quantized, each runtime with the same file; how many products "
+            "multiply integers, where floats were estimated to be faster for the others."
+            + (f" Not measured: {failed}." if failed else ""),
+            _table(INT8_HEADER, rows),
+        )
     )
 
 

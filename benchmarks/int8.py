@@ -1,7 +1,7 @@
 """Time quantized models: ours, and every runtime that reads the same file, taking turns.
 
-    python benchmarks/int8.py [NAME...] [--out out/int8] [--repeat 100] [--ours] [--json FILE]
-                              [--limit 600] [--again]
+    python benchmarks/int8.py [NAME...] [--out out/int8] [--repeat 100] [--seconds 40] [--ours]
+                              [--json FILE] [--limit 600] [--again]
 
 NAME is a model of the zoo; all of it by default, the quickest first. Each is exported, quantized by
 ONNX Runtime's tool (per channel, unsigned activations, calibrated on seeded random inputs) and
@@ -13,10 +13,11 @@ others are floats, which the build estimated to be faster), and the accuracy: th
 from ONNX Runtime's float model, relative to its largest output, and how many rows have the same
 largest element.
 
-Each model has a process of its own, of at most --limit seconds; what became of it is written to
-FILE (OUT/results.json) at once, and is not measured again with equal sources and options but for
---again. Models that the tool or a build cannot do are told at the end. The exit code is 1 where our
-int8 is slower than our float.
+Each model has a process of its own, of at most --limit seconds, of which timing takes about
+--seconds: fewer runs of a side than --repeat where that many take longer, ten at least. What became
+of a model is written to FILE (OUT/results.json) at once, and is not measured again with equal
+sources and options but for --again. Models that the tool or a build cannot do are told at the end.
+The exit code is 1 where our int8 is slower than our float.
 """
 
 from __future__ import annotations
@@ -30,25 +31,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx.version_converter
 import tvm
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from onnxruntime.quantization.shape_inference import quant_pre_process
 from tvm.contrib import graph_executor
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from int8_models import FLOAT32, INT8, export, inputs_of, quantize
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
-from tvm_fusionx.compress.quantize.prepare import LEAST_OPSET
-from tvm_fusionx.frontend.read_model import opset_of
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.passes.rewrite_quantized import rewrite_quantized
+from tvm_fusionx.records.device import processor_name
 from tvm_fusionx.report.bench.timing import (
     Latency,
     describe_failure,
@@ -58,7 +57,6 @@ from tvm_fusionx.report.bench.timing import (
 from tvm_fusionx.report.peers import PreparedPeer, prepare_peer
 
 TARGET = "llvm -mcpu=native"
-CALIBRATION_RUNS = 3
 DEFAULT_REPEAT = 100
 # All of the zoo, from the quickest to the slowest in float.
 MODELS = (
@@ -69,90 +67,16 @@ MODELS = (
     *("yolo-v4", "mask-rcnn"),
 )
 DEFAULT_LIMIT_SECONDS = 600
+# What timing a model takes at most, and the runs of a side that are timed however long they take.
+DEFAULT_SECONDS = 40
+FEWEST_RUNS = 10
 
-INT8, FLOAT32 = "int8", "float32"
 OURS = {INT8: "ours int8", FLOAT32: "ours float32"}
 ORT_FLOAT = "ort float32"
 # Read the quantized file, or convert it.
 PEERS = ("ort", "openvino", "mnn", "ncnn", "litert")
 # How far apart two medians of equal sides lie on a quiet machine.
 EQUAL = 1.02
-
-# Products with weights only: a softmax and a norm in 8 bits destroy a transformer's output.
-TRANSFORMER_OPTIONS = {
-    "op_types_to_quantize": ["MatMul", "Gemm"],
-    "extra_options": {"MatMulConstBOnly": True},
-}
-
-
-class Calibration(CalibrationDataReader):  # type: ignore[misc]
-    """Random inputs of the types and ranges of given ones."""
-
-    def __init__(self, like: Mapping[str, np.ndarray]) -> None:
-        generator = np.random.default_rng(0)
-        self._feeds: Iterator[dict[str, np.ndarray]] = iter(
-            [
-                {name: _random_like(array, generator) for name, array in like.items()}
-                for _ in range(CALIBRATION_RUNS)
-            ]
-        )
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        """Return the next inputs."""
-        return next(self._feeds, None)
-
-
-def _random_like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    if array.dtype.kind == "f":
-        return generator.normal(array.mean(), array.std(), array.shape).astype(array.dtype)
-    if array.max() <= 1:  # a mask
-        return array
-    return generator.integers(0, array.max() + 1, array.shape).astype(array.dtype)
-
-
-def inputs_of(out: Path, name: str) -> dict[str, np.ndarray]:
-    """Return a model's inputs, which are written with it."""
-    with np.load(out / f"{name}.inputs.npz") as stored:
-        return {key: stored[key] for key in stored.files}
-
-
-def export(out: Path, name: str) -> Path:
-    """Write the float model and its inputs, and return its path."""
-    path = out / f"{name}.{FLOAT32}.onnx"
-    if not path.exists():
-        zoo.export(name, path)
-        with new_file(out / f"{name}.inputs.npz") as scratch, scratch.open("wb") as file:
-            np.savez(file, **zoo.sample_inputs(name))
-    return path
-
-
-def quantize(out: Path, name: str) -> Path:
-    """Write the quantized model, and return its path."""
-    original, path = export(out, name), out / f"{name}.{INT8}.onnx"
-    if path.exists():
-        return path
-    cleaned, scratch = out / f"{name}.cleaned.onnx", out / f"{name}.{INT8}.part"
-    quant_pre_process(original, cleaned, skip_symbolic_shape=True)
-    loaded = onnx.load(cleaned)
-    if opset_of(loaded) < LEAST_OPSET:
-        # The tool writes scales of channels into any opset; they mean something from this one on.
-        onnx.save(onnx.version_converter.convert_version(loaded, LEAST_OPSET), cleaned)
-    counts = Counter(node.op_type for node in onnx.load(cleaned).graph.node)
-    # A detector of convolutions may have a softmax at its end.
-    is_transformer = counts["Softmax"] > 0 and counts["MatMul"] + counts["Gemm"] > counts["Conv"]
-    quantize_static(
-        cleaned,
-        scratch,
-        Calibration(inputs_of(out, name)),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-        **(TRANSFORMER_OPTIONS if is_transformer else {}),
-    )
-    cleaned.unlink()
-    os.replace(scratch, path)
-    return path
 
 
 def sources() -> str:
@@ -214,7 +138,14 @@ def _peers(
     return prepared, failed
 
 
-def measure(out: Path, name: str, repeat: int, peers: Sequence[str]) -> dict[str, Any]:
+def runs_within(seconds: float, repeat: int, one_of_each: float) -> int:
+    """Return how often each side is run, of which one run of each takes `one_of_each` seconds."""
+    return max(FEWEST_RUNS, min(repeat, int(seconds / max(one_of_each, 1e-9))))
+
+
+def measure(
+    out: Path, name: str, repeat: int, seconds: float, peers: Sequence[str]
+) -> dict[str, Any]:
     """Return the latencies of all sides by name, what failed, and how accurate two of them are."""
     paths = {kind: compiled(out, name, kind) for kind in OURS}
     inputs, threads = inputs_of(out, name), fx.threads()
@@ -222,10 +153,13 @@ def measure(out: Path, name: str, repeat: int, peers: Sequence[str]) -> dict[str
     prepared, failures = _peers(out, name, inputs, threads, peers)
     runs: dict[str, Callable[[], Any]] = {side: executor.run for side, executor in ours.items()}
     runs |= {side: peer.run for side, peer in prepared.items()}
-    made = {}
+    made, one_of_each = {}, 0.0
     for side, run in list(runs.items()):
         try:
             result = run()
+            started = time.perf_counter()
+            run()
+            one_of_each += time.perf_counter() - started
         except Exception as error:
             failures[side] = describe_failure(error)
             del runs[side]
@@ -235,12 +169,15 @@ def measure(out: Path, name: str, repeat: int, peers: Sequence[str]) -> dict[str
         else:
             made[side] = ours[side].get_output(0).numpy()
     with threads_apart(threads):
-        latencies, failed = time_interleaved(runs, repeat)
+        runs_of_each = runs_within(seconds, repeat, one_of_each)
+        latencies, failed = time_interleaved(runs, runs_of_each)
     exact = made.get(ORT_FLOAT, made[OURS[FLOAT32]])
     accuracy = {side: _accuracy(made[side], exact) for side in made if side.endswith(INT8)}
     return {
         "model": name,
         "threads": threads,
+        "device": processor_name(),
+        "runs": runs_of_each,
         "integers": on_integers(out, name),
         "latencies": {side: each.to_json() for side, each in latencies.items()},
         "gains": gains(latencies),
@@ -287,7 +224,8 @@ def _mean(values: Sequence[float]) -> str:
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what a result depends on, beside the model."""
-    return {"sources": sources(), "repeat": arguments.repeat, "ours": arguments.ours}
+    kept = ("repeat", "seconds", "ours")
+    return {"sources": sources(), **{name: getattr(arguments, name) for name in kept}}
 
 
 def in_own_process(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -296,6 +234,7 @@ def in_own_process(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         written = Path(folder) / "result.json"
         words = [sys.executable, __file__, name, "--single", str(written)]
         words += ["--out", str(arguments.out), "--repeat", str(arguments.repeat)]
+        words += ["--seconds", str(arguments.seconds)]
         words += ["--ours"] if arguments.ours else []
         try:
             code = subprocess.run(words, timeout=arguments.limit, check=False).returncode
@@ -310,7 +249,7 @@ def in_own_process(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def _single(name: str, arguments: argparse.Namespace) -> int:
     peers = () if arguments.ours else PEERS
     try:
-        result = measure(arguments.out, name, arguments.repeat, peers)
+        result = measure(arguments.out, name, arguments.repeat, arguments.seconds, peers)
     except Exception as error:  # the tool and the exports raise anything
         result = {"model": name, "failed": describe_failure(error)}
     with new_file(arguments.single) as scratch:
@@ -336,6 +275,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="results; OUT/results.json by default")
     parser.add_argument(
         "--limit", type=float, default=DEFAULT_LIMIT_SECONDS, help="seconds for a model"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=DEFAULT_SECONDS, help="that timing a model takes at most"
     )
     parser.add_argument("--again", action="store_true", help="measure what was measured before")
     parser.add_argument("--single", type=Path, help=argparse.SUPPRESS)

@@ -71,3 +71,28 @@ def test_readme_tells_what_the_files_in_git_hold() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     told = tables.sections(heading="###", docs="docs/")
     assert text == readme.fill(text, told, readme.FIELD)
+
+
+def test_quantized_models_are_told_beside_the_best_other(tmp_path: Path) -> None:
+    times = {"ours int8": 1.0, "ours float32": 2.0, "ort int8": 4.0, "mnn int8": 1.5}
+    result = {
+        **{"model": "net", "threads": 2, "device": "a processor", "integers": "3/4"},
+        "latencies": {side: {"median": time} for side, time in times.items()},
+        "gains": {"float32 / int8": 2.0, "best other / ours": 1.5},
+    }
+    alone = {
+        **result,
+        "model": "alone",
+        "gains": {"float32 / int8": 8.0, "best other / ours": None},
+    }
+    alone["latencies"] = {side: {"median": times[side]} for side in ("ours int8", "ours float32")}
+    stored = [result, alone, {"model": "bad", "failed": "no"}]
+    (tmp_path / "int8.json").write_text(json.dumps(stored), encoding="utf-8")
+    told = tables.sections(tmp_path)
+    assert told.startswith("## Quantized models\n\nMedian milliseconds on a processor, 2 threads")
+    assert "| net | 1.00 | 2.00 | 2.00 | MNN 1.50 | 1.50 | 3/4 |" in told
+    assert "| alone | 1.00 | 2.00 | 8.00 | - | - | 3/4 |" in told
+    assert "| geometric mean |  |  | 4.00 |  | 1.50 |  |" in told
+    assert "Not measured: bad." in told
+    (tmp_path / "int8.json").write_text(json.dumps(stored[2:]), encoding="utf-8")
+    assert "No model was measured." in tables.sections(tmp_path)

@@ -75,5 +75,14 @@ def test_the_default_is_the_whole_zoo_and_others_are_refused(tmp_path: Path) -> 
 
 def test_a_process_that_ends_badly_is_told(tmp_path: Path) -> None:
     bench = script("int8")
-    arguments = argparse.Namespace(out=tmp_path, repeat=3, ours=True, limit=0.01)
+    arguments = argparse.Namespace(out=tmp_path, repeat=3, seconds=1, ours=True, limit=0.01)
     assert "more than 0.01 seconds" in bench.in_own_process("resnet18", arguments)["failed"]
+
+
+def test_runs_of_a_side_fit_the_time() -> None:
+    runs = script("int8").runs_within
+    assert runs(40, 100, 0.02) == 100
+    assert runs(40, 100, 1.0) == 40
+    # However long they take, a median of fewer says nothing.
+    assert runs(40, 100, 30.0) == 10
+    assert runs(40, 100, 0.0) == 100

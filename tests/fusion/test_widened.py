@@ -8,6 +8,7 @@ import pytest
 from tvm import relay
 
 from tests.relay_modules import const, graph, var
+from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.fusion import Reason
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.growth import Growth, Rules
@@ -16,6 +17,7 @@ from tvm_fusionx.fusion.partition import Partition
 from tvm_fusionx.fusion.widened import are_widened, multiplies_integers, why_not_widened
 
 SHAPE = (1, 4, 32, 32, 16)
+SUM = "int32"
 
 
 def _window(x: Any, sums: str = "int32", weights: Any = None) -> Any:
@@ -65,6 +67,11 @@ def test_what_else_is_read_is_widened_with_what_made_it() -> None:
     assert len(_blocks(relay.cast(_stored(), "float32") * relay.const(2.0))) == 1
 
 
+def _reshaped_and_moved(x: Any) -> Any:
+    flat = relay.reshape(x, (1, 4, 1024, 16))
+    return relay.reshape(relay.reverse(flat, axis=1), SHAPE)
+
+
 @pytest.mark.parametrize(
     ("read", "reason"),
     [
@@ -74,6 +81,8 @@ def test_what_else_is_read_is_widened_with_what_made_it() -> None:
             lambda x: _wide(x) + relay.cast(relay.transpose(x, (0, 1, 3, 2, 4)), "int16"),
             Reason.TOO_MANY_OUTPUTS,
         ),
+        # Another shape of the same memory.
+        (lambda x: _wide(x) + relay.cast(_reshaped_and_moved(x), "int16"), Reason.TOO_MANY_OUTPUTS),
     ],
 )
 def test_reasons(read: Any, reason: Reason | None) -> None:
@@ -82,3 +91,39 @@ def test_reasons(read: Any, reason: Reason | None) -> None:
     assert stored.nodes[0][0].dtype == "uint8"
     refusal = why_not_widened(Candidate(partition, stored, reader))
     assert (refusal.reason if refusal else None) is reason
+
+
+def _branch(x: Any, seed: int) -> Any:
+    """Return a product of integers and its quantization."""
+    weights = const(4, 4, 1, 1, 4, 16, 4, dtype="int8") + relay.const(seed, "int8")
+    sums = relay.nn.contrib_conv2d_nchwc(
+        x, weights, (1, 1), (0, 0), (1, 1), 1, 64, (1, 1), "NCHW16c", "OIHW4i16o4i", "NCHW16c", SUM
+    )
+    rounded = relay.round(relay.cast(sums, "float32") * relay.const(0.5))
+    return relay.cast(relay.clip(rounded, 0, 255), "uint8")
+
+
+def _added(left: Any, right: Any) -> Any:
+    floats = [relay.cast(each, "float32") * relay.const(0.25) for each in (left, right)]
+    return relay.cast(relay.clip(floats[0] + floats[1], 0, 255), "uint8")
+
+
+def test_of_two_quantized_branches_the_earlier_is_stored_as_bytes() -> None:
+    x = var("x", *SHAPE, dtype="uint8")
+    found = graph(_added(_branch(x, 1), _branch(x, 2)))
+    fold_constants(found)
+    growth = Growth(found, Rules(Limits()))
+    growth.grow()
+    stored = [unit.nodes[-1].outputs[0].dtype for unit in growth.partition.units]
+    assert stored == ["uint8", "uint8"]
+    assert [len(unit.nodes) for unit in growth.partition.units] == [6, 13]
+
+
+def test_a_branch_that_meets_floats_stays_in_one_kernel() -> None:
+    floats = var("y", *SHAPE)
+    x = var("x", *SHAPE, dtype="uint8")
+    found = graph(relay.cast(_branch(x, 1), "float32") * relay.const(0.25) + floats)
+    fold_constants(found)
+    growth = Growth(found, Rules(Limits()))
+    growth.grow()
+    assert len(growth.partition.units) == 1

@@ -37,6 +37,7 @@ def _conv(inputs: int, outputs: int, **how: Any) -> Any:
     "expr",
     [
         *(_dense(16), _conv(8, 16), _conv(12, 24), _conv(3, 16), _conv(16, 16, groups=16)),
+        relay.nn.batch_matmul(var("x", 2, 3, 8), var("y", 2, 5, 8)),
         *(_dense(10), _conv(6, 16), _conv(8, 12), _conv(8, 10), _conv(16, 16, groups=4)),
     ],
 )
@@ -50,7 +51,8 @@ def test_products_with_a_layout(expr: Any) -> None:
         (_conv(8, 16, groups=8), "several channels of each one"),
         (_conv(16, 1), "one output"),
         (relay.nn.dense(var("x", 169, 8), const(1, 8)), "one output"),
-        (relay.nn.batch_matmul(var("x", 2, 3, 8), var("y", 2, 5, 8)), "has no layout"),
+        (relay.nn.matmul(var("x", 3, 8), var("y", 8, 5)), "has no layout"),
+        (relay.nn.batch_matmul(var("x", 1, 3, 8), var("y", 2, 5, 8)), "shared by 2 right ones"),
     ],
 )
 def test_reasons(expr: Any, because: str) -> None:

@@ -8,6 +8,7 @@ import tvm
 from tvm_fusionx import operators
 from tvm_fusionx._tvm.selection import register_selection
 from tvm_fusionx.expressions.block_weights import register_block_weights
+from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.similar_products import register_similar_products
@@ -36,6 +37,7 @@ def _relay_operators() -> set[str]:
 
 def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None:
     register_block_weights()
+    register_integer_products()
     register_look_up()
     register_recurrent()
     register_rounding()
@@ -44,7 +46,7 @@ def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None
     register_similar_products()
     register_sparse_products()
     known = _relay_operators()
-    assert len(known) == 315
+    assert len(known) == 316
     assert MAPPING_TYPES.keys() == known
 
 

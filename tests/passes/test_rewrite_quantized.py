@@ -89,6 +89,13 @@ def test_rows_of_a_batch_and_a_residual(tmp_path: Path) -> None:
     _check(layers, layers.add("Add", product, "x"), tmp_path, 1)
 
 
+def test_two_quantized_branches_are_added(tmp_path: Path) -> None:
+    layers = Layers(1, 16, 36, 36)
+    left, right = layers.conv("x", 16, 16, 3), layers.conv("x", 16, 16, 1)
+    both = layers.add("Relu", layers.add("Add", left, right))
+    _check(layers, layers.conv(both, 8, 16, 1), tmp_path, 3)
+
+
 @pytest.mark.parametrize("depth", [10, 7])
 def test_depths_that_no_instruction_divides_are_filled_up(tmp_path: Path, depth: int) -> None:
     layers = Layers(4, depth)
@@ -103,6 +110,46 @@ def test_channels_that_no_instruction_divides_are_filled_up(
     first = layers.add("Relu", layers.conv("x", outputs, inputs, 3))
     second = layers.conv(first, inputs, outputs, 1)
     _check(layers, layers.add("Add", "x", second), tmp_path, 2)
+
+
+def _attention() -> tuple[Layers, str]:
+    """Return two heads of 16 places: projections, scores, and what they weigh."""
+    heads, places, size = 2, 16, 10
+    layers = Layers(1, places, heads * size)
+
+    def part(perm: list[int]) -> str:
+        weights = layers.weights(heads * size, heads * size)
+        shape = layers.constant(np.array([0, places, heads, size]))
+        by_head = layers.add("Reshape", layers.add("MatMul", "x", weights), shape)
+        return layers.add("Transpose", by_head, perm=perm)
+
+    query, key, value = (part(perm) for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+    factor = layers.constant(np.array(size**-0.5, "float32"))
+    scores = layers.add("Mul", layers.add("MatMul", query, key), factor)
+    shares = layers.add("Softmax", scores, axis=-1)
+    weighed = layers.add("Transpose", layers.add("MatMul", shares, value), perm=[0, 2, 1, 3])
+    shape = layers.constant(np.array([0, places, heads * size]))
+    return layers, layers.add("Reshape", weighed, shape)
+
+
+@pytest.mark.parametrize(
+    ("activations", "target"),
+    few_fast_rows(product(["QUInt8", "QInt8"], ["llvm -mcpu=native", NARROW]), 1),
+)
+def test_products_of_two_activations(tmp_path: Path, activations: str, target: str) -> None:
+    layers, output = _attention()
+    model = layers.quantized(output, tmp_path, activations=activations)
+    assert _integer_products(model, on_integers(VNNI)) == 5
+    x = layers.input()
+    found, step = _run(model, x, target), step_of_last(model)
+    options = onnxruntime.SessionOptions()
+    # As what the model means: its integer kernels compute softmax in 8 bits too.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    for expected in (meaning(model, x), session.run(None, {"x": x})[0]):
+        steps = np.abs(found - expected) / step
+        assert steps.max() <= 1.01
+        assert (steps > 0.5).mean() < 0.01
 
 
 def test_one_column_between_transposes_is_one_of_floats(tmp_path: Path) -> None:

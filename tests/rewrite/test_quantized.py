@@ -15,6 +15,7 @@ from tvm_fusionx.ecg import to_relay
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
     QuantizedData,
+    is_of_activations,
     keeps_channels_apart,
     multiply_integers,
 )
@@ -130,10 +131,6 @@ def _bytes(*shape: int) -> Any:
         (relay.nn.dense(var("x", 3, 8), _weights(4, 8)), "data is not dequantized"),
         (relay.nn.dense(_bytes(3, 8), var("w", 4, 8)), "weights are not dequantized"),
         (
-            relay.nn.dense(_bytes(3, 8), _dequantized(var("w", 4, 8, dtype="int8"), 1, 0)),
-            "weights are not constant",
-        ),
-        (
             relay.nn.dense(
                 _dequantized(var("x", 3, 8, dtype="uint8"), [SCALE] * 8, [0] * 8), _weights(4, 8)
             ),
@@ -172,6 +169,14 @@ def test_reasons_to_stay_a_product_of_floats(
     with caplog.at_level("DEBUG", "tvm_fusionx.rewrite.quantized"):
         assert _replaced(expr)[0] == 0
     assert because in caplog.text
+
+
+def test_products_of_two_activations_are_left_to_others() -> None:
+    right = _dequantized(var("w", 4, 8, dtype="int8"), 1, 0)
+    found = graph(relay.nn.dense(_bytes(3, 8), right))
+    assert is_of_activations(found.calls()[-1])
+    assert multiply_integers(found, TYPES["unsigned"], lambda node: None) == []
+    assert not is_of_activations(graph(_dense("uint8", 0)).calls()[-1])
 
 
 def test_a_product_without_a_kernel_stays(caplog: pytest.LogCaptureFixture) -> None:

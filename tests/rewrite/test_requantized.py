@@ -126,3 +126,16 @@ def test_quantizations_of_the_same_scale_are_dropped(scale: float, zero: int, dr
     found = graph(_quantized(x, scale, zero))
     assert drop_requantizations(found) == dropped
     assert (found.calls() == []) == bool(dropped)
+
+
+def test_quantizations_of_what_was_only_moved_move_integers() -> None:
+    x = _dequantized(var("x", 2, 6, dtype="uint8"), SCALE, 5)
+    moved = relay.transpose(relay.reshape(x, (3, 4)), (1, 0))
+    expr = _quantized(moved, SCALE, 5)
+    found = graph(expr)
+    assert drop_requantizations(found) == 1
+    assert [node.op for node in found.calls()] == ["reshape", "transpose"]
+    bytes_in = np.random.default_rng(0).integers(0, 256, (2, 6)).astype("uint8")
+    assert np.array_equal(_run(to_relay(found), bytes_in), bytes_in.reshape(3, 4).T)
+    computed = _quantized(relay.transpose(relay.nn.relu(x), (1, 0)), SCALE, 5)
+    assert drop_requantizations(graph(computed)) == 0

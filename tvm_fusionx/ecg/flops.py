@@ -21,7 +21,7 @@ _NORMALIZATION_PASSES = 5
 # Of a convolution that does not say.
 _KERNEL_LAYOUT = "OIHW"
 
-_DENSE = PACKED_PRODUCTS | {"nn.contrib_dense_pack", "nn.dense"}
+_DENSE = PACKED_PRODUCTS | {"fusionx.batched_integers", "nn.contrib_dense_pack", "nn.dense"}
 
 # OIHWio.
 BLOCKED_WEIGHT_AXES = 6

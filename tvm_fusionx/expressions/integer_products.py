@@ -2,20 +2,28 @@
 
 The weights of a product are ``[N / n, K / d, n, d]``, those of a convolution
 ``[O / o, I / i, h, w, i / d, o, d]``: the d integers that one instruction multiplies and adds lie
-side by side, as they do in the data.
+side by side, as they do in the data. Where both sides are activations each of a batch has a right
+side of its own, ``[B, N / n, K / d, n, d]``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import tvm
 from tvm import te, topi
 from tvm.relay.op import op as relay_op
+from tvm.relay.op.op import OpPattern
 from tvm.relay.op.strategy import generic, x86
 from tvm.topi.utils import get_const_tuple
 
+from tvm_fusionx._tvm.registry import register_operator
 from tvm_fusionx.processors.integers import SUM
 from tvm_fusionx.tir.dot_call import dot, register_dot
+
+# Data ``[B, M, K]`` times packed columns, ``[B, M, N]``.
+BATCHED = "fusionx.batched_integers"
 
 # Axes of packed weights.
 DENSE_WEIGHT_AXES = 4
@@ -39,6 +47,32 @@ def dense_of_integers(data: Any, weights: Any) -> Any:
         ),
         name="dense_of_integers",
     )
+
+
+def batched_integers(data: Any, panels: Any) -> Any:
+    """Return data ``[B, M, K]`` times packed columns as an int32 tensor ``[B, M, N]``."""
+    batch, rows, _ = (int(extent) for extent in data.shape)
+    _, count, groups, width, depth = (int(extent) for extent in panels.shape)
+    group = te.reduce_axis((0, groups), name="k")
+    places = range(depth)
+
+    def total(b: Any, m: Any, n: Any) -> Any:
+        return te.sum(
+            dot(
+                [data[b, m, group * depth + place] for place in places],
+                [panels[b, n // width, group, n % width, place] for place in places],
+            ),
+            axis=group,
+        )
+
+    return te.compute((batch, rows, count * width), total, name="batched_integers")
+
+
+def _batched_type(types: Sequence[Any], attrs: Any) -> Any:
+    if not all(isinstance(each, tvm.ir.TensorType) for each in types):
+        return None
+    data, panels = ([int(extent) for extent in each.shape] for each in types)
+    return tvm.ir.TensorType([*data[:2], panels[1] * panels[3]], SUM)
 
 
 def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
@@ -86,6 +120,14 @@ def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
 def register_integer_products() -> None:
     """Give TVM's operators for packed weights these expressions on CPUs; idempotent."""
     register_dot()
+    register_operator(
+        BATCHED,
+        {"data": "Rows of short integers.", "panels": "Columns of them, packed."},
+        lambda attrs, inputs, _: [batched_integers(*inputs)],
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        type_relation=_batched_type,
+        schedule=_schedule,
+    )
     generic.dense_pack_strategy.register("cpu", _dense_strategy)
     generic.conv2d_NCHWc_strategy.register("cpu", _convolution_strategy)
 

@@ -15,7 +15,12 @@ from tvm_fusionx.operators import (
 )
 
 # Contractions whose result is a matrix of rows, the last axis being a row.
-MATRIX_PRODUCTS = frozenset(["nn.batch_matmul", "nn.contrib_dense_pack", "nn.dense", "nn.matmul"])
+MATRIX_PRODUCTS = frozenset(
+    [
+        *("fusionx.batched_integers", "nn.batch_matmul", "nn.contrib_dense_pack"),
+        *("nn.dense", "nn.matmul"),
+    ]
+)
 
 # Axes of an image tensor: batch, channel, row, column.
 IMAGE_AXES = 4

@@ -22,6 +22,8 @@ from tvm_fusionx.fusion.reasons import Reason, Refusal
 from tvm_fusionx.fusion.widened import are_widened, why_not_widened
 from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS, MappingType
 
+BATCHED_INTEGERS = "fusionx.batched_integers"
+
 # A chain of at most this many cheap operators may be computed again for every reader: it costs less
 # than a kernel launch or a pass over memory.
 CHEAP_OPERATORS = 4
@@ -145,7 +147,8 @@ def _is_cheap_copy(node: Node) -> bool:
 
 
 def _is_free_before(node: Node, heavy: Node) -> bool:
-    if heavy.op in MATRIX_PRODUCTS:
+    # Panels of integers are read as they lie.
+    if heavy.op in MATRIX_PRODUCTS and heavy.op != BATCHED_INTEGERS:
         return node.op in _PRODUCT_PROLOGUES
     return node.op in REORGANIZE
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise
+from tvm_fusionx.fusion.geometry import is_contraction
 from tvm_fusionx.fusion.partition import Partition
 from tvm_fusionx.fusion.reasons import Reason, Refusal
+from tvm_fusionx.operators import REORGANIZE
 
 # Element types of quantized values.
 BYTES = ("int8", "uint8")
@@ -56,14 +58,69 @@ def why_not_widened(candidate: Candidate) -> Refusal | None:
             continue
         if not is_elementwise(consumer):
             continue
-        others = set(candidate.partition.users(producer)) - set(candidate.nodes)
-        if others:
+        if _others_read(candidate, producer):
             detail = f"{consumer.op} widens {value.dtype}, which others read as it is"
             return Refusal(Reason.TOO_MANY_OUTPUTS, detail)
+        if _joins_later_sum(candidate.partition, producer, consumer):
+            detail = f"{consumer.op} adds {value.dtype} to later sums: stored before, not its sums"
+            return Refusal(Reason.RECOMPUTED, detail)
         if _is_for_windows(candidate.partition, consumer):
             detail = f"a window that multiplies integers does {consumer.op} as it reads"
             return Refusal(Reason.RECOMPUTED, detail)
     return None
+
+
+def _joins_later_sum(partition: Partition, stored: Node, reader: Node) -> bool:
+    """Tell whether bytes made of sums meet bytes made of sums that come later.
+
+    Of two branches that are quantized and added, one kernel ends in the addition: the later one.
+    The bytes of the other are stored; with its quantization in that kernel too, its sums would be,
+    four times the size.
+    """
+    own = _sum_behind(stored[0])
+    if own is None:
+        return False
+    came, node = stored[0], reader
+    while is_elementwise(node):
+        others = [value for value in node.operands if value is not came and not value.is_constant]
+        for value in others:
+            later = _sum_behind(value, through_bytes=True)
+            if later is not None and partition.index[later] > partition.index[own]:
+                return True
+        users = partition.users(node)
+        if others or len(users) != 1:
+            return False
+        came, node = node[0], users[0]
+    return False
+
+
+def _sum_behind(value: Value, *, through_bytes: bool = False) -> Node | None:
+    """Return the product of integers that a value is made of, element by element, or None.
+
+    With `through_bytes`, only where it is quantized in between.
+    """
+    node, is_quantized = value.node, value.dtype in BYTES
+    while is_elementwise(node):
+        data = [each for each in node.operands if not each.is_constant]
+        if len(data) != 1:
+            return None
+        node = data[0].node
+        is_quantized = is_quantized or data[0].dtype in BYTES
+    is_sum = is_contraction(node) and node.outputs[0].dtype == SUM
+    return node if is_sum and (is_quantized or not through_bytes) else None
+
+
+def _others_read(candidate: Candidate, producer: Node) -> bool:
+    """Tell whether calls outside a candidate read a result, or reshapes of it: the same memory."""
+    members = set(candidate.nodes)
+    pending = [producer]
+    while pending:
+        for user in candidate.partition.users(pending.pop()):
+            if user.op in REORGANIZE:
+                pending.append(user)
+            elif user not in members:
+                return True
+    return False
 
 
 def _is_step(node: Node) -> bool:

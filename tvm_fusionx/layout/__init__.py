@@ -1,5 +1,6 @@
 """Layouts: chosen once on the graph, constants packed at compile time."""
 
+from tvm_fusionx.layout.batched_integers import pack_batched_integers
 from tvm_fusionx.layout.block_weights import pack_block_weights
 from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
@@ -19,6 +20,7 @@ __all__ = [
     "has_zeros",
     "most_narrow_uses",
     "multiply_by_strassen",
+    "pack_batched_integers",
     "pack_block_weights",
     "pack_convolutions",
     "pack_dense",

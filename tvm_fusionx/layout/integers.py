@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.layout.batched_integers import why_no_batch
 from tvm_fusionx.layout.blocked_convolution import (
     CONV2D,
     WEIGHTS,
     why_not_integer_convolution,
 )
 from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, UNBLOCKED
-from tvm_fusionx.layout.dense import DENSE
+from tvm_fusionx.layout.dense import BATCH_MATMUL, DENSE
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM
 
@@ -37,6 +38,8 @@ def why_not_integers(node: Node, cpu: Cpu) -> str | None:
         if layouts != (UNBLOCKED, WEIGHTS) or node.attrs["out_layout"] not in ("", UNBLOCKED):
             return f"its layouts are {layouts[0]} and {layouts[1]}"
         return why_not_integer_convolution(node)
+    if node.op == BATCH_MATMUL:
+        return why_no_batch(node)
     if node.op != DENSE:
         return f"{node.op} of integers has no layout"
     return None

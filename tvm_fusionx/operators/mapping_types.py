@@ -221,6 +221,7 @@ MANY_TO_MANY = frozenset(
         "cumsum",
         "dft",
         "einsum",
+        "fusionx.batched_integers",
         "fusionx.block_dense",
         "fusionx.block_dense_with_minima",
         "fusionx.grid_sample_NCHWc",

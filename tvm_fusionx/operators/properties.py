@@ -26,6 +26,7 @@ EXTERN_KERNELS = frozenset(
 # Sums of products over a shared axis: the operators that dominate a block's time.
 CONTRACTIONS = frozenset(
     [
+        "fusionx.batched_integers",
         "fusionx.block_dense",
         "fusionx.block_dense_with_minima",
         "fusionx.rounded_block_dense",

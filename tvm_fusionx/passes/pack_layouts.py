@@ -11,6 +11,7 @@ import tvm
 from tvm_fusionx.ecg import Graph, to_relay
 from tvm_fusionx.ecg.fold import fold_constants
 from tvm_fusionx.layout import (
+    pack_batched_integers,
     pack_block_weights,
     pack_convolutions,
     pack_dense,
@@ -74,6 +75,7 @@ class PackLayouts:
             if self.winograd:
                 pack_winograd(graph, cpu)
             pack_dense(graph, cpu)
+            pack_batched_integers(graph, cpu)
             pack_block_weights(graph, cpu)
 
         return choose

@@ -14,6 +14,7 @@ from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.layout.integer_costs import why_slower_on_integers
 from tvm_fusionx.layout.integers import why_not_integers
 from tvm_fusionx.layout.packed_products import pack_products
+from tvm_fusionx.layout.pair_costs import why_pair_slower_on_integers
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
@@ -25,8 +26,10 @@ from tvm_fusionx.rewrite.quantized import (
     ProductChoice,
     QuantizedData,
     WhySlower,
+    is_of_activations,
     multiply_integers,
 )
+from tvm_fusionx.rewrite.quantized_pairs import multiply_activations
 from tvm_fusionx.rewrite.requantized import (
     drop_requantizations,
     drop_scales,
@@ -107,6 +110,8 @@ def _multiply(graph: Graph, cpu: Cpu, why_slower: WhySlower | None) -> list[Prod
         return []
 
     def estimate(_: Graph, node: Node, data: QuantizedData) -> str | None:
+        if is_of_activations(node):
+            return why_pair_slower_on_integers(node, cpu)
         return why_slower_on_integers(node, data, cpu)
 
     types = IntegerTypes(cpu.dot.data, cpu.dot.weights)
@@ -118,4 +123,5 @@ def _multiply(graph: Graph, cpu: Cpu, why_slower: WhySlower | None) -> list[Prod
     # Products of 32-bit integers are slower always: nobody is asked. They come first, for what
     # dequantized products become are products of integers too.
     made = multiply_bytes(graph, types, why_not)
+    made += multiply_activations(graph, types, why_not, judge)
     return made + multiply_integers(graph, types, why_not, judge)

