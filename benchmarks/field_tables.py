@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import arm
 import wild
 from measured_runs import RESULTS
+from sparse_table import pruned_page
 from standing import geometric_mean
 from under_load import OURS, OURS_ON_TVMS_POOL
 
@@ -38,7 +39,8 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
     Parameters
     ----------
     folder
-        Has a folder ``under_load``, ``arm/cortex-a76``, ``wild``; files of JSON, one a model.
+        Has a folder ``under_load``, ``arm/cortex-a76``, ``wild``, ``sparse``; files of
+        JSON, one a model.
     heading
         Stands before each title.
     docs
@@ -48,6 +50,7 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
         ("under_load", "Beside busy processes", beside_busy),
         ("arm/cortex-a76", "On an Arm core, counted", partial(on_arm, docs=docs)),
         ("wild", "Models of no list", of_no_list),
+        ("sparse", "Pruned layers and models", pruned_page),
     ]
     told = [(title, read(folder / name), section) for name, title, section in parts]
     return "\n\n".join(
