@@ -59,6 +59,7 @@ def reuse(
     max_error: float = MAX_ERROR,
     representative: str = MEAN,
     per_batch: bool = False,
+    across_calls: bool = False,
     samples: int | None = None,
     engine: str | None = None,
     seed: int = 0,
@@ -91,6 +92,9 @@ def reuse(
         ``"mean"`` of a cluster, or its ``"first"`` segment, which costs less and errs more.
     per_batch
         Whether images of a batch share clusters: an image's result then depends on the others.
+    across_calls
+        Whether calls share clusters: those of the calibration set, whose products become constants
+        of the program. Nothing is multiplied then but segments that are like none of them.
     samples
         Use only the first so many of the calibration set.
     engine
@@ -113,6 +117,13 @@ def reuse(
     """
     stage: Stage = logger.debug if on_stage is None else on_stage
     _check(least_gain, max_error, representative)
+    if across_calls and per_batch:
+        raise InputError(
+            "across_calls and per_batch",
+            expected="one of them",
+            found="both",
+            next_step="Clusters that calls share are shared by the images of a batch too.",
+        )
     resolved = resolve_target(target)
     if not is_cpu(resolved):
         raise TargetError(
@@ -134,6 +145,13 @@ def reuse(
             found="none",
             next_step="There is nothing to reuse in it.",
         )
+    if across_calls and len(list(islice(inputs, 2))) < 2:
+        raise InputError(
+            "the calibration set",
+            expected="two samples at least: clusters of some are judged on others",
+            found="one",
+            next_step="Give more samples, or leave across_calls out.",
+        )
     seen = layer_inputs(graph, layers, inputs, engine or default_engine(), stage)
     found: dict[str, Candidate] = {}
     reasons: dict[str, str] = {}
@@ -150,6 +168,7 @@ def reuse(
             representative=representative,
             least_gain=least_gain,
             seed=seed,
+            across_calls=across_calls,
         )
         best = best_of(tried, max_error)
         if best is None:
