@@ -43,6 +43,8 @@ MAX_ERROR = 0.15
 
 # Samples on which layers are looked at; the guard scores whole models on more.
 LOOKED_AT = 4
+# Where calls share clusters: those of half of them, judged on the others.
+LOOKED_AT_FOR_CALLS = 16
 
 TARGET = "llvm -mcpu=native"
 
@@ -152,7 +154,8 @@ def reuse(
             found="one",
             next_step="Give more samples, or leave across_calls out.",
         )
-    seen = layer_inputs(graph, layers, inputs, engine or default_engine(), stage)
+    count = LOOKED_AT_FOR_CALLS if across_calls else LOOKED_AT
+    seen = layer_inputs(graph, layers, inputs, engine or default_engine(), stage, count)
     found: dict[str, Candidate] = {}
     reasons: dict[str, str] = {}
     for number, layer in enumerate(layers):
@@ -245,15 +248,20 @@ def _why_not(candidate: Candidate, least_gain: float, max_error: float) -> str |
 
 
 def layer_inputs(
-    graph: ModelGraph, layers: Iterable[Layer], inputs: Samples, engine: str, stage: Stage
+    graph: ModelGraph,
+    layers: Iterable[Layer],
+    inputs: Samples,
+    engine: str,
+    stage: Stage,
+    count: int = LOOKED_AT,
 ) -> dict[str, list[np.ndarray]]:
-    """Return the data of each layer, for the first samples."""
+    """Return the data of each layer, for the first `count` samples."""
     given = {info.name for info in graph.inputs}
     tensors = list(dict.fromkeys(each.tensor for each in layers if each.reason is None))
     computed = [name for name in tensors if name not in given]
     run = runner(with_outputs(graph.model, computed), engine) if computed else None
     seen: dict[str, list[np.ndarray]] = {name: [] for name in tensors}
-    for number, sample in enumerate(islice(inputs, LOOKED_AT)):
+    for number, sample in enumerate(islice(inputs, count)):
         stage(f"inputs of the layers, sample {number + 1}")
         values = dict(zip(computed, run(sample), strict=True)) if run is not None else {}
         for name in tensors:
