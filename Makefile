@@ -70,9 +70,8 @@ bench: $(VENV)/all.stamp ## measure the zoo (or MODELS="minilm gpt2") against TV
 bench-int8: $(VENV)/all.stamp ## time quantized models (or MODELS="minilm resnet18"): ours in int8 and float, and five runtimes; goes on where it was stopped
 	$(BIN)/python benchmarks/int8.py $(MODELS) --json benchmarks/results/int8.json
 
-bench-sparse: $(VENV)/all.stamp ## time pruned layers and models: ours sparse and dense, TVM's sparse dense
-	$(BIN)/python benchmarks/sparse.py layers
-	$(BIN)/python benchmarks/sparse.py models
+bench-sparse: $(VENV)/all.stamp ## time pruned layers and models: ours sparse and dense, and the sparse sides of other runtimes
+	$(BIN)/python benchmarks/sparse.py
 
 tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
 	$(PYTEST) tests/tutorials

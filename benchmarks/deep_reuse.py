@@ -1,14 +1,16 @@
 """What reusing products of similar rows does to a trained network on real pictures.
 
     python benchmarks/fashion_networks.py FOLDER resnet
-    python benchmarks/deep_reuse.py FOLDER [NETWORK ...] [--batch 1 16] [--out OUT.json] [--quick]
+    python benchmarks/deep_reuse.py FOLDER [NETWORK ...] [--batch 1 16] [--across-calls]
+        [--out OUT.json] [--quick]
 
 For each layer: the way that calibration chooses, the products that it saves, the multiply-adds of
 its hashing, how far its results move, and the estimated cycles of hashing, of multiplying and of
 adding, beside those of our own fused convolution (minimal filtering included) for each target. For
 the whole network, with every layer made to reuse: its accuracy on pictures that nothing was chosen
-on. Rows of a batch share clusters. Nothing is timed: counts and accuracy do not depend on what else
-a machine does.
+on. Rows of a batch share clusters; with --across-calls those of other pictures are kept, and layers
+are judged on pictures that none was kept of. Nothing is timed: counts and accuracy do not depend on
+what else a machine does.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ ERRORS = (0.05, 0.15, 0.3)
 BATCHES = (1, 16)
 # Batches that are looked at; pictures that judge.
 LOOKED_AT, JUDGED = 4, 2000
+# Where calls share clusters: those of half of them.
+LOOKED_AT_FOR_CALLS = 16
 QUICK_ERRORS, QUICK_JUDGED = (0.3,), 32
 
 
@@ -83,9 +87,11 @@ def _row(
     reused = found.layer
     rows = reused.images * reused.pixels
     left = found.computed_share * rows * reused.segment_count
+    # What is kept was multiplied before: singles alone are left.
+    was = Found(0, left) if found.choice.kept is not None else Found(left, 0)
     gains, shares = {}, {}
     for name, cpu in cpus.items():
-        cycles = reuse_cycles(reused, Found(left, 0), cpu)
+        cycles = reuse_cycles(reused, was, cpu)
         dense = layer.dense_cycles(cpu)
         gains[name] = dense / cycles.total
         parts = (cycles.hashing, cycles.multiplying, cycles.adding)
@@ -108,24 +114,27 @@ def _together(rows: list[Row]) -> dict[str, Any]:
 
 
 def run_network(
-    path: Path, name: str, batch: int, *, quick: bool
+    path: Path, name: str, batch: int, *, quick: bool, across_calls: bool = False
 ) -> tuple[list[Row], list[dict[str, Any]]]:
     """Return the rows of a network's layers, and what the whole of it does."""
     target = resolve_target(TARGETS[CHOSEN_FOR])
     cpus = {key: describe_cpu(resolve_target(text)) for key, text in TARGETS.items()}
     graph = prepared_graph(path)
-    train, _ = fashion_networks.pictures("train", LOOKED_AT * batch)
-    inputs = Samples(list(train.reshape(LOOKED_AT, batch, *train.shape[1:])), graph.inputs)
+    looked_at = LOOKED_AT_FOR_CALLS if across_calls else LOOKED_AT
+    train, _ = fashion_networks.pictures("train", looked_at * batch)
+    inputs = Samples(list(train.reshape(looked_at, batch, *train.shape[1:])), graph.inputs)
     (given,) = (info.name for info in graph.inputs)
     shape = {given: (batch, *train.shape[1:])}
     layers = find_layers(graph, shape, target, cpus[CHOSEN_FOR])
     able = [layer for layer in layers if layer.reason is None]
-    seen = layer_inputs(graph, layers, inputs, default_engine(), print if quick else _quiet)
+    say = print if quick else _quiet
+    seen = layer_inputs(graph, layers, inputs, default_engine(), say, looked_at)
     tried = {}
     for layer in able:
         bits = (4, 8) if quick else (3, 4, 6, 8, 10, 12)
         cpu = cpus[CHOSEN_FOR]
-        more = {"per_batch": batch > 1, "bits": bits}
+        more = {"per_batch": batch > 1 and not across_calls, "bits": bits}
+        more["across_calls"] = across_calls
         tried[layer.name] = list(candidates_of(layer, seen[layer.tensor], cpu, **more))
         print(f"{name}, batch {batch}: {layer.name}, {len(tried[layer.name])} ways", flush=True)
     count = QUICK_JUDGED if quick else JUDGED
@@ -145,7 +154,12 @@ def run_network(
             mine.append(_row(name, batch, error, layer, best, cpus))
         reused = top1(runner(with_choices(graph.model, chosen, chosen), OWN), judged)
         told = {"network": name, "batch": batch, "max_error": error, "layers": len(able)}
-        told |= {"reusing": len(mine), "accuracy": reused, "exact_accuracy": exact}
+        told |= {
+            "across_calls": across_calls,
+            "reusing": len(mine),
+            "accuracy": reused,
+            "exact_accuracy": exact,
+        }
         whole.append({**told, **(_together(mine) if mine else {})})
         rows += mine
         print(json.dumps(whole[-1]), flush=True)
@@ -178,6 +192,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("networks", nargs="*", default=["resnet"])
     parser.add_argument("--batch", nargs="*", type=int, default=list(BATCHES))
+    parser.add_argument("--across-calls", action="store_true", help="clusters are kept")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
@@ -188,7 +203,9 @@ def main() -> None:
         if not path.exists():
             raise SystemExit(f"no {path}: python benchmarks/fashion_networks.py {given.folder}")
         for batch in given.batch:
-            found, told = run_network(path, name, batch, quick=given.quick)
+            found, told = run_network(
+                path, name, batch, quick=given.quick, across_calls=given.across_calls
+            )
             rows += found
             whole += told
     if given.out is not None:

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import arm
 import wild
 from measured_runs import RESULTS, SIDES
+from sparse_table import pruned_page
 from standing import geometric_mean
 from under_load import OURS, OURS_ON_TVMS_POOL
 
@@ -44,7 +45,8 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
     Parameters
     ----------
     folder
-        Has a folder ``under_load``, ``arm/cortex-a76``, ``wild``; files of JSON, one a model.
+        Has a folder ``under_load``, ``arm/cortex-a76``, ``wild``, ``sparse``; files of
+        JSON, one a model.
     heading
         Stands before each title.
     docs
@@ -55,6 +57,7 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
         ("arm/cortex-a76", "On an Arm core, counted", partial(on_arm, docs=docs)),
         ("wild", "Models of no list", of_no_list),
         ("int8", "Quantized models", quantized),
+        ("sparse", "Pruned layers and models", pruned_page),
     ]
     told = [(title, read(folder / name), section) for name, title, section in parts]
     return "\n\n".join(

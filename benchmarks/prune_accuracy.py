@@ -2,11 +2,15 @@
 
     python benchmarks/prune_accuracy.py OUT [vgg resnet c3d transformer lstm]
         [--ways "block 8x,filter 8x"] [--method gradual] [--threads 1] [--quick]
+        [--steps DENSE,PRUNE,RETRAIN] [--results benchmarks/results/prune_accuracy.json]
+    python benchmarks/prune_accuracy.py --table
 
 A dense network is trained first; each way then prunes it and trains as many steps, taught by it.
 The row *dense* has been trained on for as many steps too, so that a way is not praised for its
-training. Each way is a file ``OUT/FAMILY/WAY.json``; what is there is not run again, and what was
-stopped goes on from its checkpoint. The networks and their data: prune_networks.py.
+training. Rows go to RESULTS as they are made, each with its setting; what has one there of the same
+setting is not run again, by whomever it was made. In OUT lie networks and checkpoints, from which a
+run that was stopped goes on. --table prints the rows of RESULTS. The networks and their data:
+prune_networks.py.
 """
 
 from __future__ import annotations
@@ -37,6 +41,12 @@ APART_BATCH = 500
 DENSE = "dense"
 
 QUICK_SAMPLES, QUICK_STEPS = 256, 4
+
+RESULTS = Path("benchmarks/results/prune_accuracy.json")
+# What makes a row: with one of these changed it is another one.
+KEY = ("family", "way", "method", "setting")
+# Of what pruning tells, what a row keeps.
+KEPT = ("score", "dense_score", "cut_score", "sparsity", "onnx_bytes", "cpu_seconds")
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,20 @@ class Course:
             x = torch.where(chosen[:, None, None, None], x.flip(-1), x)
         outputs = module(x)
         return torch.nn.functional.cross_entropy(outputs, y), outputs
+
+    def setting(self) -> dict[str, Any]:
+        """Return what a result depends on besides the way."""
+        family = self.family
+        return {
+            "dense_steps": family.dense_steps,
+            "prune_steps": family.prune_steps,
+            "retrain_steps": family.retrain_steps,
+            "batch": family.batch,
+            "learning_rate": family.learning_rate,
+            "samples": len(self.split.x),
+            "samples_apart": len(self.split.x_apart),
+            "seed": SEED,
+        }
 
     def accuracy(self, module: Any) -> float:
         """Return the share of samples kept apart that are named rightly."""
@@ -166,37 +190,85 @@ def _file(way: str, method: str) -> str:
     return way if way == DENSE else f"{way.replace(' ', '-')}-{method}"
 
 
+def steps_of(text: str) -> tuple[int, int, int]:
+    """Return the steps of the dense network, of the schedule, and with the masks fixed."""
+    try:
+        dense, prune, retrain = (int(each) for each in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected DENSE,PRUNE,RETRAIN") from error
+    if min(dense, prune, retrain) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected at least one step of each")
+    return dense, prune, retrain
+
+
 def run_family(
-    name: str, out: Path, ways: list[str], method: str, quick: bool
+    name: str,
+    out: Path,
+    ways: list[str],
+    method: str,
+    *,
+    quick: bool = False,
+    steps: tuple[int, int, int] | None = None,
+    results: Path = RESULTS,
 ) -> list[dict[str, Any]]:
-    """Run all ways of a family that have no file yet; return all rows."""
-    family = FAMILIES[name]
+    """Run all ways of a family that have no row of this setting yet; return its rows."""
+    family, folder = FAMILIES[name], out / name
     if quick:
-        steps = {"dense_steps": QUICK_STEPS, "prune_steps": QUICK_STEPS, "retrain_steps": 2}
-        family = replace(family, batch=32, **steps)
-    # A few steps must not stand for a run.
-    folder = out / "quick" / name if quick else out / name
+        family = replace(family, batch=32)
+        steps = QUICK_STEPS, QUICK_STEPS, 2
+    if steps is not None:
+        counts = dict(zip(("dense_steps", "prune_steps", "retrain_steps"), steps, strict=True))
+        family = replace(family, **counts)
+        # A few steps must not stand for a run, nor go on from its checkpoint.
+        folder = out / "-".join(map(str, steps)) / name
     make_folder(folder)
     split = family.data(out, QUICK_SAMPLES if quick else None)
     course = Course(name, family, split, folder, method)
+    setting = course.setting()
     dense: Any = None
-    rows = []
     for way in [DENSE, *ways]:
         if way != DENSE and WAYS[way].only_windows and name not in WINDOWED:
             continue
-        path = folder / f"{_file(way, method)}.json"
-        if not path.exists():
-            dense = course.dense() if dense is None else dense
-            began = time.process_time()
-            row = {"family": name, "way": way, "method": method, "samples": len(split.x)}
-            row.update(
-                course.run(way, copy.deepcopy(dense)), cpu_seconds=time.process_time() - began
-            )
-            with new_file(path) as scratch:
-                scratch.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
-        rows.append(json.loads(path.read_text(encoding="utf-8")))
-        print(table(rows), flush=True)
+        row = {"family": name, "way": way, "method": method, "setting": setting}
+        if any(all(each[key] == row[key] for key in KEY) for each in read(results)):
+            continue
+        dense = course.dense() if dense is None else dense
+        began = time.process_time()
+        told = course.run(way, copy.deepcopy(dense))
+        told["cpu_seconds"] = time.process_time() - began
+        keep(results, row | {key: told[key] for key in KEPT if key in told})
+        print(table(_of_setting(results, name, setting)), flush=True)
+    return _of_setting(results, name, setting)
+
+
+def _of_setting(path: Path, family: str, setting: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in read(path) if (row["family"], row["setting"]) == (family, setting)]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file; none where there is no file."""
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     return rows
+
+
+def keep(path: Path, row: dict[str, Any]) -> None:
+    """Put a row behind those of a file, in the place of one of the same setting."""
+    rows = [each for each in read(path) if any(each[key] != row[key] for key in KEY)]
+    make_folder(path.parent)
+    with new_file(path) as scratch:
+        scratch.write_text(json.dumps([*rows, row], indent=1) + "\n", encoding="utf-8")
+
+
+def tables(rows: list[dict[str, Any]]) -> str:
+    """Return a table for each family and setting, its setting before it."""
+    parts = []
+    for family, text in dict.fromkeys((r["family"], json.dumps(r["setting"])) for r in rows):
+        chosen = [r for r in rows if (r["family"], json.dumps(r["setting"])) == (family, text)]
+        told = ", ".join(f"{key} {value}" for key, value in json.loads(text).items())
+        parts += [f"{family}: {told}", table(chosen)]
+    return "\n\n".join(parts)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -221,20 +293,32 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main(words: list[str] | None = None) -> int:
     """Do what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, nargs="?", default=Path("out/prune"))
     parser.add_argument("families", nargs="*", default=sorted(FAMILIES))
     parser.add_argument("--ways", default=",".join(WAYS), help="separated by commas")
     parser.add_argument("--method", default="gradual", choices=("one_shot", "gradual", "admm"))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
+    parser.add_argument("--steps", type=steps_of, help="DENSE,PRUNE,RETRAIN; the family's own")
+    parser.add_argument("--results", type=Path, help=f"{RESULTS}; in OUT with --quick")
+    parser.add_argument("--table", action="store_true", help="print the rows that there are")
     given = parser.parse_args(words)
+    results = given.results or (given.out / "quick.json" if given.quick else RESULTS)
+    if given.table:
+        print(tables(read(results)))
+        return 0
     ways = given.ways.split(",")
     for word, known in [(f, FAMILIES) for f in given.families] + [(w, WAYS) for w in ways]:
         if word not in known:
             parser.error(f"{word}: expected some of {', '.join(known)}")
     torch.set_num_threads(given.threads)
     for name in given.families:
-        run_family(name, given.out, ways, given.method, given.quick)
+        run_family(
+            *(name, given.out, ways, given.method),
+            quick=given.quick,
+            steps=given.steps,
+            results=results,
+        )
     return 0
 
 

@@ -18,7 +18,9 @@ from tvm_fusionx.expressions.similar_products import (
     expression,
     register_similar_products,
 )
+from tvm_fusionx.reuse.across_calls import keep, kept_products, look_up
 from tvm_fusionx.reuse.clusters import Clustered, cluster
+from tvm_fusionx.reuse.kept import Kept
 from tvm_fusionx.reuse.layer import PANEL, ReuseLayer
 from tvm_fusionx.tir.indices import simplify_indices
 
@@ -78,25 +80,36 @@ class Numbers:
             draw.standard_normal(layer.channels).astype("float32"),
         )
 
-    def operands(self, layer: ReuseLayer) -> list[Array]:
+    def keeping(self, layer: ReuseLayer) -> tuple[ReuseLayer, Kept]:
+        """Return the layer where calls share clusters, those of other data and of half the rows."""
+        other = Numbers.drawn(layer, seed=1).data
+        kept = keep(layer, [other[:1, :, ::-1]], self.projections, self.thresholds)
+        return replace(layer, kept=kept.most), kept
+
+    def operands(self, layer: ReuseLayer, kept: Kept | None = None) -> list[Array]:
         """Return them as the operator takes them."""
         chunks = (layer.images, layer.chunks, layer.lanes, layer.height, layer.width)
         missing = ((0, 0), (0, PANEL - layer.bits))
+        shared: list[Array] = []
+        if kept is not None:
+            shared = [kept.table(layer.bits), kept_products(layer, kept, self.weights)]
         return [
             np.ascontiguousarray(self.data.reshape(chunks).transpose(0, 1, 3, 4, 2)),
             self.weights,
             np.pad(self.projections, missing),
             np.pad(self.thresholds, missing),
             self.bias,
+            *shared,
         ]
 
-    def clustered(self, layer: ReuseLayer) -> Clustered:
+    def clustered(self, layer: ReuseLayer, kept: Kept | None = None) -> Clustered:
         """Return what numpy finds, without what follows the products."""
-        return cluster(layer, self.data, self.weights, self.projections, self.thresholds)
+        given = (layer, self.data, self.weights, self.projections, self.thresholds)
+        return cluster(*given) if kept is None else look_up(*given, kept)
 
-    def expected(self, layer: ReuseLayer) -> Array:
+    def expected(self, layer: ReuseLayer, kept: Kept | None = None) -> Array:
         """Return the operator's result."""
-        found = self.clustered(layer).result + self.bias[:, None, None]
+        found = self.clustered(layer, kept).result + self.bias[:, None, None]
         return in_chunks(np.maximum(found, 0) if layer.has_relu else found, layer.block)
 
 
@@ -112,11 +125,11 @@ def exact(layer: ReuseLayer) -> ReuseLayer:
     return replace(layer, length=1, bits=2, limit=4096)
 
 
-def unscheduled(layer: ReuseLayer, numbers: Numbers) -> Any:
+def unscheduled(layer: ReuseLayer, numbers: Numbers, kept: Kept | None = None) -> Any:
     """Return the block of a layer as unscheduled TensorIR."""
     inputs = [
-        te.placeholder(each.shape, "float32", f"p{at}")
-        for at, each in enumerate(numbers.operands(layer))
+        te.placeholder(each.shape, str(each.dtype), f"p{at}")
+        for at, each in enumerate(numbers.operands(layer, kept))
     ]
     return simplify_indices(te.create_prim_func([*inputs, expression(layer, inputs)]))
 

@@ -10,24 +10,47 @@ from tests.benchmarks.scripts import script
 PICTURES = Path("/usr/share/datasets/fashion-mnist")
 
 
-def test_each_way_is_a_file_and_is_not_run_again(
+def test_each_way_is_a_row_and_is_not_run_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch = pytest.importorskip("torch")
     if not PICTURES.is_dir():
         pytest.skip("the Debian package dataset-fashion-mnist is not installed")
     accuracy = script("prune_accuracy")
+    results = tmp_path / "rows.json"
     words = [str(tmp_path), "vgg", "--quick", "--ways", "block 8x", "--threads", "1"]
+    words += ["--results", str(results)]
     assert accuracy.main(words) == 0
-    told = capsys.readouterr().out
-    assert "| vgg | block 8x | 87.5% |" in told
-    folder = tmp_path / "quick" / "vgg"
-    row = json.loads((folder / "block-8x-gradual.json").read_text())
-    assert row["onnx_bytes"] == (folder / "block-8x-gradual.onnx").stat().st_size
-    before = row["cpu_seconds"]
-    assert accuracy.main(words) == 0
-    assert json.loads((folder / "block-8x-gradual.json").read_text())["cpu_seconds"] == before
+    assert "| vgg | block 8x | 87.5% |" in capsys.readouterr().out
+    dense, row = json.loads(results.read_text())
+    assert (dense["way"], row["way"]) == ("dense", "block 8x")
+    assert row["setting"]["prune_steps"] == accuracy.QUICK_STEPS
+    assert row["onnx_bytes"] == next(tmp_path.rglob("block-8x-gradual.onnx")).stat().st_size
+    # The file of rows alone decides: another machine has no networks.
+    before = results.read_bytes()
+    assert accuracy.main([str(tmp_path / "elsewhere"), *words[1:]]) == 0
+    assert results.read_bytes() == before
     assert torch.get_num_threads() == 1
+    assert accuracy.main(["--table", "--results", str(results)]) == 0
+    assert "vgg: dense_steps 4, prune_steps 4, retrain_steps 2" in capsys.readouterr().out
+
+
+def test_a_row_of_another_setting_stands_beside(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    accuracy, path = script("prune_accuracy"), tmp_path / "rows.json"
+    row = {"family": "f", "way": "w", "method": "m", "setting": {"steps": 1}, "score": 0.5}
+    for each in (row, {**row, "setting": {"steps": 2}}, {**row, "score": 0.6}):
+        accuracy.keep(path, each)
+    found = [(each["setting"]["steps"], each["score"]) for each in accuracy.read(path)]
+    assert found == [(2, 0.5), (1, 0.6)]
+
+
+@pytest.mark.parametrize("text", ["1,2", "1,2,x", "0,1,1"])
+def test_steps_are_three_numbers(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(SystemExit):
+        script("prune_accuracy").main(["folder", "vgg", "--steps", text])
+    assert "expected" in capsys.readouterr().err
 
 
 def test_drops_are_from_the_dense_network_that_was_trained_as_long() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from tvm import relay
 
 from tests.relay_modules import graph, module, var
 from tests.schedules.blocked_blocks import AVX512
-from tests.schedules.sparse_blocks import pruned
+from tests.schedules.sparse_blocks import integer_weight, pruned
 from tvm_fusionx.ecg import to_relay
 from tvm_fusionx.layout import has_zeros, pack_convolutions, pack_sparse
 from tvm_fusionx.layout.sparse import Choice, choose
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.integers import DotInstruction
 
 
 def _dense(weight: Any, rows: int = 32) -> relay.Expr:
@@ -97,6 +100,83 @@ def test_others_stay_dense(name: str) -> None:
     assert told is not None
     assert told.startswith(reason)
     assert pack_sparse(found, AVX512) == 0
+
+
+DOT = DotInstruction("uint8", "int8", 4, ((16, "llvm.x86.avx512.vpdpbusd.512"),), True)
+VNNI = replace(AVX512, dot=DOT)
+
+
+def _integer_dense(density: float, inputs: int = 256, outputs: int = 64) -> relay.Expr:
+    words = -(-inputs // DOT.depth)
+    return _integer_product(integer_weight(outputs, words, DOT, density)[:, :inputs])
+
+
+def _integer_product(weight: Any) -> relay.Expr:
+    x = var("x", 32, weight.shape[1], dtype="uint8")
+    return relay.nn.dense(x, relay.const(weight), out_dtype="int32")
+
+
+def _scattered() -> Any:
+    # Zeros that are no words.
+    return pruned(64, 256, 1, 0.25).astype("int8") | (pruned(64, 256, 1, 0.25) != 0)
+
+
+def _integer_conv(density: float, outputs: int = 32) -> relay.Expr:
+    weight = integer_weight(outputs, 9 * 8, DOT, density).reshape(outputs, 8, 3, 3, 4)
+    weight = np.ascontiguousarray(weight.transpose(0, 1, 4, 2, 3)).reshape(outputs, 32, 3, 3)
+    x = var("x", 1, 32, 28, 28, dtype="uint8")
+    return relay.nn.conv2d(
+        x,
+        relay.const(weight),
+        padding=(1, 1),
+        channels=outputs,
+        kernel_size=(3, 3),
+        out_dtype="int32",
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "op"),
+    [(_integer_dense, "fusionx.sparse_dense"), (_integer_conv, "fusionx.sparse_conv2d_NCHWc")],
+)
+def test_words_of_zeros_are_left_out(make: Callable[[float], relay.Expr], op: str) -> None:
+    found = graph(make(0.125))
+    pack_convolutions(found, VNNI)
+    assert pack_sparse(found, VNNI) == 1
+    (node,) = (each for each in found.calls() if each.op == op)
+    assert node.operands[1].dtype == "int8"
+    before, after = (module(each)["main"].ret_type for each in (make(0.125), to_relay(found).body))
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("make", "cpu", "reason"),
+    [
+        (lambda: _integer_dense(0.1, inputs=255), VNNI, "its 255 neighbouring integers are no"),
+        (lambda: _integer_dense(0.1, outputs=8), VNNI, "no instruction sums 8 channels"),
+        (lambda: _integer_dense(0.1), AVX512, "it multiplies uint8 by int8"),
+        (
+            lambda: _integer_dense(0.1),
+            replace(VNNI, dot=replace(DOT, rows=2)),
+            "no instruction multiplies integers of single rows",
+        ),
+        (
+            lambda: _integer_conv(0.1),
+            replace(VNNI, dot=replace(DOT, rows=2)),
+            "no instruction multiplies integers of single rows",
+        ),
+        (lambda: _integer_product(_scattered()), VNNI, "it would gain"),
+    ],
+)
+def test_other_integers_stay_dense(make: Callable[[], relay.Expr], cpu: Cpu, reason: str) -> None:
+    found = graph(make())
+    pack_convolutions(found, cpu)
+    around = ("layout_transform", "reshape")
+    (node,) = (each for each in found.calls() if each.op not in around)
+    choice = choose(node, cpu)
+    told = choice.reason if isinstance(choice, Choice) else choice
+    assert told is not None
+    assert told.startswith(reason)
 
 
 def test_gain_follows_density() -> None:

@@ -13,11 +13,14 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tests.random_sparse import compare
+from tests.random_sparse import TARGET, compare
+from tests.random_sparse_integers import compare as compare_integers
 from tests.relay_modules import REASSOCIATING, module, operator_names, var
 from tests.schedules.sparse_blocks import pruned
 from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.passes import PackSparse
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.schedules import resolve_target
 
 AVX512 = "llvm -mcpu=znver4"
 
@@ -92,6 +95,16 @@ def test_random_graphs(seed: int) -> None:
     error, count = compare(seed)
     assert count
     assert error <= REASSOCIATING
+
+
+# Windows over images with residuals, rows, and windows beside a border of another number.
+@pytest.mark.parametrize("seed", [1, 5, 7])
+def test_random_graphs_of_integers(seed: int) -> None:
+    error, count = compare_integers(seed)
+    dot = describe_cpu(resolve_target(TARGET)).dot
+    if dot is not None and dot.rows == 1:
+        assert count
+    assert error == 0
 
 
 def test_the_least_gain_is_a_choice() -> None:

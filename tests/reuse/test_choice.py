@@ -42,6 +42,9 @@ def test_projections_are_signs_and_always_the_same() -> None:
         ({"thresholds": [[float("nan"), 0.0]]}, "not finite"),
         ({"thresholds": 7}, "TypeError"),
         ({"more": 1}, "TypeError"),
+        ({"kept": {"codes": [[0]], "means": ""}}, "kept clusters of 1 segments, not of 2"),
+        ({"kept": {"codes": [[0], [1]], "means": "AAAA"}}, "kept means"),
+        ({"kept": 3}, "TypeError"),
     ],
 )
 def test_what_is_no_choice_is_refused(change: dict[str, Any], told: str) -> None:

@@ -45,3 +45,14 @@ def test_a_first_segment_costs_less_than_a_mean() -> None:
     first = replace(layer, takes_mean=False)
     found = Found(10, 0)
     assert reuse_cycles(first, found, AVX2).hashing < reuse_cycles(layer, found, AVX2).hashing
+
+
+def test_what_calls_share_is_not_put_together_and_tasks_share_rows() -> None:
+    layer = replace(_layer(), length=576)
+    shared = replace(layer, kept=100)
+    found = Found(0, 0)
+    own, kept = (reuse_cycles(each, found, AVX512) for each in (layer, shared))
+    # One segment is one task where clusters are found anew; both cores hash where they are kept.
+    assert kept.hashing < own.hashing
+    assert kept.multiplying == 0
+    assert kept.adding == own.adding

@@ -17,9 +17,11 @@ from tvm_fusionx.expressions.sparse_products import (
     DENSE,
     DENSE_ATTRIBUTES,
     Geometry,
+    depth_of,
     register_sparse_products,
 )
-from tvm_fusionx.sparse import Storage, find_lists, store_lists
+from tvm_fusionx.processors.integers import SUM, DotInstruction
+from tvm_fusionx.sparse import Storage, as_words, find_lists, store_lists
 
 Array = np.ndarray[Any, Any]
 Post = Callable[[Any], Any]
@@ -111,8 +113,9 @@ def window(
 ) -> Any:
     """Return Relay of windows over an image ``x``, and the weight's storage."""
     register_sparse_products()
-    g = case.geometry
-    stored = store_lists(weight, find_lists(weight, width), lanes, g.offsets())
+    g, depth = case.geometry, depth_of(weight.dtype)
+    lists = find_lists(as_words(weight, depth), width)
+    stored = store_lists(weight, lists, lanes, g.in_words(depth).offsets(), depth)
     attrs = tvm.ir.make_node(
         CONV2D_ATTRIBUTES,
         strides=list(g.strides),
@@ -124,7 +127,7 @@ def window(
         data_layout=f"NCHW{case.lanes}c",
         kernel_layout="OIHW",
         out_layout=f"NCHW{case.lanes}c",
-        out_dtype="float32",
+        out_dtype="float32" if depth == 1 else SUM,
     )
     x = var("x", case.images, g.chunks, case.height, case.width, g.lanes) if data is None else data
     return post(relay.Call(relay.op.get(CONV2D), [x, *_operands(stored)], attrs)), stored
@@ -132,9 +135,36 @@ def window(
 
 def _operands(stored: Storage) -> list[Any]:
     return [
-        var("values", *stored.values.shape),
+        var("values", *stored.values.shape, dtype=str(stored.values.dtype)),
         var("index", *stored.index.shape, dtype="int32"),
     ]
+
+
+def integer_weight(outputs: int, words: int, dot: DotInstruction, density: float) -> Array:
+    """Return a random weight whose words are zero in groups of 8 outputs."""
+    kept = pruned(outputs, words, 8, density) != 0
+    shape = (outputs, words, dot.depth)
+    integers = np.random.default_rng(4).integers(-127, 128, shape) * kept[..., None]
+    return integers.reshape(outputs, -1).astype(dot.weights)
+
+
+def integers_of(dot: DotInstruction, *shape: int) -> Array:
+    """Return random data as an instruction takes it."""
+    low, high = (0, 256) if dot.data == "uint8" else (-128, 128)
+    return np.random.default_rng(5).integers(low, high, shape).astype(dot.data)
+
+
+def dense_of_integers(
+    rows: int, weight: Array, width: int, lanes: int, dot: DotInstruction, post: Post
+) -> Any:
+    """Return Relay of integers ``x`` ``[rows, K]`` times a weight, and its storage."""
+    register_sparse_products()
+    lists = find_lists(as_words(weight, dot.depth), width)
+    stored = store_lists(weight, lists, lanes, depth=dot.depth)
+    attrs = tvm.ir.make_node(DENSE_ATTRIBUTES, units=weight.shape[0], out_dtype=SUM)
+    x = var("x", rows, weight.shape[1], dtype=dot.data)
+    operands = [x, *_operands(stored)]
+    return post(relay.Call(relay.op.get(DENSE), operands, attrs)), stored
 
 
 def case(rows: int, outputs: int, length: int, width: int, lanes: int) -> tuple[Any, Any]:

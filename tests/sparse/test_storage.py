@@ -7,7 +7,7 @@ import pytest
 
 from tests.schedules.sparse_blocks import pruned
 from tvm_fusionx.expressions.sparse_products import Index
-from tvm_fusionx.sparse import csr_bytes, find_lists, store_lists
+from tvm_fusionx.sparse import as_words, csr_bytes, find_lists, store_lists
 
 
 @pytest.mark.parametrize("rows", [32, 21])
@@ -30,6 +30,17 @@ def test_offsets_stand_in_the_place_of_columns() -> None:
     lists = find_lists(matrix, 8)
     stored = store_lists(matrix, lists, 8, np.arange(10, dtype="int32") * 7)
     assert (stored.index[-lists.entries :] == lists.columns * 7).all()
+
+
+def test_words_lie_side_by_side() -> None:
+    matrix = np.arange(16 * 12).reshape(16, 12).astype("int16")
+    matrix[:8, 4:8] = 0
+    lists = find_lists(as_words(matrix, 4), 8)
+    assert lists.entries == 2 + 3
+    stored = store_lists(matrix, lists, 8, depth=4)
+    assert stored.values.shape == (5, 1, 32)
+    # Group 0, its second word: columns 8 to 11 of rows 0, 1, ...
+    assert stored.values[1, 0].tolist() == matrix[:8, 8:].reshape(-1).tolist()
 
 
 def test_bytes_beside_compressed_rows() -> None:

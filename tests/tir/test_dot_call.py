@@ -4,7 +4,8 @@ import pytest
 import tvm
 from tvm import tir
 
-from tvm_fusionx.tir.dot_call import dot, is_dot_call, register_dot, sides_of
+from tvm_fusionx.processors.integers import DotInstruction
+from tvm_fusionx.tir.dot_call import dot, dot_of_vectors, is_dot_call, register_dot, sides_of
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +26,19 @@ def test_another_expression_is_none() -> None:
     assert is_dot_call(dot([x], [x]))
     assert not is_dot_call(x * x)
     assert not is_dot_call(tir.exp(x))
+
+
+@pytest.mark.parametrize("takes_sum", [True, False])
+def test_an_instruction_adds_to_the_sum_or_an_addition_follows(takes_sum: bool) -> None:
+    instruction = DotInstruction(
+        "uint8", "int8", 4, ((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),), takes_sum
+    )
+    data, weights = (tir.Broadcast(tir.const(1, dtype), 16) for dtype in ("uint8", "int8"))
+    total = tir.Broadcast(tir.const(7, "int32"), 4)
+    made = dot_of_vectors(instruction, total, data, weights, 4)
+    assert made.dtype == "int32x4"
+    assert isinstance(made, tir.Call if takes_sum else tir.Add)
+    # Name and number of operands come first.
+    operands = list((made if takes_sum else made.b).args)[2:]
+    wanted = [total, data, weights] if takes_sum else [data, weights]
+    assert all(map(tvm.ir.structural_equal, operands, wanted))

@@ -43,6 +43,9 @@ from tvm_fusionx.cli.progress import Stages
 )
 @click.option("--first", is_flag=True, help="The first of a cluster stands for it, not the mean.")
 @click.option("--per-batch", is_flag=True, help="Images of a batch share clusters.")
+@click.option(
+    "--across-calls", is_flag=True, help="Keep the calibration set's clusters: calls share them."
+)
 @click.option("--samples", type=click.IntRange(min=1), help="Use the first so many samples.")
 @target_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="ONNX file.")
@@ -57,6 +60,7 @@ def command(
     max_error: float,
     first: bool,
     per_batch: bool,
+    across_calls: bool,
     samples: int | None,
     target: str,
     output: Path,
@@ -89,6 +93,7 @@ def command(
             max_error=max_error,
             representative=FIRST if first else MEAN,
             per_batch=per_batch,
+            across_calls=across_calls,
             samples=samples,
             on_stage=stage,
         )

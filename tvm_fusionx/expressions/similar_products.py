@@ -2,7 +2,9 @@
 
 Operands are ``data [N, C / c, H, W, c]``; ``weights [columns, O]`` in the order of a layer's rows;
 ``projections [length, 16]`` and ``thresholds [segments, 16]``, zeros behind the bits; and
-``bias [O]``. The result is ``[N, O / o, H, W, o]``.
+``bias [O]``. The result is ``[N, O / o, H, W, o]``. Where calls share clusters there are two more:
+``table [segments, 2^bits]``, the cluster of each code, and ``known [segments, clusters, O]``, their
+products.
 
 How rows are put together: :mod:`tvm_fusionx.reuse`; the kernel: :mod:`tvm_fusionx.schedules.reuse`.
 """
@@ -20,6 +22,7 @@ from tvm_fusionx._tvm.registry import register_operator
 from tvm_fusionx.reuse.layer import ReuseLayer, Segment
 
 REUSE = "fusionx.reuse_conv2d"
+REUSE_KEPT = "fusionx.reuse_kept_conv2d"
 
 # Annotation of the block, and attribute of the call: the layer as a text.
 REUSED = "reused"
@@ -39,19 +42,25 @@ OPERANDS = {
     "thresholds": "Of each segment's projections.",
     "bias": "Of the result's channels.",
 }
+KEPT_OPERANDS = {
+    **OPERANDS,
+    "table": "The cluster of each code of a segment.",
+    "known": "The products of each cluster.",
+}
 
 
 def register_similar_products() -> None:
-    """Make the operator known to Relay; idempotent."""
-    register_operator(
-        REUSE,
-        OPERANDS,
-        lambda attrs, inputs, _: [expression(reuse_layer_of(attrs), inputs)],
-        pattern=OPAQUE,
-        type_relation=_type,
-        attributes="DictAttrs",
-        schedule=_schedule,
-    )
+    """Make the operators known to Relay; idempotent."""
+    for name, operands in ((REUSE, OPERANDS), (REUSE_KEPT, KEPT_OPERANDS)):
+        register_operator(
+            name,
+            operands,
+            lambda attrs, inputs, _: [expression(reuse_layer_of(attrs), inputs)],
+            pattern=OPAQUE,
+            type_relation=_type,
+            attributes="DictAttrs",
+            schedule=_schedule,
+        )
 
 
 def reuse_layer_of(attrs: Any) -> ReuseLayer:
@@ -84,7 +93,7 @@ def expression(layer: ReuseLayer, inputs: Sequence[Any]) -> Any:
 def number_by_number(layer: ReuseLayer, operands: Sequence[Any], result: Any) -> Any:
     """Return the statement that computes a layer by the definition, for every kind of machine."""
     ib = tir.ir_builder.create()
-    made = _NumberByNumber(ib, layer, operands, result)
+    made = (_KeptByNumber if layer.kept else _NumberByNumber)(ib, layer, operands, result)
     with ib.for_range(0, layer.groups, "group") as group:
         made.begin(group)
         with ib.for_range(0, layer.segment_count, "number") as number:
@@ -101,7 +110,7 @@ class _NumberByNumber:
     def __init__(self, ib: Any, layer: ReuseLayer, operands: Sequence[Any], result: Any) -> None:
         self.ib, self.layer = ib, layer
         self.data, self.weights, self.projections, self.thresholds, self.bias = map(
-            ib.buffer_ptr, operands
+            ib.buffer_ptr, operands[: len(OPERANDS)]
         )
         self.result = ib.buffer_ptr(result)
         self.table = ib.allocate("int32", (1 << layer.bits,), "table")
@@ -136,14 +145,7 @@ class _NumberByNumber:
             self.table[code] = -1
         with ib.for_range(0, layer.rows, "row") as row:
             self._hold(group, row, segment)
-            self.code[0] = 0
-            with ib.for_range(0, layer.bits, "bit") as bit:
-                self.projected[0] = tir.const(0.0, FLOAT)
-                with self._each(segment.length) as k:
-                    self.projected[0] += self.held[k] * self.projections[k, bit]
-                with ib.if_scope(self.projected[0] > self.thresholds[number, bit]):
-                    self.code[0] += tir.const(1, "int32") << bit
-            code = self.code[0]
+            code = self._code_of(number, segment)
             is_new = tir.all(self.table[code] < 0, self.count[0] < layer.clusters)
             with ib.if_scope(is_new):
                 self.table[code] = self.count[0]
@@ -167,6 +169,18 @@ class _NumberByNumber:
                 self._each(segment.length) as k,
             ):
                 self.sums[found, k] = self.sums[found, k] / self.members[found].astype(FLOAT)
+
+    def _code_of(self, number: Any, segment: Segment) -> Any:
+        """Return the code of the segment that is held."""
+        ib = self.ib
+        self.code[0] = 0
+        with ib.for_range(0, self.layer.bits, "bit") as bit:
+            self.projected[0] = tir.const(0.0, FLOAT)
+            with self._each(segment.length) as k:
+                self.projected[0] += self.held[k] * self.projections[k, bit]
+            with ib.if_scope(self.projected[0] > self.thresholds[number, bit]):
+                self.code[0] += tir.const(1, "int32") << bit
+        return self.code[0]
 
     def add(self, group: Any, segment: Segment) -> None:
         """Add each row's share of the product."""
@@ -227,3 +241,38 @@ class _NumberByNumber:
     def _at(self, group: Any, row: Any, channel: Any) -> tuple[Any, ...]:
         image, y, x = self._pixel(group, row)
         return image, channel // self.layer.block, y, x, channel % self.layer.block
+
+
+class _KeptByNumber(_NumberByNumber):
+    """Writes loops over rows that look up products which calls share."""
+
+    def __init__(self, ib: Any, layer: ReuseLayer, operands: Sequence[Any], result: Any) -> None:
+        super().__init__(ib, layer, operands, result)
+        self.tables, self.known = map(ib.buffer_ptr, operands[len(OPERANDS) :])
+
+    def put_together(self, group: Any, number: Any, segment: Segment) -> None:
+        """Find the cluster of each row's segment."""
+        self.number = number
+        with self.ib.for_range(0, self.layer.rows, "row") as row:
+            self._hold(group, row, segment)
+            found = self._code_of(number, segment)
+            # Indexed by what is loaded, what a block reads would be told by a variable in it.
+            with (
+                self.ib.for_range(0, 1 << self.layer.bits, "code") as code,
+                self.ib.if_scope(code == found),
+            ):
+                self.place[row] = self.tables[number, code]
+
+    def add(self, group: Any, segment: Segment) -> None:
+        """Add each row's share of the product."""
+        layer, ib = self.layer, self.ib
+        with ib.for_range(0, layer.rows, "row") as row:
+            found = self.place[row]
+            with ib.if_scope(found >= 0):  # noqa: SIM117 (the branch has another)
+                with ib.for_range(0, layer.channels, "o") as o:
+                    self.result[self._at(group, row, o)] += self.known[self.number, found, o]
+            with ib.else_scope():
+                self._hold(group, row, segment)
+                with ib.for_range(0, layer.channels, "o") as o, self._each(segment.length) as k:
+                    at = self._at(group, row, o)
+                    self.result[at] += self.held[k] * self.weights[segment.column + k, o]

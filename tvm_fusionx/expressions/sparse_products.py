@@ -8,13 +8,17 @@ elements from where the window of an output pixel begins,
   ``[M, K]``;
 - otherwise in the padded image with rows outermost, ``[rows, C / c, columns, c]``, so that it is
   the same for every part of the image that a kernel gathers.
+
+Products of integers are the same in *words*: the neighbouring integers that one instruction
+multiplies and adds take the place of a float, an element of the data is such a word, and offsets
+count words.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,8 @@ from tvm import relay, te, tir
 from tvm.relay.op.op import OpPattern
 
 from tvm_fusionx._tvm.registry import register_operator
+from tvm_fusionx.processors.integers import SUM, WORD_BYTES
+from tvm_fusionx.tir.dot_call import dot, register_dot
 
 DENSE = "fusionx.sparse_dense"
 CONV2D = "fusionx.sparse_conv2d_NCHWc"
@@ -30,8 +36,10 @@ CONV2D = "fusionx.sparse_conv2d_NCHWc"
 STAGE = "sparse_product"
 GEOMETRY = "fusionx.sparse"
 
-# Of the values: entries, vectors, lanes.
+# Of the values: entries, vectors, lanes times the depth of a word.
 VALUE_AXES = 3
+
+FLOAT = "float32"
 
 DENSE_ATTRIBUTES = "relay.attrs.DenseAttrs"
 CONV2D_ATTRIBUTES = "relay.attrs.Conv2DAttrs"
@@ -105,6 +113,10 @@ class Geometry:
         """Elements from a gathered row to the next."""
         return self.channels * self.columns
 
+    def in_words(self, depth: int) -> Geometry:
+        """Return it with words of so many channels in the place of channels."""
+        return replace(self, lanes=self.lanes // depth)
+
     def offsets(self) -> np.ndarray:
         """Return the offset of each column of the weight ``[O, C / c, h, w, c]``, int32."""
         if self.is_in_place:
@@ -149,6 +161,7 @@ class Geometry:
 
 def register_sparse_products() -> None:
     """Make the two operators known to Relay; idempotent."""
+    register_dot()
     for name, compute, relation, attributes in (
         (DENSE, _dense, _dense_type, DENSE_ATTRIBUTES),
         (CONV2D, _conv2d, _conv2d_type, CONV2D_ATTRIBUTES),
@@ -161,6 +174,11 @@ def register_sparse_products() -> None:
             type_relation=relation,
             attributes=attributes,
         )
+
+
+def depth_of(dtype: Any) -> int:
+    """Return how many numbers of a type are one word."""
+    return 1 if str(dtype) == FLOAT else WORD_BYTES // np.dtype(str(dtype)).itemsize
 
 
 @dataclass(frozen=True)
@@ -202,9 +220,12 @@ def _sum(
     """Return the products as one tensor expression.
 
     Each sum runs over all entries and takes those of its group's list. That defines the numbers;
-    a kernel that leaves the others out is `schedules/sparse`.
+    a kernel that leaves the others out is `schedules/sparse`. `element_at` is given the offset of a
+    word, which of its numbers, and the place.
     """
-    entries, vectors, lanes = (int(each) for each in values.shape)
+    entries, vectors, wide = (int(each) for each in values.shape)
+    depth = depth_of(values.dtype)
+    lanes, numbers_of_word = wide // depth, range(depth)
     channels = math.prod(int(each) for each in (shape[1], *shape[4:]))
     parts = Index.of(values.shape, index.shape, channels)
     entry = te.reduce_axis((0, entries), name="entry")
@@ -213,21 +234,26 @@ def _sum(
         at = index[parts.places + channel_of(*place)]
         group, within = at // (vectors * lanes), at % (vectors * lanes)
         inside = tir.all(entry >= index[group], entry < index[group + 1])
-        product = values[entry, within // lanes, within % lanes] * element_at(
-            index[parts.offsets + entry], *place
-        )
-        return te.sum(tir.if_then_else(inside, product, tir.const(0, "float32")), axis=[entry])
+        offset, first = index[parts.offsets + entry], within % lanes * depth
+        weights = [values[entry, within // lanes, first + number] for number in numbers_of_word]
+        data = [element_at(offset, number, *place) for number in numbers_of_word]
+        if depth == 1:
+            product, zero = weights[0] * data[0], tir.const(0, FLOAT)
+        else:
+            product, zero = dot(data, weights), tir.const(0, SUM)
+        return te.sum(tir.if_then_else(inside, product, zero), axis=[entry])
 
     return te.compute(tuple(shape), total, name=STAGE, attrs={GEOMETRY: list(numbers)})
 
 
 def _dense(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
     data, values, index = inputs
+    depth = depth_of(values.dtype)
     return [
         _sum(
             out_type.shape,
             lambda m, n: n,
-            lambda offset, m, n: data[m, offset],
+            lambda offset, number, m, n: data[m, offset * depth + number],
             values,
             index,
             [],
@@ -237,18 +263,21 @@ def _dense(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
 
 def _conv2d(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
     data, values, index = inputs
-    geometry = _geometry(data.shape, attrs)
+    depth = depth_of(values.dtype)
+    geometry = _geometry(data.shape, attrs).in_words(depth)
     top, left = geometry.padding[:2]
     block = int(out_type.shape[-1])
 
-    def element(offset: Any, n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
+    def element(offset: Any, number: Any, n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
         if geometry.is_in_place:
-            return data[n, offset // geometry.lanes, y, x, offset % geometry.lanes]
-        row, chunk, column, inner = geometry.place(offset)
+            inner = offset % geometry.lanes * depth + number
+            return data[n, offset // geometry.lanes, y, x, inner]
+        row, chunk, column, word = geometry.place(offset)
+        inner = word * depth + number
         h = (y * geometry.moves[0] + row) * geometry.steps[0] - top
         w = (x * geometry.moves[1] + column) * geometry.steps[1] - left
         inside = tir.all(h >= 0, h < geometry.height, w >= 0, w < geometry.width)
-        return tir.if_then_else(inside, data[n, chunk, h, w, inner], tir.const(0, "float32"))
+        return tir.if_then_else(inside, data[n, chunk, h, w, inner], tir.const(0, data.dtype))
 
     return [
         _sum(
@@ -265,7 +294,7 @@ def _conv2d(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
 def _dense_type(operands: Sequence[Any], attrs: Any) -> Any:
     if not all(isinstance(each, relay.TensorType) for each in operands):
         return None
-    return relay.TensorType((operands[0].shape[0], int(attrs.units)), "float32")
+    return relay.TensorType((operands[0].shape[0], int(attrs.units)), _result_type(operands))
 
 
 def _conv2d_type(operands: Sequence[Any], attrs: Any) -> Any:
@@ -275,8 +304,12 @@ def _conv2d_type(operands: Sequence[Any], attrs: Any) -> Any:
     rows, columns = _geometry(shape, attrs).result
     block = int("".join(filter(str.isdigit, str(attrs.out_layout))))
     return relay.TensorType(
-        (shape[0], int(attrs.channels) // block, rows, columns, block), "float32"
+        (shape[0], int(attrs.channels) // block, rows, columns, block), _result_type(operands)
     )
+
+
+def _result_type(operands: Sequence[Any]) -> str:
+    return FLOAT if str(operands[1].dtype) == FLOAT else SUM
 
 
 def _geometry(shape: Sequence[Any], attrs: Any) -> Geometry:

@@ -14,7 +14,7 @@ from tvm import tir
 
 from tvm_fusionx.late_passes.pair_rows import LANES, columns_of, multiplied, row_of
 from tvm_fusionx.processors.integers import SUM, DotInstruction
-from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
+from tvm_fusionx.tir.dot_call import dot_of_vectors, is_dot_call, sides_of
 
 
 def emit_dots(instruction: DotInstruction | None) -> Any:
@@ -52,7 +52,7 @@ def _sum(total: Any | None, call: Any, instruction: DotInstruction | None) -> An
     if instruction is not None and name is not None and len(left) == instruction.depth:
         operands = _side_by_side(left, lanes), _side_by_side(right, lanes)
         if all(operand is not None for operand in operands):
-            return _instruction(instruction, name, call.dtype, total, operands)
+            return dot_of_vectors(instruction, total, *operands, lanes)
     products = [
         a.astype(call.dtype) * b.astype(call.dtype) for a, b in zip(left, right, strict=True)
     ]
@@ -85,19 +85,6 @@ def _row_alone(
             value = multiplied(instruction, value, rows, columns, 2 * vector + half)
         vectors.append(value)
     return vectors[0] if len(vectors) == 1 else tir.Shuffle(vectors, list(range(lanes)))
-
-
-def _instruction(
-    instruction: DotInstruction, name: str, dtype: str, total: Any | None, operands: tuple[Any, ...]
-) -> Any:
-    arguments = operands
-    if instruction.takes_sum:
-        lanes = tvm.DataType(dtype).lanes
-        start = tir.Broadcast(tir.const(0, SUM), lanes) if total is None else total
-        arguments = (start, *operands)
-        total = None
-    made = tir.call_llvm_pure_intrin(dtype, name, tir.const(len(arguments), "uint32"), *arguments)
-    return made if total is None else total + made
 
 
 def _side_by_side(elements: Sequence[Any], lanes: int) -> Any | None:

@@ -13,11 +13,17 @@ from dataclasses import replace
 import numpy as np
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.expressions.similar_products import REUSE, REUSED, register_similar_products
+from tvm_fusionx.expressions.similar_products import (
+    REUSE,
+    REUSE_KEPT,
+    REUSED,
+    register_similar_products,
+)
 from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
 from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.layout.dense import BATCH_MATMUL, MATMUL, by_column, why_not_constant
 from tvm_fusionx.layout.dense import DENSE as MATRIX_PRODUCT
+from tvm_fusionx.reuse.across_calls import kept_products
 from tvm_fusionx.reuse.choice import Choice
 from tvm_fusionx.reuse.layer import PANEL, ReuseLayer
 
@@ -119,8 +125,13 @@ def _replace(graph: Graph, node: Node, layer: ReuseLayer, choice: Choice) -> Non
     data, shape = node.operands[0], last.shape
     if node.op != DENSE_BLOCKED:
         data = reshape(graph, data, (1, 1, layer.height, 1, layer.depth))
+    operator = REUSE
+    if choice.kept is not None:
+        operator = REUSE_KEPT
+        table = choice.kept.table(layer.bits)
+        constants += [table, kept_products(layer, choice.kept, constants[0])]
     operands = [data, *map(graph.constant, constants)]
-    made = graph.call(REUSE, operands, {REUSED: layer.text()}, name=node.name)
+    made = graph.call(operator, operands, {REUSED: layer.text()}, name=node.name)
     graph.replace(last, made if made.shape == shape else reshape(graph, made, shape))
 
 

@@ -19,7 +19,9 @@ from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.expressions.sparse_products import (
     CONV2D,
     DENSE,
+    FLOAT,
     Geometry,
+    depth_of,
     register_sparse_products,
 )
 from tvm_fusionx.layout.blocked_convolution import CONV2D as CONVOLUTION
@@ -29,9 +31,10 @@ from tvm_fusionx.layout.dense import BATCH_MATMUL, MATMUL, by_column, why_not_co
 from tvm_fusionx.layout.dense import DENSE as MATRIX_PRODUCT
 from tvm_fusionx.layout.winograd import filtered_cycles
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.integers import SUM
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
-from tvm_fusionx.sparse import Lists, find_lists, store_lists
+from tvm_fusionx.sparse import Lists, as_words, find_lists, store_lists
 from tvm_fusionx.sparse.product_of import dense_product, window_product
 from tvm_fusionx.sparse.tiling import Product, best_tiling, cycles
 
@@ -56,8 +59,6 @@ FEWEST_CHANNELS = 4
 # To which a break-even density is told.
 BREAK_EVEN_STEP = 0.01
 
-FLOAT = "float32"
-
 # What is looked at: products of matrices, and windows in either layout.
 PRODUCTS = frozenset([MATRIX_PRODUCT, MATMUL, BATCH_MATMUL, CONVOLUTION, DENSE_BLOCKED])
 
@@ -68,7 +69,7 @@ class Layer:
 
     node: Node
     matrix: np.ndarray
-    """``[O, K]``."""
+    """``[O, K]``, floats or short integers."""
     geometry: Geometry | None
     """None where it is a product of matrices."""
     lanes: int
@@ -82,6 +83,16 @@ class Layer:
         return float(np.count_nonzero(self.matrix) / max(1, self.matrix.size))
 
     @property
+    def depth(self) -> int:
+        """Numbers of a word: what takes the place of a float."""
+        return depth_of(self.matrix.dtype)
+
+    @property
+    def words(self) -> np.ndarray:
+        """Whether a word of the weight has a number that is not zero, ``[O, K / depth]``."""
+        return as_words(self.matrix, self.depth)
+
+    @property
     def places(self) -> int:
         """Places of the result, each with all channels."""
         return self.node.outputs[0].elements // self.matrix.shape[0]
@@ -90,8 +101,9 @@ class Layer:
         """Return the product with lists of the weight."""
         told = (lists.groups, lists.entries, lists.width // self.lanes, self.lanes)
         if self.geometry is None:
-            return dense_product(self.places, self.matrix.shape[1], *told)
-        return window_product(self.node.outputs[0].shape[0], self.geometry, *told)
+            return dense_product(self.places, self.matrix.shape[1] // self.depth, *told)
+        words = self.geometry.in_words(self.depth)
+        return window_product(self.node.outputs[0].shape[0], words, *told)
 
 
 @dataclass(frozen=True)
@@ -118,27 +130,54 @@ def why_not_sparse(node: Node, cpu: Cpu) -> str | None:
     """Return why a product cannot leave zeros out, or None; numbers are not looked at."""
     if node.op == DENSE_BLOCKED:
         return _why_not_window(node, cpu)
-    reason = why_not_constant(node)
+    reason = why_not_constant(node, cpu.dot)
     if reason is not None:
         return reason
-    if node.operands[0].dtype != FLOAT:
+    channels = node.outputs[0].shape[-1]
+    if node.outputs[0].dtype != SUM and node.operands[0].dtype != FLOAT:
         return f"its data is {node.operands[0].dtype}"
-    if node.outputs[0].shape[-1] < FEWEST_CHANNELS:
-        return f"{node.outputs[0].shape[-1]} columns fill no vector"
+    if channels < FEWEST_CHANNELS:
+        return f"{channels} columns fill no vector"
+    if node.outputs[0].dtype == SUM:
+        return _why_not_words(node.operands[0].shape[-1], _lanes(channels, cpu), cpu)
     return None
+
+
+def _why_not_words(length: int, lanes: int, cpu: Cpu) -> str | None:
+    """Return why no instruction multiplies words of so many neighbouring integers, or None."""
+    if cpu.dot is None or cpu.dot.rows > 1:
+        return "no instruction multiplies integers of single rows"
+    if cpu.dot.name_for(lanes) is None:
+        return f"no instruction sums {lanes} channels of integers"
+    if length % cpu.dot.depth:
+        return f"its {length} neighbouring integers are no words of {cpu.dot.depth}"
+    return None
+
+
+def _lanes(channels: int, cpu: Cpu) -> int:
+    return min(cpu.lanes, 1 << (channels.bit_length() - 1))
 
 
 def _why_not_window(node: Node, cpu: Cpu) -> str | None:
     data, weights = node.operands[:2]
     if not weights.is_constant:
         return "its weights are not constant"
-    if {data.dtype, weights.dtype, node.outputs[0].dtype} != {FLOAT}:
+    is_of_integers = node.outputs[0].dtype == SUM
+    types = (data.dtype, weights.dtype)
+    wanted = (FLOAT, FLOAT)
+    if is_of_integers and cpu.dot is not None:
+        wanted = (cpu.dot.data, cpu.dot.weights)
+    if types != wanted:
         return f"it multiplies {data.dtype} by {weights.dtype}"
     if int(node.attrs["groups"]) != 1:
         return f"its channels are in {node.attrs['groups']} groups"
     block = node.outputs[0].shape[-1]
     if not FEWEST_CHANNELS <= block <= cpu.lanes:
         return f"chunks of {block} channels are no vector of {cpu.lanes} lanes, nor part of one"
+    if is_of_integers:
+        _, chunks, *_ = node.outputs[0].shape
+        lanes = block * joined_chunks(chunks, block, cpu)
+        return _why_not_words(data.shape[-1], lanes, cpu)
     return None
 
 
@@ -146,14 +185,18 @@ def layer_of(node: Node, cpu: Cpu) -> Layer:
     """Return a product that can leave zeros out as its kernel sees it."""
     if node.op != DENSE_BLOCKED:
         matrix = by_column(node)
-        lanes = min(cpu.lanes, 1 << (matrix.shape[0].bit_length() - 1))
-        return Layer(node, matrix, None, lanes, 1)
+        return Layer(node, matrix, None, _lanes(matrix.shape[0], cpu), 1)
     shape, attrs = node.operands[0].shape, node.attrs
     weights = node.operands[1].array
     told = (*weights.shape[2:4], *attrs["strides"], *attrs["dilation"], *attrs["padding"])
     geometry = Geometry.of(shape, told)
-    matrix = weights.transpose(0, 5, 1, 2, 3, 4).reshape(weights.shape[0] * weights.shape[5], -1)
     _, chunks, _, _, block = node.outputs[0].shape
+    if node.outputs[0].dtype == SUM:
+        # [O / o, I / i, h, w, i / d, o, d]
+        matrix = weights.transpose(0, 5, 1, 2, 3, 4, 6)
+    else:
+        matrix = weights.transpose(0, 5, 1, 2, 3, 4)
+    matrix = matrix.reshape(chunks * block, -1)
     return Layer(node, matrix, geometry, block * joined_chunks(chunks, block, cpu), block)
 
 
@@ -176,13 +219,13 @@ def judge(layer: Layer, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice:
         product = layer.product(lists)
         return cycles(product, best_tiling(product, cpu), cpu)
 
-    channels = layer.matrix.shape[0]
+    channels, words = layer.matrix.shape[0], layer.words
     widths = [each * layer.lanes for each in range(1, MOST_VECTORS + 1)]
-    found = [find_lists(layer.matrix, width) for width in widths if width <= channels]
+    found = [find_lists(words, width) for width in widths if width <= channels]
     lists = min(found, key=cost)
     parts = best_tiling(layer.product(lists), cpu).group_parts
     if parts > 1:
-        lists = find_lists(layer.matrix, lists.width, tasks=parts)
+        lists = find_lists(words, lists.width, tasks=parts)
     sparse, dense = cost(lists), dense_cycles(layer, cpu)
     choice = Choice(layer, lists, sparse, dense, None)
     if choice.gain >= least_gain:
@@ -199,7 +242,7 @@ def break_even_density(choice: Choice, cpu: Cpu) -> float:
 
     1 where even whole lists are faster, 0 where empty ones are not.
     """
-    layer, columns = choice.layer, choice.layer.matrix.shape[1]
+    layer, columns = choice.layer, choice.lists.shape[1]
     product = layer.product(choice.lists)
 
     def is_faster(share: float) -> bool:
@@ -221,13 +264,14 @@ def break_even_density(choice: Choice, cpu: Cpu) -> float:
 
 def dense_cycles(layer: Layer, cpu: Cpu) -> float:
     """Return the estimated cycles of the fastest dense way, on all cores."""
-    channels, length = layer.matrix.shape
+    channels, length = layer.matrix.shape[0], layer.matrix.shape[1] // layer.depth
     vectors = math.ceil(channels / layer.lanes)
     sums = layer.places * vectors * length / cpu.multiply_adds / DENSE_EFFICIENCY
-    read = layer.matrix.size * FLOAT_BYTES / cpu.llc_bytes_a_cycle
+    read = channels * length * FLOAT_BYTES / cpu.llc_bytes_a_cycle
     # With few places for each weight, reading it takes longer than multiplying it.
     direct = max(sums, read) / cpu.cores
-    filtered = filtered_cycles(layer.node, cpu) if layer.geometry is not None else None
+    is_filterable = layer.geometry is not None and layer.depth == 1
+    filtered = filtered_cycles(layer.node, cpu) if is_filterable else None
     return direct if filtered is None else min(direct, filtered)
 
 
@@ -277,8 +321,8 @@ def packed(graph: Graph, choice: Choice) -> Value:
     """Return the sparse product of a choice, in the place of its node's result."""
     register_sparse_products()
     layer, node, geometry = choice.layer, choice.layer.node, choice.layer.geometry
-    offsets = None if geometry is None else geometry.offsets()
-    stored = store_lists(layer.matrix, choice.lists, layer.lanes, offsets)
+    offsets = None if geometry is None else geometry.in_words(layer.depth).offsets()
+    stored = store_lists(layer.matrix, choice.lists, layer.lanes, offsets, layer.depth)
     weight = [graph.constant(stored.values), graph.constant(stored.index)]
     data = node.operands[0]
     if geometry is not None:
@@ -287,7 +331,8 @@ def packed(graph: Graph, choice: Choice) -> Value:
             kernel_size=geometry.kernel,
         )
         return graph.call(CONV2D, [data, *weight], attrs, name=node.name)
-    attrs = default_attributes(DENSE, units=layer.matrix.shape[0], out_dtype=FLOAT)
+    result_type = node.outputs[0].dtype
+    attrs = default_attributes(DENSE, units=layer.matrix.shape[0], out_dtype=result_type)
     matrix = reshape(graph, data, (layer.places, layer.matrix.shape[1]))
     result = graph.call(DENSE, [matrix, *weight], attrs, name=node.name)
     return reshape(graph, result, node.outputs[0].shape)

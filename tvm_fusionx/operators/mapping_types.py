@@ -229,6 +229,7 @@ MANY_TO_MANY = frozenset(
         "fusionx.sparse_dense",
         "fusionx.recurrent",
         "fusionx.reuse_conv2d",
+        "fusionx.reuse_kept_conv2d",
         "fusionx.rounded_block_dense",
         "fusionx.rounded_block_dense_with_minima",
         "image.affine_grid",

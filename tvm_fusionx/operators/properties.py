@@ -13,6 +13,7 @@ EXTERN_KERNELS = frozenset(
         "dft",
         "fusionx.recurrent",
         "fusionx.reuse_conv2d",
+        "fusionx.reuse_kept_conv2d",
         "nn.contrib_conv2d_winograd_nnpack_weight_transform",
         "nn.cross_entropy",
         "nn.cross_entropy_with_logits",

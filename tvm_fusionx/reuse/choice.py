@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.errors import ModelError
+from tvm_fusionx.reuse.kept import Kept
 
 # Bits of a code: it is the place in a table, which should stay in the first-level cache.
 MOST_BITS = 12
@@ -44,6 +45,8 @@ class Choice:
         Above which a projection's bit is set: for each segment of a row in its order, for each bit.
     seed
         Of the projections.
+    kept
+        Clusters that calls share; None where each call finds its own.
     """
 
     length: int
@@ -53,6 +56,7 @@ class Choice:
     per_batch: bool
     thresholds: tuple[tuple[float, ...], ...]
     seed: int = 0
+    kept: Kept | None = None
 
     def projections(self) -> np.ndarray:
         """Return the projections: float32 ``[length, bits]`` of -1 and 1.
@@ -85,7 +89,9 @@ class Choice:
             return f"thresholds that are not rows of {self.bits}"
         if not all(math.isfinite(each) for row in self.thresholds for each in row):
             return "thresholds that are not finite"
-        return None
+        if self.kept is None:
+            return None
+        return self.kept.why_wrong(self.length, self.bits, len(self.thresholds))
 
 
 def choices_text(choices: Mapping[str, Choice]) -> str:
@@ -114,7 +120,11 @@ def choices_of_text(text: str) -> dict[str, Choice]:
 
 def _choice_of(row: Mapping[str, Any]) -> Choice:
     thresholds = tuple(tuple(float(each) for each in line) for line in row["thresholds"])
-    return Choice(**{**row, "thresholds": thresholds})
+    kept = row.get("kept")
+    if kept is not None:
+        codes = tuple(tuple(int(each) for each in line) for line in kept["codes"])
+        kept = Kept(codes, str(kept["means"]))
+    return Choice(**{**row, "thresholds": thresholds, "kept": kept})
 
 
 def _refusal(found: str) -> ModelError:

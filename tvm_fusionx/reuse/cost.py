@@ -68,7 +68,7 @@ def reuse_cycles(layer: ReuseLayer, found: Found, cpu: Cpu) -> ReuseCycles:
     # A tile's numbers are broadcast from memory, the projections loaded once for it.
     a_column = max(tile * vectors / cpu.multiply_adds, (tile + vectors) / cpu.loads_a_cycle) / tile
     hashing = rows * (layer.columns * a_column + layer.segment_count * CYCLES_A_SEGMENT)
-    if layer.takes_mean:
+    if layer.takes_mean and not layer.kept:
         # Two loads and a store for each vector of numbers.
         hashing += rows * layer.columns / cpu.lanes * 2 / cpu.loads_a_cycle
     wide = layer.channels / result_lanes(layer, cpu)
@@ -76,4 +76,7 @@ def reuse_cycles(layer: ReuseLayer, found: Found, cpu: Cpu) -> ReuseCycles:
     multiplying = (found.clusters + found.singles) * a_segment
     adding = rows * layer.segment_count * (wide / cpu.loads_a_cycle + CYCLES_A_SUM)
     shared = math.ceil(layer.segment_count / cpu.cores) / layer.segment_count
+    if layer.kept:
+        # Tasks share rows from the beginning.
+        shared = 1 / cpu.cores
     return ReuseCycles(hashing * shared, multiplying * shared, adding / cpu.cores)

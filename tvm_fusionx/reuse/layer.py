@@ -60,6 +60,8 @@ class ReuseLayer:
     per_batch: bool
     has_relu: bool = False
     """Whether the results below zero are zero."""
+    kept: int = 0
+    """Clusters of a segment at most whose products are constants; 0 where they are found anew."""
 
     @property
     def depth(self) -> int:
@@ -106,12 +108,12 @@ class ReuseLayer:
     @property
     def clusters(self) -> int:
         """Clusters of a segment at most."""
-        return min(self.limit, 1 << self.bits, self.rows)
+        return self.kept or min(self.limit, 1 << self.bits, self.rows)
 
     @property
     def has_room(self) -> bool:
         """Whether every segment finds a cluster."""
-        return self.clusters == min(1 << self.bits, self.rows)
+        return not self.kept and self.clusters == min(1 << self.bits, self.rows)
 
     @property
     def is_in_place(self) -> bool:
@@ -205,4 +207,5 @@ class ReuseLayer:
             limit=choice.limit,
             takes_mean=choice.representative != FIRST,
             per_batch=choice.per_batch,
+            kept=0 if choice.kept is None else choice.kept.most,
         )

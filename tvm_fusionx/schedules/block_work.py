@@ -142,7 +142,9 @@ def _of_operator(annotations: Any) -> Work:
     rows = layer.images * layer.pixels
     # Hashing, products of as many clusters as there may be, and their sums.
     hashing = rows * layer.columns * layer.bits
-    products = layer.groups * layer.clusters * layer.columns * layer.channels
+    # What calls share was multiplied when it was compiled.
+    multiplied = 0 if layer.kept else layer.clusters
+    products = layer.groups * multiplied * layer.columns * layer.channels
     sums = rows * layer.segment_count * layer.channels
     counted = hashing + products
     work = Work(flops=2 * counted, instructions=counted, products=2 * counted)

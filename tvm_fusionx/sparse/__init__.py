@@ -2,11 +2,12 @@
 
 from tvm_fusionx.sparse.lists import Lists, find_lists
 from tvm_fusionx.sparse.pretend import pretend_pruned
-from tvm_fusionx.sparse.storage import Storage, csr_bytes, store_lists
+from tvm_fusionx.sparse.storage import Storage, as_words, csr_bytes, store_lists
 
 __all__ = [
     "Lists",
     "Storage",
+    "as_words",
     "csr_bytes",
     "find_lists",
     "pretend_pruned",

@@ -14,7 +14,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx._tvm.registry import register_pure_intrinsic
-from tvm_fusionx.processors.integers import SUM
+from tvm_fusionx.processors.integers import SUM, DotInstruction
 
 DOT_OPERATION = "tir.fusionx_dot"
 
@@ -27,6 +27,33 @@ def register_dot() -> None:
 def dot(left: Sequence[Any], right: Sequence[Any]) -> Any:
     """Return the operation on two sequences of as many integers."""
     return tir.call_intrin(SUM, DOT_OPERATION, *left, *right)
+
+
+def dot_of_vectors(
+    instruction: DotInstruction, total: Any | None, data: Any, weights: Any, lanes: int
+) -> Any:
+    """Return the processor's instruction on whole vectors, added to a vector of sums.
+
+    Parameters
+    ----------
+    instruction
+        Has a name for so many sums.
+    total
+        ``int32`` of `lanes` sums; none are added where it is None.
+    data, weights
+        Vectors of as many times `lanes` integers as one sum takes.
+    lanes
+        Sums.
+    """
+    operands: tuple[Any, ...] = (data, weights)
+    if instruction.takes_sum:
+        start = tir.Broadcast(tir.const(0, SUM), lanes) if total is None else total
+        operands, total = (start, *operands), None
+    count = tir.const(len(operands), "uint32")
+    made = tir.call_llvm_pure_intrin(
+        f"{SUM}x{lanes}", instruction.name_for(lanes), count, *operands
+    )
+    return made if total is None else total + made
 
 
 def is_dot_call(expr: Any) -> bool:

@@ -52,6 +52,32 @@ def test_what_is_told_is_what_the_built_model_does() -> None:
 
 
 @pytest.mark.slow
+def test_calls_share_clusters_of_the_calibration_set() -> None:
+    made = fx.compress.reuse(
+        network(), SAMPLES, least_gain=0, max_error=1e9, max_drop=1e9, across_calls=True
+    )
+    assert {choice.kept is None for choice in made.choices.values()} == {False}
+    (told,) = (prop.value for prop in made.model.metadata_props if prop.key == ATTRIBUTE)
+    assert choices_of_text(told) == dict(made.choices)
+    exact, reused = (runner(model, OWN) for model in (network(), made.model))
+    # A result does not depend on the calls before it.
+    before = reused({"x": SAMPLES[0]})[0].copy()
+    reused({"x": SAMPLES[2]})
+    assert (reused({"x": SAMPLES[0]})[0] == before).all()
+    truth = exact({"x": SAMPLES[0]})[0]
+    moved = np.square(before - truth).sum() / np.square(truth).sum()
+    assert 0 < moved < 0.5
+    assert all(row.saved is not None for row in made.layers)
+
+
+def test_across_calls_wants_samples_to_judge_by() -> None:
+    with pytest.raises(InputError, match="two samples at least"):
+        fx.compress.reuse(network(), SAMPLES[:1], across_calls=True)
+    with pytest.raises(InputError, match="one of them"):
+        fx.compress.reuse(network(), SAMPLES, across_calls=True, per_batch=True)
+
+
+@pytest.mark.slow
 def test_the_guard_gives_back_what_costs_too_much() -> None:
     asked: list[int] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,18 @@ from tvm import relay
 from tests.relay_modules import REASSOCIATING, TARGET, var
 from tests.schedules.blocked_blocks import AVX512, describe, unscheduled
 from tests.schedules.matching import why_not
-from tests.schedules.sparse_blocks import Window, dense, pruned, window
+from tests.schedules.sparse_blocks import (
+    Window,
+    dense,
+    dense_of_integers,
+    integer_weight,
+    integers_of,
+    pruned,
+    window,
+)
 from tests.verified_kernels import assert_kernel
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.integers import DotInstruction
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.schedules.sparse.template import SPARSE
 
@@ -117,6 +128,63 @@ def test_a_result_in_planes_is_stored_by_pixels() -> None:
     x = case.image()
     expected = case.expected(x, weight).transpose(0, 1, 4, 2, 3).reshape(1, 16, 8, 8)
     _assert(body, [x, stored.values, stored.index], np.ascontiguousarray(expected))
+
+
+def _dot() -> DotInstruction:
+    dot = describe_cpu(resolve_target(TARGET)).dot
+    if dot is None or dot.rows > 1 or dot.name_for(8) is None:
+        pytest.skip("no instruction multiplies single rows of integers here")
+    return dot
+
+
+def _scaled(y: Any) -> Any:
+    return relay.cast(y, "float32") * relay.const(np.float32(0.5))
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("rows", [1, 15])
+def test_rows_of_integers(rows: int, turned: int) -> None:
+    dot = _dot()
+    weight = integer_weight(40, 16, dot, 0.4)
+    body, stored = dense_of_integers(rows, weight, 16, 8, dot, _scaled)
+    x = integers_of(dot, rows, 16 * dot.depth)
+    expected = (x.astype("int64") @ weight.T.astype("int64")).astype("float32") / 2
+    knobs = {"turned": turned, "tile_columns": min(rows, 6)}
+    _assert(body, [x, stored.values, stored.index], expected, knobs=knobs)
+
+
+@pytest.mark.parametrize(
+    ("case", "before"),
+    [
+        (Window(1, 16, 24, 9, 7), False),
+        (Window(2, 16, 16, 8, 9, stride=2, padding=(0, 1, 1, 0)), True),
+        (Window(1, 16, 16, 5, 6, kernel=1, padding=(0, 0, 0, 0)), False),
+        (Window(1, 16, 16, 5, 6, kernel=1, padding=(0, 0, 0, 0)), True),
+    ],
+    ids=str,
+)
+def test_windows_of_integers(case: Window, before: bool) -> None:
+    dot = _dot()
+    weight = integer_weight(case.outputs, case.columns // dot.depth, dot, 0.4)
+    image = integers_of(dot, *case.image().shape)
+    x: Any = var("x", *image.shape, dtype=dot.data)
+    if before:
+        # What the kernel gathers is computed on the way.
+        x, image = relay.right_shift(x, relay.const(1, dot.data)), image >> 1
+    body, stored = window(case, weight, 16, 8, _scaled, data=x)
+    expected = case.expected(image, weight) / 2
+    given = image << 1 if before else image
+    _assert(body, [given, stored.values, stored.index], expected)
+
+
+def test_no_instruction_refuses_integers() -> None:
+    dot = DotInstruction("uint8", "int8", 4, ((8, "llvm.x86.avx512.vpdpbusd.256"),), True)
+    weight = integer_weight(40, 16, dot, 0.4)
+    body, _ = dense_of_integers(3, weight, 16, 8, dot, _scaled)
+    told = "no instruction multiplies single rows of uint8 by int8"
+    assert why_not(SPARSE, describe(body, AVX512)) == told
+    narrow = replace(AVX512, dot=replace(dot, by_lanes=((16, "llvm.x86.avx512.vpdpbusd.512"),)))
+    assert why_not(SPARSE, describe(body, narrow)) == "no instruction sums vectors of 8"
 
 
 @pytest.mark.parametrize(

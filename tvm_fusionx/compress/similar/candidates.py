@@ -10,6 +10,7 @@ import numpy as np
 
 from tvm_fusionx.compress.similar.layers import Layer
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.reuse.across_calls import keep, look_up
 from tvm_fusionx.reuse.choice import LONGEST, MEAN, MOST_BITS, Choice
 from tvm_fusionx.reuse.clusters import Clustered, cluster, unfold
 from tvm_fusionx.reuse.cost import Found, ReuseCycles, reuse_cycles
@@ -80,6 +81,7 @@ def candidates_of(
     bits: Iterable[int] = BITS,
     least_gain: float = 0,
     seed: int = 0,
+    across_calls: bool = False,
 ) -> Iterator[Candidate]:
     """Yield each way to put a layer's rows together, with what it did.
 
@@ -88,9 +90,12 @@ def candidates_of(
     Parameters
     ----------
     samples
-        The layer's data, as the ONNX model has it.
+        The layer's data, as the ONNX model has it; at least two where calls share clusters.
+    across_calls
+        Whether calls share clusters: those of every second sample, judged on the others.
     """
     images = [layer.as_image(data) for data in samples]
+    shown, images = (images[1::2], images[::2]) if across_calls else ([], images)
     weights, dense = layer.weights, layer.dense_cycles(cpu)
     mean = exact = None
     for length in lengths_of(layer):
@@ -114,10 +119,13 @@ def candidates_of(
                 exact = [each @ weights for each in rows]
             assert exact is not None
             choice = replace(first, thresholds=_thresholds(first, cuts, mean))
-            made = [
-                cluster(plain, image, weights, choice.projections(), choice.threshold_array())
-                for image in images
-            ]
+            hashing = choice.projections(), choice.threshold_array()
+            if across_calls:
+                kept = keep(plain, shown, *hashing)
+                choice = replace(choice, kept=kept)
+                made = [look_up(plain, image, weights, *hashing, kept) for image in images]
+            else:
+                made = [cluster(plain, image, weights, *hashing) for image in images]
             yield _judged(layer, choice, made, exact, cpu, dense)
 
 
@@ -129,11 +137,15 @@ def _judged(
     cpu: Cpu,
     dense: float,
 ) -> Candidate:
-    most = max(int(each.counts.max()) for each in made)
-    limit = min(1 << choice.bits, math.ceil(most * ROOM))
+    if choice.kept is not None:
+        limit = choice.kept.most
+    else:
+        most = max(int(each.counts.max()) for each in made)
+        limit = min(1 << choice.bits, math.ceil(most * ROOM))
     choice = replace(choice, limit=limit)
     reused = layer.reused(choice)
     clusters = float(np.mean([each.counts.sum() for each in made]))
+    singles = 0.0 if choice.kept is None else float(np.mean([each.singles for each in made]))
     wrong = right = 0.0
     for each, truth in zip(made, exact, strict=True):
         found = each.result.transpose(0, 2, 3, 1).reshape(truth.shape)
@@ -144,7 +156,7 @@ def _judged(
         reused,
         float(np.mean([each.computed_share for each in made])),
         math.sqrt(wrong / right) if right else math.sqrt(wrong),
-        reuse_cycles(reused, Found(clusters, 0), cpu),
+        reuse_cycles(reused, Found(clusters, singles), cpu),
         dense,
     )
 

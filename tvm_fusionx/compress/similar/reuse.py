@@ -43,6 +43,8 @@ MAX_ERROR = 0.15
 
 # Samples on which layers are looked at; the guard scores whole models on more.
 LOOKED_AT = 4
+# Where calls share clusters: those of half of them, judged on the others.
+LOOKED_AT_FOR_CALLS = 16
 
 TARGET = "llvm -mcpu=native"
 
@@ -59,6 +61,7 @@ def reuse(
     max_error: float = MAX_ERROR,
     representative: str = MEAN,
     per_batch: bool = False,
+    across_calls: bool = False,
     samples: int | None = None,
     engine: str | None = None,
     seed: int = 0,
@@ -91,6 +94,9 @@ def reuse(
         ``"mean"`` of a cluster, or its ``"first"`` segment, which costs less and errs more.
     per_batch
         Whether images of a batch share clusters: an image's result then depends on the others.
+    across_calls
+        Whether calls share clusters: those of the calibration set, whose products become constants
+        of the program. Nothing is multiplied then but segments that are like none of them.
     samples
         Use only the first so many of the calibration set.
     engine
@@ -113,6 +119,13 @@ def reuse(
     """
     stage: Stage = logger.debug if on_stage is None else on_stage
     _check(least_gain, max_error, representative)
+    if across_calls and per_batch:
+        raise InputError(
+            "across_calls and per_batch",
+            expected="one of them",
+            found="both",
+            next_step="Clusters that calls share are shared by the images of a batch too.",
+        )
     resolved = resolve_target(target)
     if not is_cpu(resolved):
         raise TargetError(
@@ -134,7 +147,15 @@ def reuse(
             found="none",
             next_step="There is nothing to reuse in it.",
         )
-    seen = layer_inputs(graph, layers, inputs, engine or default_engine(), stage)
+    if across_calls and len(list(islice(inputs, 2))) < 2:
+        raise InputError(
+            "the calibration set",
+            expected="two samples at least: clusters of some are judged on others",
+            found="one",
+            next_step="Give more samples, or leave across_calls out.",
+        )
+    count = LOOKED_AT_FOR_CALLS if across_calls else LOOKED_AT
+    seen = layer_inputs(graph, layers, inputs, engine or default_engine(), stage, count)
     found: dict[str, Candidate] = {}
     reasons: dict[str, str] = {}
     for number, layer in enumerate(layers):
@@ -150,6 +171,7 @@ def reuse(
             representative=representative,
             least_gain=least_gain,
             seed=seed,
+            across_calls=across_calls,
         )
         best = best_of(tried, max_error)
         if best is None:
@@ -226,15 +248,20 @@ def _why_not(candidate: Candidate, least_gain: float, max_error: float) -> str |
 
 
 def layer_inputs(
-    graph: ModelGraph, layers: Iterable[Layer], inputs: Samples, engine: str, stage: Stage
+    graph: ModelGraph,
+    layers: Iterable[Layer],
+    inputs: Samples,
+    engine: str,
+    stage: Stage,
+    count: int = LOOKED_AT,
 ) -> dict[str, list[np.ndarray]]:
-    """Return the data of each layer, for the first samples."""
+    """Return the data of each layer, for the first `count` samples."""
     given = {info.name for info in graph.inputs}
     tensors = list(dict.fromkeys(each.tensor for each in layers if each.reason is None))
     computed = [name for name in tensors if name not in given]
     run = runner(with_outputs(graph.model, computed), engine) if computed else None
     seen: dict[str, list[np.ndarray]] = {name: [] for name in tensors}
-    for number, sample in enumerate(islice(inputs, LOOKED_AT)):
+    for number, sample in enumerate(islice(inputs, count)):
         stage(f"inputs of the layers, sample {number + 1}")
         values = dict(zip(computed, run(sample), strict=True)) if run is not None else {}
         for name in tensors:

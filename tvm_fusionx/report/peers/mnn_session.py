@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,17 @@ def prepare(
     inputs: Mapping[str, np.ndarray],
     threads: int,
     conversions: Conversions,
+    options: Sequence[str] = (),
 ) -> PreparedPeer:
-    """Convert `model` and return an MNN module on it, with high precision, which is float32."""
+    """Convert `model` and return an MNN module on it, with high precision, which is float32.
+
+    The converter gets `options` besides its own.
+    """
     import MNN
 
     input_names, output_names = names_of(model)
     version = metadata.version("MNN")
-    with converted(model, conversions) as folder:
+    with converted(model, conversions, options) as folder:
         manager = MNN.nn.create_runtime_manager(
             ({"numThread": threads, "precision": "high", "backend": "CPU"},)
         )
@@ -68,16 +72,21 @@ def names_of(model: Path) -> tuple[list[str], list[str]]:
 
 
 @contextlib.contextmanager
-def converted(model: Path, conversions: Conversions) -> Iterator[Path]:
+def converted(model: Path, conversions: Conversions, options: Sequence[str] = ()) -> Iterator[Path]:
     """Yield a folder with :data:`CONVERTED`, what MNN's converter made of `model`."""
-    sources = [*onnx_sources(model), CONVERT, metadata.version("MNN")]
-    with conversions.made("mnn", sources, lambda to: _convert(model, to / CONVERTED)) as folder:
+    sources = [*onnx_sources(model), CONVERT, metadata.version("MNN"), *options]
+
+    def convert(to: Path) -> None:
+        _convert(model, to / CONVERTED, options)
+
+    with conversions.made("mnn", sources, convert) as folder:
         yield folder
 
 
-def _convert(model: Path, converted: Path) -> None:
+def _convert(model: Path, converted: Path, options: Sequence[str] = ()) -> None:
     command = [sys.executable, "-c", CONVERT, "-f", "ONNX"]
     command += ["--modelFile", str(model), "--MNNModel", str(converted), "--bizCode", "fusionx"]
+    command += options
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=CONVERSION_SECONDS, check=False
     )

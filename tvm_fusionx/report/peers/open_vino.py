@@ -16,9 +16,16 @@ MOVES_NOTHING = {"Const", "Input", "Output", "Reshape"}
 
 
 def prepare(
-    model: Path, inputs: Mapping[str, np.ndarray], threads: int, _: Conversions
+    model: Path,
+    inputs: Mapping[str, np.ndarray],
+    threads: int,
+    _: Conversions,
+    more: Mapping[str, Any] | None = None,
 ) -> PreparedPeer:
-    """Return an inference request on `model` in float32, its shapes fixed to those of `inputs`."""
+    """Return an inference request on `model` in float32, its shapes fixed to those of `inputs`.
+
+    Properties of `more` are set besides.
+    """
     import openvino
 
     core = openvino.Core()
@@ -34,6 +41,7 @@ def prepare(
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "f32",
+        **(more or {}),
     }
     compiled = core.compile_model(network, "CPU", settings)
     request = compiled.create_infer_request()

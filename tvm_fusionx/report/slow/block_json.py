@@ -33,7 +33,9 @@ from tvm_fusionx.operators import INDEX_OPERANDS, STEERING_OPERANDS, MappingType
 from tvm_fusionx.report.slow.bounds import MOST_BLOCK_BYTES, MOST_KEPT_NUMBERS
 
 # The values of these operators' weights say how long they take: which are zero, which rows alike.
-STEERED_BY_WEIGHTS = frozenset([*STEERING_OPERANDS, "fusionx.reuse_conv2d"])
+STEERED_BY_WEIGHTS = frozenset(
+    [*STEERING_OPERANDS, "fusionx.reuse_conv2d", "fusionx.reuse_kept_conv2d"]
+)
 
 # Attributes that are numbers of the model and not of the operator, and what stands for them: the
 # factor of a quantised layer, a half as a 31-bit fraction.

@@ -131,7 +131,8 @@ def _pretended(node: Any, cpu: Cpu, rate: float) -> Choice | str:
     if reason is not None:
         return reason
     layer = layer_of(node, cpu)
-    return judge(replace(layer, matrix=pretend_pruned(layer.matrix, layer.lanes, rate)), cpu)
+    matrix = pretend_pruned(layer.matrix, layer.lanes, rate, layer.depth)
+    return judge(replace(layer, matrix=matrix), cpu)
 
 
 def _told(node: Any, found: Choice | str, cpu: Cpu) -> LayerSparsity:
@@ -163,6 +164,6 @@ def _told(node: Any, found: Choice | str, cpu: Cpu) -> LayerSparsity:
         sparse_cycles=found.sparse_cycles,
         break_even_density=break_even_density(found, cpu),
         dense_bytes=layer.matrix.nbytes,
-        sparse_bytes=store_lists(layer.matrix, lists, layer.lanes).bytes,
+        sparse_bytes=store_lists(layer.matrix, lists, layer.lanes, depth=layer.depth).bytes,
         csr_bytes=csr_bytes(layer.matrix),
     )

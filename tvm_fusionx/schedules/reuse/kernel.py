@@ -40,11 +40,16 @@ class ReuseOperands:
     thresholds: Any
     bias: Any
     result: Any
+    table: Any = None
+    """And what calls share, where they do: the cluster of each code,"""
+    known: Any = None
+    """and the products of each cluster."""
 
     @property
     def reads(self) -> list[Any]:
         """Those that are read, each once."""
-        found = (self.data, self.weights, self.projections, self.thresholds, self.bias)
+        found = [self.data, self.weights, self.projections, self.thresholds, self.bias]
+        found += [each for each in (self.table, self.known) if each is not None]
         return list({buffer.data: buffer for buffer in found}.values())
 
 
@@ -246,9 +251,8 @@ class ReuseKernel:
             cluster = load(found, 0, 1)
 
             def add() -> None:
-                line = (number * layer.clusters + cluster) * layer.channels + channel
                 for vector in vectors:
-                    product = load(self.products, line + vector * lanes, lanes)
+                    product = self._made(number, cluster, channel + vector * lanes)
                     sums.put(vector, sums.value(vector) + product)
 
             if layer.has_room:
@@ -263,6 +267,11 @@ class ReuseKernel:
             if layer.has_relu:
                 value = tir.Max(value, broadcast(tir.const(0.0, FLOAT), lanes))
             self._store(group, row, channel + vector * lanes, value)
+
+    def _made(self, number: Any, cluster: Any, channel: Any) -> Any:
+        """Return a vector of the products of a cluster."""
+        line = (number * self.layer.clusters + cluster) * self.layer.channels
+        return load(self.products, line + channel, self.tiling.lanes)
 
     def _add_single(
         self, group: Any, row: Any, number: Any, channel: Any, sums: VectorSums

@@ -19,6 +19,7 @@ from tvm_fusionx.reuse.tiling import (
     vector_choices,
 )
 from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK
+from tvm_fusionx.schedules.reuse.kept_kernel import KeptKernel
 from tvm_fusionx.schedules.reuse.kernel import ReuseKernel, ReuseOperands
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.tir.block import BlockInfo
@@ -63,7 +64,8 @@ class Reuse(Match):
             values["sum_vectors"],
         )
         work = layer.rows * layer.columns * layer.bits
-        kernel = ReuseKernel(layer, operands, tiling).build(
+        written = KeptKernel if layer.kept else ReuseKernel
+        kernel = written(layer, operands, tiling).build(
             parallel=cpu.cores > 1 and work >= MIN_PARALLEL_WORK
         )
         reads, writes = (
@@ -82,8 +84,8 @@ def _operands(func: Any, block: Any) -> ReuseOperands | None:
     written = str(block.writes[0].buffer.name)
     if not {*names, written} <= given.keys():
         return None
-    data, weights, projections, thresholds, bias = (given[name] for name in names)
-    return ReuseOperands(data, weights, projections, thresholds, bias, given[written])
+    data, weights, projections, thresholds, bias, *kept = (given[name] for name in names)
+    return ReuseOperands(data, weights, projections, thresholds, bias, given[written], *kept)
 
 
 def _whole(buffer: Any) -> list[Any]:

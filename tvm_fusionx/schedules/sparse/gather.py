@@ -13,10 +13,11 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.expressions.sparse_products import Geometry
+from tvm_fusionx.expressions.sparse_products import Geometry, depth_of
+from tvm_fusionx.processors.integers import SUM
 from tvm_fusionx.schedules.parts.tasks import start_of
 from tvm_fusionx.schedules.parts.transpose_in_registers import turned
-from tvm_fusionx.schedules.parts.vectors import Vectors, each_lane, load
+from tvm_fusionx.schedules.parts.vectors import Vectors, each_lane, load, ramp
 from tvm_fusionx.schedules.sparse.gather_line import fill_with_zeros, gather_line
 from tvm_fusionx.schedules.sparse.kernel import Data
 from tvm_fusionx.sparse.tiling import Product, Tiling
@@ -88,15 +89,17 @@ class Gathering:
         self, source: Source, geometry: Geometry, product: Product, tiling: Tiling
     ) -> None:
         self.source, self.geometry = source, geometry
+        self.words = geometry.in_words(depth_of(source.buffer.dtype))
         self.product, self.tiling = product, tiling
 
     def data_of(self, ib: Any, image: Any, top: Any, left: Any) -> Data:
         """Return what a task reads whose first row and column are given."""
-        geometry = self.geometry
+        geometry = self.words
         if not geometry.is_in_place:
             return self._gathered(ib, image, top)
         if self.tiling.is_turned:
-            return turned_tiles(ib, self.product, self.tiling, self._pixels(image, left))
+            element, dtype = self._pixels(image, left), self.source.buffer.dtype
+            return turned_tiles(ib, self.product, self.tiling, element, dtype)
         step = (geometry.height * geometry.width - 1) * geometry.lanes
         return in_place(
             self.source.buffer,
@@ -121,7 +124,7 @@ class Gathering:
         """Gather the rows that a task reads, with zeros around them."""
         geometry = self.geometry
         rows = geometry.gathered(self.tiling.task_rows, 0)
-        held = Vectors(ib, "float32").allocate("gathered", rows * geometry.row_step)
+        held = Vectors(ib, self.source.buffer.dtype).allocate("gathered", rows * geometry.row_step)
         a_chunk = geometry.lanes * geometry.columns
         with (
             ib.for_range(0, rows, "row") as row,
@@ -138,8 +141,17 @@ class Gathering:
             with ib.else_scope():
                 fill_with_zeros(ib, held, line, a_chunk)
         moves = geometry.moves
-        step = moves[1] * geometry.lanes
-        return Data(lambda at: tir.BufferLoad(held, [at]), step, moves[0] * geometry.row_step)
+        step = moves[1] * self.words.lanes
+        return Data(lambda at: _word(held, [], at), step, moves[0] * self.words.row_step)
+
+
+def _word(buffer: Any, outer: list[Any], at: Any) -> Any:
+    """Return a word of the last axis of a buffer: a float, or integers that lie side by side."""
+    depth = depth_of(buffer.dtype)
+    if depth == 1:
+        return tir.BufferLoad(buffer, [*outer, at])
+    integers = tir.BufferLoad(buffer, [*outer, ramp(at * depth, depth)])
+    return tir.call_intrin(SUM, "tir.reinterpret", integers)
 
 
 def in_place(
@@ -149,18 +161,18 @@ def in_place(
     step: int,
     address: Callable[[Any], Any] = lambda offset: offset,
 ) -> Data:
-    """Return data that is read where it lies, from a column on that is so many elements wide."""
+    """Return data that is read where it lies, from a column on that is so many words wide."""
     zero = tir.const(0, "int32")
     outer = [image if axis == 0 else zero for axis in range(len(buffer.shape) - 1)]
     start = column * step
 
     def element(at: Any) -> Any:
-        return tir.BufferLoad(buffer, [*outer, start + at])
+        return _word(buffer, outer, start + at)
 
     return Data(element, step, address=address)
 
 
-def turned_tiles(ib: Any, product: Product, tiling: Tiling, element: Element) -> Data:
+def turned_tiles(ib: Any, product: Product, tiling: Tiling, element: Element, dtype: str) -> Data:
     """Return tiles of the data with the places of a column side by side.
 
     Places of a tile lie far apart in the data, each in a line of its own, of which a list takes a
@@ -169,30 +181,42 @@ def turned_tiles(ib: Any, product: Product, tiling: Tiling, element: Element) ->
     Parameters
     ----------
     element
-        Returns an element of the task's data by place, first column of a vector, and lane.
+        Returns a number of the task's data by place, first column of a vector, and lane.
+    dtype
+        Of these numbers.
     """
     places, depth = tiling.columns, product.depth
     lanes = product.turned_lanes
     tiles = -(-tiling.task_columns // places) if tiling.group_outermost else 1
-    vectors = Vectors(ib, "float32")
+    width = depth_of(dtype)
+    numbers, wide = Vectors(ib, dtype), lanes * width
+    word_type = dtype if width == 1 else SUM
+    vectors = Vectors(ib, word_type)
+
+    def words(rows: Any, place: int) -> Any:
+        value = load(rows, place * wide, wide)
+        if width == 1:
+            return value
+        return tir.call_intrin(f"{SUM}x{lanes}", "tir.reinterpret", value)
+
     held = vectors.allocate("turned_tiles", tiles * depth * places)
 
     def fill(tile: Any, first: Any) -> None:
         base = tile * (depth * places) if tiles > 1 else tir.const(0, "int32")
         with ib.for_range(0, -(-depth // lanes), "columns") as number:
             column = start_of(number, lanes, depth)
-            rows = vectors.allocate("rows", places * lanes, "local")
+            rows = numbers.allocate("rows", places * wide, "local")
             for place in range(places):
 
                 def moved(lane: Any, place: int = place) -> Any:
-                    value = element(first + place, column, lane)
-                    return tir.BufferStore(rows, value, [place * lanes + lane])
+                    value = element(first + place, column * width, lane)
+                    return tir.BufferStore(rows, value, [place * wide + lane])
 
-                ib.emit(each_lane(lanes, moved))
-            read = [load(rows, place * lanes, lanes) for place in range(places)]
-            out = turned(ib, read, lanes, "float32") if places > 1 else rows
+                ib.emit(each_lane(wide, moved))
+            read = [words(rows, place) for place in range(places)]
+            out = turned(ib, read, lanes, word_type) if places > 1 else None
             for place in range(places):
-                value = load(out, place * lanes, lanes)
+                value = read[0] if out is None else load(out, place * lanes, lanes)
                 vectors.store(held, base + column * places + place * lanes, value, lanes)
 
     def read(at: Any) -> Any:

@@ -45,7 +45,7 @@ def gather_line(
 def fill_with_zeros(ib: Any, held: Any, start: Any, count: int) -> None:
     """Emit what sets so many elements to zero."""
     whole, rest = divmod(count, ZEROS)
-    zero = tir.const(0, "float32")
+    zero = tir.const(0, held.dtype)
     if whole:
         with ib.for_range(0, whole, "zeros") as number:
             ib.emit(store(held, start + number * ZEROS, broadcast(zero, ZEROS), ZEROS))

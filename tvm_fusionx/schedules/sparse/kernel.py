@@ -3,6 +3,7 @@
 An entry of the list is an offset into the data and the weights of a group's channels. The offset is
 read once for all places of the tile: each lies a constant distance behind the first. So a product
 costs an element, broadcast, and a multiply-add for each vector of channels, as in a dense kernel.
+Of integers, an element is a word of those that one instruction multiplies and adds.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any
 
 from tvm import tir
 
-from tvm_fusionx.expressions.sparse_products import Index
+from tvm_fusionx.expressions.sparse_products import FLOAT, Index, depth_of
+from tvm_fusionx.processors.integers import SUM, DotInstruction
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, load, ramp
 from tvm_fusionx.sparse.tiling import Product, Tiling
+from tvm_fusionx.tir.dot_call import dot_of_vectors
 
 # Given the sums, the numbers of those of one vector (place by place), image, first channel of the
 # vector, first row and column of the tile, and its rows and columns.
@@ -27,7 +30,10 @@ StoreTile = Callable[[VectorSums, "list[int]", Any, Any, Any, Any], None]
 
 @dataclass(frozen=True)
 class Data:
-    """What is multiplied, as the kernel reads it: elements counted from one that it knows."""
+    """What is multiplied, as the kernel reads it: elements counted from one that it knows.
+
+    An element is a float, or a word of integers as one of 32 bits.
+    """
 
     element: Callable[[Any], Any]
     """Returns the element at an address."""
@@ -48,7 +54,7 @@ class Weights:
     """The buffers of a weight."""
 
     values: Any
-    """``[entries, vectors, lanes]``."""
+    """``[entries, vectors, lanes * depth]``."""
     index: Any
     parts: Index
 
@@ -79,6 +85,8 @@ class SparseKernel:
         gathers what there is to gather and returns what the task reads.
     store
         Stores the sums of one vector.
+    instruction
+        What multiplies integers; None where floats are multiplied.
     """
 
     def __init__(
@@ -88,9 +96,11 @@ class SparseKernel:
         weights: Weights,
         data_of: Callable[[Any, Any, Any, Any], Data],
         store: StoreTile,
+        instruction: DotInstruction | None = None,
     ) -> None:
         self.product, self.tiling, self.weights = product, tiling, weights
         self.data_of, self.store_tile = data_of, store
+        self.instruction = instruction
         self.ib = tir.ir_builder.create()
 
     def build(self, *, parallel: bool) -> Any:
@@ -157,7 +167,7 @@ class SparseKernel:
     def _tile(self, data: Data, base: Any, image: Any, group: Any, place: tuple[Any, Any]) -> None:
         tiling, product, weights = self.tiling, self.product, self.weights
         sums = VectorSums(
-            self.ib, tiling.places * product.vectors * tiling.chains, product.lanes, "float32"
+            self.ib, tiling.places * product.vectors * tiling.chains, product.lanes, self._sum_type
         )
         sums.fill()
         start = weights.start(group)
@@ -176,11 +186,13 @@ class SparseKernel:
     def _entry(self, data: Data, sums: VectorSums, base: Any, entry: Any, chain: int) -> None:
         """Multiply the data of one entry, and add it."""
         tiling, product, lanes = self.tiling, self.product, self.product.lanes
-        vectors = Vectors(self.ib, "float32")
-        held = vectors.allocate("weights", product.vectors * lanes, "local")
+        weight_type = self.weights.values.dtype
+        wide = lanes * depth_of(weight_type)
+        vectors = Vectors(self.ib, weight_type)
+        held = vectors.allocate("weights", product.vectors * wide, "local")
         for number in range(product.vectors):
-            value = tir.BufferLoad(self.weights.values, [entry, number, ramp(0, lanes)])
-            vectors.store(held, number * lanes, value, lanes)
+            value = tir.BufferLoad(self.weights.values, [entry, number, ramp(0, wide)])
+            vectors.store(held, number * wide, value, wide)
         at = self.ib.allocate("int32", (1,), "at", scope="local")._buffer
         self.ib.emit(tir.BufferStore(at, base + data.address(self.weights.offset(entry)), [0]))
         for place in range(tiling.places):
@@ -188,8 +200,22 @@ class SparseKernel:
             step = row * data.row_step + column * data.column_step
             element = broadcast(data.element(tir.BufferLoad(at, [0]) + step), lanes)
             for number in range(product.vectors):
-                weight = load(held, number * lanes, lanes)
-                sums.add_product(self._place(place, number, chain), element, weight)
+                weight = load(held, number * wide, wide)
+                self._multiply(sums, self._place(place, number, chain), element, weight)
+
+    @property
+    def _sum_type(self) -> str:
+        return FLOAT if self.instruction is None else SUM
+
+    def _multiply(self, sums: VectorSums, place: int, element: Any, weight: Any) -> None:
+        if self.instruction is None:
+            sums.add_product(place, element, weight)
+            return
+        data = tir.call_intrin(
+            f"{self.instruction.data}x{weight.dtype.rpartition('x')[2]}", "tir.reinterpret", element
+        )
+        total = sums.value(place)
+        sums.put(place, dot_of_vectors(self.instruction, total, data, weight, sums.lanes))
 
     def _place(self, place: int, vector: int, chain: int) -> int:
         return (place * self.product.vectors + vector) * self.tiling.chains + chain

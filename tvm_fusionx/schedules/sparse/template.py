@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvm_fusionx.expressions.sparse_products import GEOMETRY, STAGE, Geometry, Index
+from tvm_fusionx.expressions.sparse_products import (
+    GEOMETRY,
+    STAGE,
+    Geometry,
+    Index,
+    depth_of,
+)
+from tvm_fusionx.processors.integers import DotInstruction
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     Store,
     gather_what_follows,
@@ -68,6 +75,10 @@ class Sparse(Match):
         """Whether the data does not lie in memory, where it would be read."""
         return self.product.is_in_place and not self.source.is_stored
 
+    @property
+    def _instruction(self) -> DotInstruction | None:
+        return None if depth_of(self.weights.values.dtype) == 1 else self.info.cpu.dot
+
     def knobs(self) -> Knobs:
         """Return the places of a tile, the pieces of tasks, and what stays in the cache."""
         product, cpu = self.product, self.info.cpu
@@ -97,7 +108,9 @@ class Sparse(Match):
             product.entries * product.vectors * product.lanes * product.rows * product.columns
             >= LEAST_PARALLEL_SUMS
         )
-        kernel = SparseKernel(product, tiling, self.weights, self._data_of(tiling), store)
+        kernel = SparseKernel(
+            product, tiling, self.weights, self._data_of(tiling), store, self._instruction
+        )
         before = [name for name in blocks if name in info.upstream(self.stage)]
         operands = [self.weights.values, self.weights.index]
         if self.source.is_stored:
@@ -141,7 +154,7 @@ class Sparse(Match):
             def element(number: Any, column: Any, lane: Any) -> Any:
                 return source.element(left + number, column + lane)
 
-            return turned_tiles(ib, product, tiling, element)
+            return turned_tiles(ib, product, tiling, element, source.buffer.dtype)
 
         return data_of
 
@@ -218,33 +231,54 @@ def _match(info: BlockInfo) -> Sparse | str:
     if isinstance(source, str):
         return source
     shape = [int(each) for each in result.shape]
-    entries, vectors, lanes = (int(each) for each in values.shape)
+    depth = depth_of(values.dtype)
+    entries, vectors, wide = (int(each) for each in values.shape)
+    lanes = wide // depth
+    reason = _why_not_multiplied(values, data, lanes, info.cpu.dot)
+    if reason is not None:
+        return reason
     if len(shape) == MATRIX_AXES:
         weights = Weights(values, index, Index.of(values.shape, index.shape, shape[1]))
         product = dense_product(
-            shape[0], int(data.shape[1]), weights.parts.groups, entries, vectors, lanes
+            shape[0], int(data.shape[1]) // depth, weights.parts.groups, entries, vectors, lanes
         )
         if not source.is_stored and not product.can_turn:
             return "its rows are computed in the same kernel, and too short to turn"
         return Sparse(info, STAGE, source, weights, None, product)
     geometry = Geometry.of(data.shape, stage.block.annotations[GEOMETRY])
     weights = Weights(values, index, Index.of(values.shape, index.shape, shape[1] * shape[4]))
-    product = window_product(shape[0], geometry, weights.parts.groups, entries, vectors, lanes)
+    product = window_product(
+        shape[0], geometry.in_words(depth), weights.parts.groups, entries, vectors, lanes
+    )
     if product.is_in_place and not (source.is_stored or product.can_turn):
         return "its pixels are computed in the same kernel, and lie by channels"
     return Sparse(info, STAGE, source, weights, geometry, product)
 
 
+def _why_not_multiplied(
+    values: Any, data: Any, lanes: int, dot: DotInstruction | None
+) -> str | None:
+    """Return why no instruction multiplies data by values, or None."""
+    types = str(data.dtype), str(values.dtype)
+    if depth_of(values.dtype) == 1:
+        return None
+    if dot is None or dot.rows > 1 or types != (dot.data, dot.weights):
+        return f"no instruction multiplies single rows of {types[0]} by {types[1]}"
+    if dot.name_for(lanes) is None:
+        return f"no instruction sums vectors of {lanes}"
+    return None
+
+
 def _operands(stage: Stage, index: Any) -> tuple[Any, Any]:
     """Return the buffers of the values, whose place is an entry, and of the data."""
     (entry,) = (it.var for it in stage.iters if it.is_reduction)
-    floats = [buffer for buffer in stage.reads if buffer is not index]
-    (values,) = (
+    numbers = [buffer for buffer in stage.reads if buffer is not index]
+    values = next(
         load.buffer
         for load in loads_of(stage.block.body.value)
         if load.indices[0].same_as(entry) and str(load.buffer.dtype) != "int32"
     )
-    (data,) = (buffer for buffer in floats if not buffer.same_as(values))
+    (data,) = (buffer for buffer in numbers if not buffer.same_as(values))
     return values, data
 
 
