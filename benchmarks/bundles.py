@@ -1,7 +1,9 @@
 """Time bundles from the start of a process to its first answer, beside other runtimes.
 
-    python benchmarks/bundles.py --json out/bundles.json [--again] [NAME...]
+    python benchmarks/bundles.py --prepare                 # build and convert; need not be quiet
+    python benchmarks/bundles.py --json benchmarks/results/bundles.json [--again] [NAME...]
 
+What was prepared lies in out/bundles, and is made anew where our sources are others by then.
 Each run is a new process, one thread, the sides taking turns; inputs are the same random ones. The
 program's file and the model's are in the system's memory, for they were read just before.
 
@@ -12,7 +14,7 @@ program's file and the model's are in the system's memory, for they were read ju
 
 ``start_ms`` is from before the process is made to its first line, which it writes when it has the
 answer; then it tells its memory (``VmRSS``, of it ``RssAnon``, which no other process shares, and
-``VmHWM``). Files are weighed with all that is needed at run time and nothing of Python.
+``VmHWM``). ``code_bytes`` are those of shared libraries that a side loads, Python's own left out.
 ``steady_ms`` is of the bundle, by its loader in Python, and of the graph executor, in one process
 and one thread, taking turns.
 
@@ -23,10 +25,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +41,16 @@ from tvm.contrib import graph_executor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from bundle_sides import (
+    FIELDS,
+    MODULES,
+    PROGRAM,
+    one_run,
+    peer_versions,
+    shared_libraries_bytes,
+    sides_of,
+)
+from int8 import sources
 from int8_models import quantize
 from kept_rows import read_rows, write_rows
 
@@ -47,6 +59,7 @@ from tvm_fusionx import zoo
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.bundle.names import identifier
 from tvm_fusionx.inputs import inputs_of, random_inputs
+from tvm_fusionx.output_file import make_folder, new_folder
 from tvm_fusionx.report.bench.bench import describe_device
 from tvm_fusionx.report.peers import mnn_session, ncnn_net
 
@@ -56,116 +69,24 @@ INT8 = ":int8"
 MODELS = ("minilm", "ppocr-det", "mobilenet-v2", f"resnet18{INT8}")
 RUNS = 7
 STEADY_TURNS, STEADY_RUNS = 7, 10
-PROCESS_SECONDS = 120
-FIELDS = ("VmRSS", "VmHWM", "RssAnon")
-TELL = (
-    "print('answer', flush=True)\n"
-    "text = open('/proc/self/status').read()\n"
-    f"print(*[text.split(f + ':')[1].split()[0] for f in {FIELDS}], flush=True)\n"
-)
-READ = (
-    "import sys, numpy as np\nfolder = sys.argv[1]\ngiven = dict(np.load(folder + '/inputs.npz'))\n"
-)
-# What each runtime is made to do in a process of its own.
-SCRIPTS = {
-    "bare": READ,
-    "Python": READ
-    + "sys.path.insert(0, folder + '/net')\n"
-    + "import net\nnet.Model().run(**given)\n",
-    "ORT": READ
-    + "import onnxruntime as ort\no = ort.SessionOptions()\n"
-    + "o.intra_op_num_threads = o.inter_op_num_threads = 1\no.log_severity_level = 3\n"
-    + "s = ort.InferenceSession(folder + '/model.onnx', o, providers=['CPUExecutionProvider'])\n"
-    + "s.run(None, {i.name: given[n] for i, n in zip(s.get_inputs(), given)})\n",
-    "MNN": READ
-    + "import MNN\nfrom pathlib import Path\n"
-    + "names = Path(folder + '/names').read_text().split('\\n')\n"
-    + "m = MNN.nn.create_runtime_manager(({'numThread': 1, 'precision': 'high', "
-    + "'backend': 'CPU'},))\n"
-    + "n = MNN.nn.load_module_from_file(folder + '/model.mnn', names[0].split('\\t'), "
-    + "names[1].split('\\t'), runtime_manager=m)\n"
-    + "def v(a):\n"
-    + "    i = a.dtype.kind in 'iub'\n"
-    + "    k = MNN.expr.int if i else MNN.expr.float\n"
-    + "    return MNN.expr.const(a.astype('int32' if i else 'float32').copy(), list(a.shape), "
-    + "MNN.expr.NCHW, k)\n"
-    + "[r.read() for r in n.forward([v(a) for a in given.values()])]\n",
-    "ncnn": READ
-    + "import ncnn\nn = ncnn.Net()\nn.opt.num_threads = 1\n"
-    + "n.opt.use_fp16_packed = n.opt.use_fp16_storage = n.opt.use_fp16_arithmetic = False\n"
-    + "n.opt.use_bf16_storage = False\n"
-    + "assert n.load_param(folder + '/model.ncnn.param') == 0\n"
-    + "assert n.load_model(folder + '/model.ncnn.bin') == 0\ne = n.create_extractor()\n"
-    + "for name, a in zip(n.input_names(), given.values()):\n"
-    + "    e.input(name, ncnn.Mat(a[0] if a.ndim > 1 and a.shape[0] == 1 else a).clone())\n"
-    + "assert all(e.extract(name)[0] == 0 for name in n.output_names())\n",
-}
-PROGRAM = """
-#include <stdio.h>
-#include <string.h>
-#define main run_example
-#include "main.c"
-#undef main
-int main(int count, char **words) {
-  char line[256];
-  FILE *file;
-  if (run_example(count, words) != 0) return 1;
-  puts("answer");
-  fflush(stdout);
-  file = fopen("/proc/self/status", "r");
-  if (file == NULL) return 2;
-  while (fgets(line, sizeof line, file) != NULL) {
-    unsigned long size;
-    if (sscanf(line, "VmHWM: %lu", &size) == 1) printf("VmHWM %lu\\n", size);
-    if (sscanf(line, "VmRSS: %lu", &size) == 1) printf("VmRSS %lu\\n", size);
-    if (sscanf(line, "RssAnon: %lu", &size) == 1) printf("RssAnon %lu\\n", size);
-  }
-  return 0;
-}
-"""
+PREPARED = ROOT / "out" / "bundles"
+ROW, INPUTS, EXECUTOR = "row.json", "given.npz", "executor.so"
 
 
-def one_run(words: list[str]) -> dict[str, float]:
-    """Start a process; return the milliseconds to its answer, and its memory in KiB."""
-    with tempfile.TemporaryFile("w+") as said:
-        begun = time.perf_counter()
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=said, text=True) as child:
-            assert child.stdout is not None
-            said_before = ""
-            # MNN greets on standard output.
-            for line in iter(child.stdout.readline, ""):
-                if line == "answer\n":
-                    break
-                said_before = line
-            ended = time.perf_counter()
-            told = child.stdout.read().split()
-            child.wait(PROCESS_SECONDS)
-        said.seek(0)
-        lines = said.read().strip().splitlines() or [f"it said {said_before!r}"]
-    if child.returncode != 0 or not told:
-        raise RuntimeError(lines[-1][:300])
-    named = zip(told[::2], told[1::2], strict=True)
-    memory = dict(named if told[0] in FIELDS else zip(FIELDS, told, strict=True))
-    return {"start_ms": (ended - begun) * 1e3, **{name: float(memory[name]) for name in FIELDS}}
+def prepared(name: str, facts: dict[str, Any]) -> Path:
+    """Return the folder with all that running a model takes; make it where it is not there."""
+    folder = PREPARED / name.replace(INT8, "-int8")
+    row = folder / ROW
+    if not row.is_file() or json.loads(row.read_text(encoding="utf-8"))["facts"] != facts:
+        make_folder(PREPARED)
+        with new_folder(folder) as scratch:
+            found = {"facts": facts, **prepare(name, scratch)}
+            (scratch / ROW).write_text(json.dumps(found, indent=1), encoding="utf-8")
+    return folder
 
 
-def sides_of(folder: Path, inputs: dict[str, np.ndarray]) -> dict[str, list[str]]:
-    """Return the command of each side."""
-    files = [str(folder / f"{number}.bin") for number in range(len(inputs))]
-    outputs = [str(folder / f"{number}.out") for number in range(32)]
-    weights = str(folder / "net" / "net.weights")
-    python = {
-        name: [sys.executable, "-c", code + TELL, str(folder)] for name, code in SCRIPTS.items()
-    }
-    return {
-        "C": [str(folder / "beside"), weights, *files, *outputs],
-        "C embedded": [str(folder / "embedded"), *files, *outputs],
-        **python,
-    }
-
-
-def prepare(name: str, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Build the bundles of a model, convert it for the others; return inputs and what is known."""
+def prepare(name: str, folder: Path) -> dict[str, Any]:
+    """Build the bundles of a model, convert it for the others; return what is known then."""
     plain = name.removesuffix(INT8)
     exported = zoo.export(plain, folder / "model.onnx")
     if name.endswith(INT8):
@@ -189,16 +110,17 @@ def prepare(name: str, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, A
         array.tofile(folder / f"{number}.bin")
     renamed = {identifier(key): value for key, value in inputs.items()}
     np.savez(folder / "inputs.npz", **renamed)  # type: ignore[arg-type]
+    np.savez(folder / INPUTS, **inputs)  # type: ignore[arg-type]
+    library.export_library(str(folder / EXECUTOR))
     row |= {
         "weights_bytes": memory.weights,
         "arena_bytes": memory.plan.arena_bytes,
         "library_bytes": (folder / "net" / "libnet.so").stat().st_size,
         "program_bytes": (folder / "beside").stat().st_size,
         "is_equal": _is_equal(library, inputs, folder),
-        "steady_ms": _steady(library, inputs, folder / "net"),
+        "failed": _converted(folder, inputs),
     }
-    row["failed"] = _converted(folder, inputs)
-    return inputs, row
+    return row
 
 
 def _is_equal(library: Any, inputs: dict[str, np.ndarray], folder: Path) -> bool:
@@ -272,30 +194,41 @@ def _converted(folder: Path, inputs: dict[str, np.ndarray]) -> dict[str, str]:
     return failed
 
 
-def measured(name: str, runs: int) -> dict[str, Any]:
-    """Return the row of one model."""
-    with tempfile.TemporaryDirectory(prefix="fusionx-bundles-") as place:
-        folder = Path(place)
-        inputs, row = prepare(name, folder)
-        found: dict[str, list[dict[str, float]]] = {}
-        for _ in range(runs):
-            for side, words in sides_of(folder, inputs).items():
-                if side in row["failed"]:
-                    continue
-                try:
-                    found.setdefault(side, []).append(one_run(words))
-                except RuntimeError as error:
-                    row["failed"][side] = str(error)
+def measured(folder: Path, runs: int) -> dict[str, Any]:
+    """Return the row of a model that was prepared."""
+    row: dict[str, Any] = json.loads((folder / ROW).read_text(encoding="utf-8"))
+    inputs = dict(np.load(folder / INPUTS))
+    library = tvm.runtime.load_module(str(folder / EXECUTOR))
+    row["steady_ms"] = _steady(library, inputs, folder / "net")
+    found: dict[str, list[dict[str, float]]] = {}
+    commands = sides_of(folder, inputs)
+    for _ in range(runs):
+        for side, words in commands.items():
+            if side in row["failed"]:
+                continue
+            try:
+                found.setdefault(side, []).append(one_run(words))
+            except RuntimeError as error:
+                row["failed"][side] = str(error)
     row["sides"] = {
         side: {
             "start_ms": statistics.median(each["start_ms"] for each in rows),
             "start_ms_all": [round(each["start_ms"], 2) for each in rows],
             **{field: statistics.median(each[field] for each in rows) for field in FIELDS},
+            "code_bytes": code_bytes(side, row),
         }
         for side, rows in found.items()
         if side not in row["failed"]
     }
+    del row["facts"]
     return row
+
+
+def code_bytes(side: str, row: dict[str, Any]) -> int | None:
+    """Return the size of what a side needs beside the model, or None for Python alone."""
+    if side in ("C", "C embedded", "Python"):
+        return int(row["library_bytes"])
+    return shared_libraries_bytes(MODULES[side]) if side in MODULES else None
 
 
 def show(row: dict[str, Any]) -> None:
@@ -319,14 +252,20 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=ROOT / "out" / "bundles.json")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--again", action="store_true", help="measure anew what the file has")
+    parser.add_argument("--prepare", action="store_true", help="build and convert, measure nothing")
     chosen = parser.parse_args()
-    chosen.json.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(chosen.json.parent)
     fx.threads(1)
-    content = {"device": describe_device(), "versions": build_versions()}
+    content = {"device": describe_device(), "versions": {**build_versions(), **peer_versions()}}
+    facts = {**content, "sources": sources()}
     rows = {} if chosen.again else read_rows(chosen.json, content)
     for name in chosen.names:
-        if name not in rows:
-            rows[name] = measured(name, chosen.runs)
+        if chosen.prepare or name not in rows:
+            folder = prepared(name, facts)
+            if chosen.prepare:
+                print(f"{name}: {folder}", flush=True)
+                continue
+            rows[name] = measured(folder, chosen.runs)
             write_rows(chosen.json, content, rows)
         show(rows[name])
 

@@ -25,11 +25,14 @@ from under_load import OURS, OURS_ON_TVMS_POOL
 
 Results = Sequence[dict[str, Any]]
 
+BUNDLES = "bundles.json"
+BUNDLE_HEADER = ("model", "side", "first answer, ms", "resident", "its own", "code, KiB")
 BUSY_HEADER = (
     *("busy processes", "models", "first by median", "best other / ours", "least"),
     *("first by p90", "best other / ours", "TVM's pool / ours"),
 )
 ARM_HEADER = ("model", "instructions", "Neoverse N1", "Cortex-A55", "Neoverse N2", "best other")
+KIBI = 1024
 ARM_MEASURES = ("instructions", "neoverse-n1", "cortex-a55", "neoverse-n2")
 INT8_HEADER = (
     *("model", "ours int8", "ours float32", "float32 / int8", "best other int8"),
@@ -60,9 +63,13 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
         ("sparse", "Pruned layers and models", pruned_page),
     ]
     told = [(title, read(folder / name), section) for name, title, section in parts]
-    return "\n\n".join(
+    found = [
         f"{heading} {title}\n\n{section(results)}" for title, results, section in told if results
-    )
+    ]
+    if (folder / BUNDLES).is_file():
+        results = json.loads((folder / BUNDLES).read_text(encoding="utf-8"))
+        found.append(f"{heading} From the start of a process\n\n{in_bundles(results, docs)}")
+    return "\n\n".join(found)
 
 
 def read(folder: Path) -> Results:
@@ -135,6 +142,42 @@ def on_arm(results: Results, docs: str = "") -> str:
     )
 
 
+def in_bundles(results: dict[str, Any], docs: str = "") -> str:
+    """Return what each side takes to its first answer, a row a model and side."""
+    rows = [
+        [
+            row["model"] if number == 0 else "",
+            side,
+            f"{found['start_ms']:.1f}",
+            *(f"{found[field] / KIBI:.1f}" for field in ("VmRSS", "RssAnon")),
+            f"{found['code_bytes'] / KIBI:.0f}" if found["code_bytes"] is not None else "-",
+        ]
+        for row in results["rows"]
+        for number, (side, found) in enumerate(row["sides"].items())
+    ]
+    warm = "; ".join(
+        f"{row['model']} {row['steady_ms']['bundle']:.2f} and {row['steady_ms']['executor']:.2f}"
+        for row in results["rows"]
+    )
+    unequal = [row["model"] for row in results["rows"] if not row["is_equal"]]
+    equal = f"all but {', '.join(unequal)}" if unequal else "all"
+    failed = "".join(
+        f" {side} does not run {row['model']}." for row in results["rows"] for side in row["failed"]
+    )
+    return "\n\n".join(
+        (
+            f"A [bundle]({docs}design/bundle.md) and other runtimes on {results['device']}, one "
+            "thread, each run a process of its own: until its first answer, then MiB of resident "
+            "memory, and of it what no other process shares (`python benchmarks/bundles.py`). "
+            "*bare* is Python that imports numpy and runs nothing; all but C run in Python. Code "
+            "is our library, or the shared libraries of another's Python package, converters "
+            "included. Outputs are the graph executor's to the bit: "
+            f"{equal}. Warm, ms, bundle and graph executor: {warm}.{failed}",
+            _table(BUNDLE_HEADER, rows, texts=2),
+        )
+    )
+
+
 def of_no_list(results: Results) -> str:
     """Return how we stand on models that no one here tuned for."""
     ratios = {each["name"]: wild.ratio_of(each) for each in results}
@@ -190,6 +233,6 @@ def quantized(results: Results) -> str:
     )
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(header)} |", "|---" + "|---:" * (len(header) - 1) + "|"]
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
+    lines = [f"| {' | '.join(header)} |", "|---" * texts + "|---:" * (len(header) - texts) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
