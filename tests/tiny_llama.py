@@ -63,6 +63,7 @@ def write_tiny(
     tiny: Tiny = Tiny(),
     *,
     architecture: str = "llama",
+    weights: dict[str, Array] | None = None,
     **keys: Any,
 ) -> dict[str, Array]:
     """Write a model; return its weights as floats, as the file holds them.
@@ -71,6 +72,8 @@ def write_tiny(
     ----------
     kinds
         Quantization of the matrices, and of the embedding.
+    weights
+        Written in the place of a llama's own, by name in the file.
     keys
         Further keys of the architecture; a float or an int each.
     """
@@ -98,7 +101,7 @@ def write_tiny(
     writer.add_add_bos_token(False)
     writer.add_chat_template(TEMPLATE)
     held = {}
-    for name, array in _weights(tiny).items():
+    for name, array in (weights or _weights(tiny)).items():
         kind = "F32" if array.ndim == 1 else kinds["token_embd" in name]
         type_ = gguf.GGMLQuantizationType[kind]
         stored = gguf.quants.quantize(array, type_)

@@ -59,3 +59,9 @@ def test_a_static_library_is_part_of_exports() -> None:
     (library,) = static_libraries([b"\x7fELF"])
     assert library.is_dso_exportable
     assert static_libraries([]) == []
+
+
+def test_equal_files_are_one_module() -> None:
+    first, second, other = static_libraries([b"\x7fELF1", b"\x7fELF1", b"\x7fELF2"])
+    assert first == second
+    assert first != other

@@ -115,6 +115,35 @@ def test_a_file_holds_them_all_and_each_weight_once(programs: Programs, tmp_path
     assert len(load_programs(one)) == 1
 
 
+def test_programs_that_share_a_kept_kernel_are_linked(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Softmax", ["y"], ["soft"]),
+    ]
+    given = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [5]),
+    ]
+    results = [
+        helper.make_tensor_value_info("sum", TensorProto.FLOAT, []),
+        helper.make_tensor_value_info("soft", TensorProto.FLOAT, [5]),
+    ]
+    opset = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph(nodes, "shared", given, results)
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    shapes = [{"x": (batch, 3), "y": (5,)} for batch in (2, 4)]
+    with fx.kernel_cache(tmp_path / "kernels"):
+        built = fx.build(model, TARGET, shapes=shapes)
+    save_library(built.programs, tmp_path / "two.tar")
+    for batch, program in zip((2, 4), load_programs(tmp_path / "two.tar"), strict=True):
+        executor = program.executor()
+        executor.set_input("x", np.ones((batch, 3), "float32"))
+        executor.set_input("y", np.zeros(5, "float32"))
+        executor.run()
+        assert executor.get_output(0).numpy() == 3 * batch
+        np.testing.assert_allclose(executor.get_output(1).numpy(), 0.2, rtol=1e-6)
+
+
 def test_a_file_without_one_of_its_graphs_is_refused(programs: Programs, tmp_path: Path) -> None:
     path, damaged = tmp_path / "several.tar", tmp_path / "damaged.tar"
     save_library(programs.programs, path)

@@ -11,6 +11,7 @@ import tvm
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
+from tests.tiny_gpt2 import TINY_GPT2, gpt2_logits, write_tiny_gpt2
 from tests.tiny_llama import Array, Tiny, logits_of, write_tiny
 from tvm_fusionx.errors import InputError, ShapeError
 
@@ -52,6 +53,15 @@ def test_logits_are_those_of_numpy(tmp_path: Path, kinds: tuple[str, str]) -> No
     held = write_tiny(path, kinds, tiny)
     expected = logits_of(held, TEXT, tiny)
     found = run_chunks(path, [8, 1], tiny)
+    assert np.abs(found - expected).max() <= TOLERANCE * np.abs(expected).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [("Q4_1", "Q8_0"), ("F16", "F16")], ids=str)
+def test_gpt2_has_the_logits_of_numpy(tmp_path: Path, kinds: tuple[str, str]) -> None:
+    path = tmp_path / "tiny.gguf"
+    expected = gpt2_logits(write_tiny_gpt2(path, kinds), TEXT)
+    found = run_chunks(path, [8, 1], TINY_GPT2)
     assert np.abs(found - expected).max() <= TOLERANCE * np.abs(expected).max()
 
 

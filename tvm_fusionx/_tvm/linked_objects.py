@@ -38,14 +38,20 @@ class WithObjects:
 
 
 def static_libraries(objects: Iterable[bytes]) -> list[Any]:
-    """Return TVM's modules of object files, which it links into what it exports."""
-    made = []
+    """Return TVM's modules of object files, which it links into what it exports.
+
+    Equal files are one module, in all builds of this process: programs that are exported together
+    share kernels, and TVM links each module once, but not each kernel.
+    """
+    return [_static_library(code) for code in objects]
+
+
+@functools.cache
+def _static_library(code: bytes) -> Any:
     with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
         path = Path(folder) / "kernel.o"
-        for code in objects:
-            path.write_bytes(code)
-            made.append(_ffi_api.ModuleLoadStaticLibrary(str(path), []))
-    return made
+        path.write_bytes(code)
+        return _ffi_api.ModuleLoadStaticLibrary(str(path), [])
 
 
 @functools.cache

@@ -25,9 +25,9 @@ from tvm_fusionx.build.library import (
 from tvm_fusionx.build.programs import sharing_weights
 from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import InputError, ModelError
-from tvm_fusionx.gguf.from_gguf import FLOAT32, llama_module, read_llama
-from tvm_fusionx.gguf.llama_relay import TOKENS
-from tvm_fusionx.gguf.llama_shape import llama_shape
+from tvm_fusionx.gguf.decoder_relay import TOKENS
+from tvm_fusionx.gguf.decoder_shape import decoder_shape
+from tvm_fusionx.gguf.from_gguf import FLOAT32, decoder_module, read_decoder
 from tvm_fusionx.gguf.read import GgufFile, read_gguf
 from tvm_fusionx.inputs import inputs_of
 from tvm_fusionx.output_file import new_file
@@ -143,7 +143,7 @@ class TextPrograms:
 
     def _compile(self, places: int, kept: Path) -> None:
         file = self._read()
-        context = llama_shape(file).context
+        context = decoder_shape(file).context
         if places > context:
             raise ModelError(
                 f"model {self.path}",
@@ -151,11 +151,11 @@ class TextPrograms:
                 found=f"{context}",
                 next_step="Give a smaller bucket.",
             )
-        shape, weights = read_llama(file)
+        shape, weights = read_decoder(file)
         described = []
         for number, tokens in enumerate(self.chunks):
             prefix = f"compiling program {number + 1} of {len(self.chunks)}, kept for next time: "
-            mod, params = llama_module(
+            mod, params = decoder_module(
                 shape,
                 weights,
                 tokens=tokens,

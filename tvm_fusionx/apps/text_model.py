@@ -12,7 +12,7 @@ from tvm_fusionx.apps.programs import TextPrograms, tokens_of
 from tvm_fusionx.apps.tokenizer import Tokenizer
 from tvm_fusionx.build.library import Library
 from tvm_fusionx.errors import InputError
-from tvm_fusionx.gguf.llama_relay import KEYS, LAST, POSITION, TOKENS, VALUES
+from tvm_fusionx.gguf.decoder_relay import KEYS, LAST, POSITION, TOKENS, VALUES
 from tvm_fusionx.inputs import InputSpec
 
 Array = np.ndarray[Any, Any]

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from tvm_fusionx.errors import InputError, ShapeError
-from tvm_fusionx.gguf.llama_relay import LlamaRelay
-from tvm_fusionx.gguf.llama_shape import LlamaShape, llama_shape
-from tvm_fusionx.gguf.llama_weights import LlamaWeights, llama_weights
+from tvm_fusionx.gguf.decoder_relay import DecoderRelay
+from tvm_fusionx.gguf.decoder_shape import DecoderShape, decoder_shape
+from tvm_fusionx.gguf.decoder_weights import DecoderWeights, decoder_weights
 from tvm_fusionx.gguf.read import GgufFile, read_gguf
 
 DEFAULT_CACHE = 512
@@ -66,8 +66,8 @@ def from_gguf(
     MissingDependencyError
         The package ``gguf`` is not installed.
     """
-    return llama_module(
-        *read_llama(path),
+    return decoder_module(
+        *read_decoder(path),
         tokens=tokens,
         cache=cache,
         all_logits=all_logits,
@@ -75,16 +75,16 @@ def from_gguf(
     )
 
 
-def read_llama(path: str | os.PathLike[str] | GgufFile) -> tuple[LlamaShape, LlamaWeights]:
-    """Return the sizes and the weights in a file, for several calls of :func:`llama_module`."""
+def read_decoder(path: str | os.PathLike[str] | GgufFile) -> tuple[DecoderShape, DecoderWeights]:
+    """Return the sizes and the weights in a file, for several calls of :func:`decoder_module`."""
     file = path if isinstance(path, GgufFile) else read_gguf(path)
-    shape = llama_shape(file)
-    return shape, llama_weights(file, shape)
+    shape = decoder_shape(file)
+    return shape, decoder_weights(file, shape)
 
 
-def llama_module(
-    shape: LlamaShape,
-    weights: LlamaWeights,
+def decoder_module(
+    shape: DecoderShape,
+    weights: DecoderWeights,
     *,
     tokens: int,
     cache: int,
@@ -107,5 +107,5 @@ def llama_module(
             found=repr(activations),
             next_step="Give one of them.",
         )
-    writer = LlamaRelay(shape, tokens, cache, rounds_data=activations == INT8)
+    writer = DecoderRelay(shape, tokens, cache, rounds_data=activations == INT8)
     return writer.module(weights, all_logits=all_logits), writer.params

@@ -1,4 +1,4 @@
-"""A decoder of the llama family as Relay: one step of some tokens after those in a cache.
+"""A decoder as Relay: one step of some tokens after those in a cache.
 
 Keys and values of earlier tokens are inputs, of a fixed number of places; those of the tokens given
 are results, which the caller writes into its cache. So nothing of the cache is ever copied. Scores
@@ -18,8 +18,8 @@ from tvm import relay
 
 from tvm_fusionx.expressions import block_weights
 from tvm_fusionx.gguf.block_tensor import Array, BlockTensor, joined
-from tvm_fusionx.gguf.llama_shape import LlamaShape
-from tvm_fusionx.gguf.llama_weights import LlamaLayer, LlamaWeights, Weight
+from tvm_fusionx.gguf.decoder_shape import DecoderShape
+from tvm_fusionx.gguf.decoder_weights import DecoderLayer, DecoderWeights, Linear, Norm, Weight
 
 # Names of inputs; those of layers are numbered.
 TOKENS, POSITION, LAST, KEYS, VALUES = "tokens", "position", "last", "keys_{}", "values_{}"
@@ -27,15 +27,18 @@ TOKENS, POSITION, LAST, KEYS, VALUES = "tokens", "position", "last", "keys_{}", 
 # What is added to a score that does not count: its exponential is 0.
 MASKED = -1e30
 
+# Of GELU by its tanh.
+GELU_SCALE, GELU_CUBE = (2 / np.pi) ** 0.5, 0.044715
+
 # Parts of a layer's weights in the order of `levels`, `scales`, `minima`.
 _PARTS = ("levels", "scales", "minima")
 
 
 @dataclass
-class LlamaRelay:
+class DecoderRelay:
     """Writes the Relay of a model."""
 
-    shape: LlamaShape
+    shape: DecoderShape
     tokens: int
     """Of a step."""
     cache: int
@@ -46,7 +49,7 @@ class LlamaRelay:
     """Weights by name, filled as Relay is written."""
     _vars: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def module(self, weights: LlamaWeights, *, all_logits: bool) -> Any:
+    def module(self, weights: DecoderWeights, *, all_logits: bool) -> Any:
         """Return the module: inputs are tokens and cache, and each weight under its name.
 
         Results are logits, of the token ``last`` or of all, and keys and values of each layer.
@@ -55,8 +58,11 @@ class LlamaRelay:
         position = relay.var(POSITION, shape=(1,), dtype="int32")
         last = relay.var(LAST, shape=(1,), dtype="int32")
         inputs = [ids, position] if all_logits else [ids, position, last]
-        x = self._rows(weights.embedding, ids)
-        angles = self._angles(position)
+        x = self._rows("embedding", weights.embedding, ids)
+        places = position + relay.const(np.arange(self.tokens, dtype="int32"))
+        if weights.places is not None:
+            x = x + self._rows("places", weights.places, places)
+        angles = self._angles(places) if self.shape.family.is_rotary else None
         masks = self._masks(position)
         results = []
         for number, layer in enumerate(weights.layers):
@@ -69,7 +75,7 @@ class LlamaRelay:
         if not all_logits:
             x = relay.take(x, last, axis=0, mode="clip")
         x = self._norm("output_norm", x, weights.norm)
-        logits = self._product(self._head_name(weights), weights.head, x)
+        logits = self._product(self._head_name(weights), Linear(weights.head), x)
         body = relay.Tuple([logits, *results])
         mod = tvm.IRModule.from_expr(relay.Function([*inputs, *self._vars.values()], body))
         return relay.transform.InferType()(mod)
@@ -92,42 +98,52 @@ class LlamaRelay:
         return [self._param(f"{name}.{part}", array) for part, array in parts]
 
     @staticmethod
-    def _head_name(weights: LlamaWeights) -> str:
+    def _head_name(weights: DecoderWeights) -> str:
         return "embedding" if weights.head is weights.embedding else "head"
 
-    def _rows(self, weight: Weight, ids: Any) -> Any:
+    def _rows(self, name: str, weight: Weight, ids: Any) -> Any:
         if isinstance(weight, BlockTensor):
-            return block_weights.rows(ids, self._weight("embedding", weight))
-        return relay.take(self._param("embedding", weight), ids, axis=0, mode="clip")
+            return block_weights.rows(ids, self._weight(name, weight))
+        return relay.take(self._param(name, weight), ids, axis=0, mode="clip")
 
-    def _product(self, name: str, weight: Weight, x: Any) -> Any:
+    def _product(self, name: str, linear: Linear, x: Any) -> Any:
+        weight = linear.weight
         if isinstance(weight, BlockTensor):
             dense = block_weights.rounded_dense if self.rounds_data else block_weights.dense
-            return dense(x, self._weight(name, weight))
-        return relay.nn.dense(x, self._param(name, weight))
+            product = dense(x, self._weight(name, weight))
+        else:
+            product = relay.nn.dense(x, self._param(name, weight))
+        return self._biased(name, product, linear.bias)
 
-    def _products(self, names: str, weights: Mapping[str, Weight], x: Any) -> list[Any]:
+    def _biased(self, name: str, x: Any, bias: Array | None) -> Any:
+        return x if bias is None else x + self._param(f"{name}.bias", bias)
+
+    def _products(self, names: str, linears: Mapping[str, Linear], x: Any) -> list[Any]:
         """Return several products with one operand: one product where their weights allow."""
-        whole = joined(list(weights.values()))
+        parts = list(linears.values())
+        whole = joined([part.weight for part in parts])
         if whole is None:
-            return [self._product(name, weight, x) for name, weight in weights.items()]
-        product = self._product(names, whole, x)
-        ends = np.cumsum([0, *(weight.shape[0] for weight in weights.values())])
+            return [self._product(name, linear, x) for name, linear in linears.items()]
+        biases = [part.bias for part in parts if part.bias is not None]
+        bias = np.concatenate(biases) if biases else None
+        product = self._product(names, Linear(whole, bias), x)
+        ends = np.cumsum([0, *(part.weight.shape[0] for part in parts)])
         # Each its own slice, which what reads it takes in: a split would be a kernel of copies.
         return [
             relay.strided_slice(product, [int(start)], [int(end)], axes=[1])
             for start, end in itertools.pairwise(ends)
         ]
 
-    def _norm(self, name: str, x: Any, weight: Array) -> Any:
+    def _norm(self, name: str, x: Any, norm: Norm) -> Any:
+        if self.shape.family.is_centred:
+            x = x - relay.mean(x, axis=-1, keepdims=True)
         square = relay.mean(x * x, axis=-1, keepdims=True)
         scale = relay.rsqrt(square + relay.const(np.float32(self.shape.epsilon)))
-        return x * scale * self._param(name, weight)
+        return self._biased(name, x * scale * self._param(name, norm.gain), norm.bias)
 
-    def _angles(self, position: Any) -> tuple[Any, Any]:
+    def _angles(self, rows: Any) -> tuple[Any, Any]:
         """Return cosines and sines of each token, ``[tokens, 1, head features / 2]``."""
         places = np.arange(self.cache + self.tokens)[:, None] * np.asarray(self.shape.frequencies)
-        rows = position + relay.const(np.arange(self.tokens, dtype="int32"))
 
         def taken(table: Array) -> Any:
             found = relay.take(relay.const(table.astype("float32")), rows, axis=0, mode="clip")
@@ -145,8 +161,10 @@ class LlamaRelay:
         shared = self.shape.heads // self.shape.groups
         return cached, relay.const(np.tile(later, (shared, 1))[None])
 
-    def _turned(self, x: Any, angles: tuple[Any, Any]) -> Any:
+    def _turned(self, x: Any, angles: tuple[Any, Any] | None) -> Any:
         """Turn each pair of a head's features by its token's angle; ``[tokens, heads, size]``."""
+        if angles is None:
+            return x
         cosines, sines = angles
         first, second = relay.split(x, 2, axis=-1)
         turned = [first * cosines - second * sines, second * cosines + first * sines]
@@ -155,9 +173,9 @@ class LlamaRelay:
     def _attention(
         self,
         number: int,
-        layer: LlamaLayer,
+        layer: DecoderLayer,
         x: Any,
-        angles: tuple[Any, Any],
+        angles: tuple[Any, Any] | None,
         masks: tuple[Any, Any],
         caches: list[Any],
     ) -> tuple[Any, Any, Any]:
@@ -188,12 +206,26 @@ class LlamaRelay:
         mixed = relay.reshape(mixed, (tokens, shape.heads * size))
         return self._product(f"layer{number}.output", layer.output, mixed), keys, values
 
-    def _feed_forward(self, number: int, layer: LlamaLayer, x: Any) -> Any:
+    def _feed_forward(self, number: int, layer: DecoderLayer, x: Any) -> Any:
         x = self._norm(f"layer{number}.feed_forward_norm", x, layer.feed_forward_norm)
-        gate = self._product(f"layer{number}.gate", layer.gate, x)
-        gated = gate * relay.sigmoid(gate) * self._product(f"layer{number}.up", layer.up, x)
-        return self._product(f"layer{number}.down", layer.down, gated)
+        up = self._product(f"layer{number}.up", layer.up, x)
+        if layer.gate is None:
+            active = _gelu(up)
+        else:
+            gate = self._product(f"layer{number}.gate", layer.gate, x)
+            active = gate * relay.sigmoid(gate) * up
+        return self._product(f"layer{number}.down", layer.down, active)
 
 
 def _multiplied(left: Any, right: Any) -> Any:
     return relay.nn.batch_matmul(left, right, transpose_a=False, transpose_b=False)
+
+
+def _gelu(x: Any) -> Any:
+    """Return GELU by its tanh (Hendrycks and Gimpel 2016), as GPT-2 was trained."""
+    inside = _scalar(GELU_SCALE) * (x + x * x * x * _scalar(GELU_CUBE))
+    return _scalar(0.5) * x * (_scalar(1) + relay.tanh(inside))
+
+
+def _scalar(number: float) -> Any:
+    return relay.const(np.float32(number))

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tiny_llama import BASE, Tiny, write_tiny
+from tests.tiny_gpt2 import write_tiny_gpt2
+from tests.tiny_llama import BASE, EPSILON, Tiny, write_tiny
 from tvm_fusionx.errors import ModelError
-from tvm_fusionx.gguf.llama_shape import LlamaShape, llama_shape
+from tvm_fusionx.gguf.decoder_shape import DecoderShape, decoder_shape
 from tvm_fusionx.gguf.read import read_gguf
 
 
-def _shape(path: Path, **changed: Any) -> LlamaShape:
+def _shape(path: Path, **changed: Any) -> DecoderShape:
     write_tiny(path)
     file = read_gguf(path)
-    return llama_shape(replace(file, metadata={**file.metadata, **changed}))
+    return decoder_shape(replace(file, metadata={**file.metadata, **changed}))
 
 
 def test_sizes(tmp_path: Path) -> None:
@@ -36,6 +37,13 @@ def test_linear_scaling_slows_every_angle(tmp_path: Path) -> None:
         **{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0},
     )
     np.testing.assert_allclose(np.asarray(scaled.frequencies) * 4, plain.frequencies)
+
+
+def test_places_of_gpt2_are_rows_of_a_table(tmp_path: Path) -> None:
+    write_tiny_gpt2(tmp_path / "tiny.gguf")
+    shape = decoder_shape(read_gguf(tmp_path / "tiny.gguf"))
+    assert shape.frequencies == ()
+    assert shape.epsilon == pytest.approx(EPSILON)
 
 
 @pytest.mark.parametrize(
