@@ -7,8 +7,9 @@
 A teacher is trained on 20 Newsgroups, then networks of its depth and width are explored. One side
 trains each of them anew. The other side trains the blocks that a grammar of them finds, each once,
 to do what the teacher does there, puts the networks together and trains them on until they are as
-accurate as the first side's were at their end, or for as many steps. Told are steps and seconds of
-CPU of both sides, the blocks' and the teacher's own among them, and accuracies.
+accurate as the first side's were at their end, or for as many steps. A third side is that without
+the blocks: what it saves, the teacher's own layers save. Told are steps and seconds of CPU of all
+sides, the blocks' and the teacher's own among them, and accuracies.
 
 A line of ``networks.jsonl`` each is on the disk before the next begins: the same command goes on
 where it was ended. ``results.json`` has the sums.
@@ -61,7 +62,7 @@ WORDS = Words(
     other="Give another folder, or the numbers and the seed that it is of.",
     full="Make room or give another folder; all networks before are kept.",
 )
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def largest(space: Space) -> Candidate:
@@ -148,7 +149,7 @@ def train_blocks(
 
 
 def main(words: list[str] | None = None) -> None:
-    """Train both sides, and write what they took."""
+    """Train all sides, and write what they took."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", type=Path)
     parser.add_argument("--data", type=Path, required=True)
@@ -169,7 +170,7 @@ def main(words: list[str] | None = None) -> None:
     blocks, block_seconds = train_blocks(candidates, teacher, documents, options)
     rows = _rows(options, space, candidates, teacher, blocks, documents)
     report = summary(rows, blocks, block_seconds, options.block_steps)
-    report |= {"teacher": teaching, "seed": options.seed, "rows": rows}
+    report |= {"teacher": teaching, "steps": options.steps, "seed": options.seed, "rows": rows}
     with new_file(options.output / "results.json") as scratch:
         scratch.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(json.dumps({name: value for name, value in report.items() if name != "rows"}, indent=1))
@@ -183,7 +184,7 @@ def _rows(
     blocks: Sequence[TrainedBlock],
     documents: Documents,
 ) -> list[dict[str, Any]]:
-    """Return what both sides took for each network, those of before from the file."""
+    """Return what all sides took for each network, those of before from the file."""
     header = {
         "fusionx_composed_networks": FORMAT_VERSION,
         "space": space.digest(),
@@ -199,10 +200,14 @@ def _rows(
                 continue
             anew = train(torch_network(candidate, number), documents, options.steps)
             made = assemble(candidate, torch_network(candidate, number), teacher, blocks)
-            composed = train(made.network, documents, options.steps, anew["accuracy"])
+            bare = assemble(candidate, torch_network(candidate, number), teacher, [])
+            composed, inherited = (
+                train(each.network, documents, options.steps, anew["accuracy"])
+                for each in (made, bare)
+            )
             origins = [made.from_teacher, made.from_blocks, made.fresh]
             row = {"key": key, "choices": candidate["choices"], "layers_from": origins}
-            row |= {"anew": anew, "composed": composed}
+            row |= {"anew": anew, "composed": composed, "inherited": inherited}
             lines.append(row)
             rows[key] = row
             print(f"{len(rows)} of {len(candidates)}: {row}", flush=True)
@@ -217,7 +222,7 @@ def summary(
     block_seconds: float,
     block_steps: int,
 ) -> dict[str, Any]:
-    """Return steps, seconds and accuracies of both sides."""
+    """Return steps, seconds and accuracies of all sides."""
 
     def total(side: str, what: str) -> float:
         return sum(row[side][what] for row in rows)
@@ -231,10 +236,13 @@ def summary(
         "block_cpu_seconds": block_seconds,
         "steps_anew": total("anew", "steps"),
         "steps_composed": total("composed", "steps"),
+        "steps_inherited": total("inherited", "steps"),
         "cpu_seconds_anew": anew,
         "cpu_seconds_composed": composed + block_seconds,
+        "cpu_seconds_inherited": total("inherited", "cpu_seconds"),
         "accuracy_anew": total("anew", "accuracy") / len(rows),
         "accuracy_composed": total("composed", "accuracy") / len(rows),
+        "accuracy_inherited": total("inherited", "accuracy") / len(rows),
         "reached": sum(row["composed"]["accuracy"] >= row["anew"]["accuracy"] for row in rows),
     }
 

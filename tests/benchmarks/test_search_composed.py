@@ -43,8 +43,13 @@ def test_networks_are_put_together_and_told(
         assert sum(row["layers_from"]) == 4
         # The embedding and the last layer are always the teacher's.
         assert row["layers_from"][0] >= 2
-        is_reached = row["composed"]["accuracy"] >= row["anew"]["accuracy"]
-        assert is_reached or row["composed"]["steps"] == 12
+        for side in ("composed", "inherited"):
+            is_reached = row[side]["accuracy"] >= row["anew"]["accuracy"]
+            assert is_reached or row[side]["steps"] == 12
+    # Where no layer is of a block, the two sides are one training.
+    told = [row for row in found["rows"] if row["layers_from"][1] == 0]
+    assert all(row["composed"]["steps"] == row["inherited"]["steps"] for row in told)
+    assert found["steps_inherited"] == sum(row["inherited"]["steps"] for row in found["rows"])
     search_composed.main(words)
     again = json.loads(report.read_text())
     assert again["rows"] == found["rows"]
