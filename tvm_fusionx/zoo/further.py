@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from tvm_fusionx.zoo import pictures, transformer_models
+from tvm_fusionx.zoo import pictures, scans, sounds, transformer_models
 from tvm_fusionx.zoo.recipe import (
     INPUT_SEED,
     RELU_GAIN,
@@ -27,6 +27,11 @@ TRANSLATION_SIZE = (256, 256)
 LOW_RESOLUTION = (120, 160)
 LONG_TOKENS = 256
 LONG_BATCH = 8
+DETECTION_SIZE = (512, 512)
+SPEECH = (80, 1000)
+BIRDS_EYE = (36, 800, 700)
+PILLARS, POINTS, POINT_FEATURES = 12_000, 100, 9
+PILLAR_GRID = 496 * 432
 
 
 def _clip() -> Inputs:
@@ -45,6 +50,19 @@ def _long_sentences() -> Inputs:
     lengths = generator.integers(LONG_TOKENS // 2, LONG_TOKENS + 1, LONG_BATCH)
     mask = (np.arange(LONG_TOKENS)[None] < lengths[:, None]).astype(np.int64)
     return {"input_ids": ids * mask, "attention_mask": mask}
+
+
+def _speech() -> Inputs:
+    return {"spectrogram": sounds.voice_spectrogram(*SPEECH)}
+
+
+def _cells() -> Inputs:
+    return {"cells": scans.occupied_cells(*BIRDS_EYE)}
+
+
+def _pillars() -> Inputs:
+    points, places = scans.pillars(PILLARS, POINTS, POINT_FEATURES, PILLAR_GRID)
+    return {"points": points, "places": places}
 
 
 FURTHER_RECIPES: Mapping[str, Recipe] = {
@@ -70,6 +88,30 @@ FURTHER_RECIPES: Mapping[str, Recipe] = {
         "WDSR-b of 16 blocks (Yu et al. 2018), 120x160 to four times that",
         partial(_picture, *LOW_RESOLUTION),
         outputs=("picture",),
+    ),
+    "efficientdet-d0": network(
+        "efficientdet.EfficientDetD0",
+        "EfficientDet-D0 (Tan et al. 2020), 512x512, up to scores and boxes of all anchors",
+        partial(_picture, *DETECTION_SIZE),
+        outputs=("scores", "boxes"),
+    ),
+    "conformer-s": network(
+        "conformer.ConformerEncoder",
+        "Conformer (S)'s encoder (Gulati et al. 2020), 1000 frames of 80 bands",
+        _speech,
+        outputs=("features",),
+    ),
+    "pixor": network(
+        "birds_eye.Pixor",
+        "PIXOR (Yang et al. 2018), 800x700 cells of 36 heights",
+        _cells,
+        outputs=("scores", "boxes"),
+    ),
+    "pointpillars": network(
+        "birds_eye.PointPillars",
+        "PointPillars for cars (Lang et al. 2019), 12000 pillars of 100 points, on 496x432 cells",
+        _pillars,
+        outputs=("scores", "boxes", "directions"),
     ),
     "bert-base-long": transformer(
         partial(transformer_models.make_bert_base, WEIGHT_SEED),

@@ -27,8 +27,8 @@ STAGES = (
 SQUEEZE_DIVISOR = 4
 
 
-def efficientnet_b0() -> nn.Sequential:
-    """Return EfficientNet-B0: ``(n, 3, 224, 224)`` to 1000 scores."""
+def backbone_b0() -> nn.Sequential:
+    """Return EfficientNet-B0 up to its last stage: a layer for the stem and one for each block."""
     channels = STEM_CHANNELS
     layers: list[nn.Module] = [conv_norm(3, channels, 3, 2, activation=nn.SiLU)]
     for factor, kernel, outputs, blocks, stride in STAGES:
@@ -40,10 +40,16 @@ def efficientnet_b0() -> nn.Sequential:
                 InvertedResidual(channels, expanded, outputs, kernel, step, nn.SiLU, gate)
             )
             channels = outputs
-    layers += [
+    return nn.Sequential(*layers)
+
+
+def efficientnet_b0() -> nn.Sequential:
+    """Return EfficientNet-B0: ``(n, 3, 224, 224)`` to 1000 scores."""
+    channels = STAGES[-1][2]
+    return nn.Sequential(
+        *backbone_b0(),
         conv_norm(channels, HEAD_CHANNELS, 1, activation=nn.SiLU),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(HEAD_CHANNELS, CLASSES),
-    ]
-    return nn.Sequential(*layers)
+    )
