@@ -33,6 +33,9 @@ def test_a_search_ends_with_files_and_is_not_begun_twice(
     ran = run(*words, "--trials", 2, "--max-latency", "10s")
     assert ran.code == 0, ran.err
     assert "Measured again as a whole" in ran.out
+    # No terminal: a line for each network, so that a log of hours says how far it is.
+    assert "network 2 of 2" in ran.err
+    assert "left, best" in ran.err
     assert "The limit is 10000000.0 us." in ran.out
     recipe = json.loads((tmp_path / "out" / "recipe.json").read_text())
     assert recipe["accuracy"] > 0

@@ -48,6 +48,14 @@ def test_what_ended_is_known_afterwards(tmp_path: Path) -> None:
         assert journal.trained_seconds == 6.0
 
 
+def test_what_a_launch_adds_is_kept(tmp_path: Path) -> None:
+    with _opened(tmp_path) as journal:
+        assert journal.launch_us is None
+        journal.keep_launch(-0.25)
+    with _opened(tmp_path) as journal:
+        assert journal.launch_us == -0.25
+
+
 def test_a_latency_without_end_is_kept(tmp_path: Path) -> None:
     with _opened(tmp_path) as journal:
         journal.add(Result(ONE, failure="cannot be built"))

@@ -201,6 +201,26 @@ def test_time_and_novelty_end_it(tmp_path: Path) -> None:
     assert found(tired).why_ended == "nothing new is proposed"
 
 
+def test_what_is_left_is_told_by_the_pace_and_the_budget(tmp_path: Path) -> None:
+    clock = iter(range(0, 10**6, 10))
+    left: list[float] = []
+
+    def tell(search: Search, result: Result) -> None:
+        left.append(search.seconds_left)
+
+    made = search_of(tmp_path / "a", trials=12)
+    made.clock, made.on_result, made.began = lambda: next(clock), tell, 0.0
+    assert math.isinf(made.seconds_left)
+    found(made)
+    assert left[-1] == 0.0
+    assert 0 < left[0] < math.inf
+    # All is in the journal: nothing is known of the pace, and the budget is what is left.
+    again = search_of(tmp_path / "a", trials=12, budget_seconds=500.0)
+    again.clock, again.began = lambda: 100.0, 0.0
+    found(again)
+    assert again.seconds_left == 400.0
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"stop": "never"}, {"rungs": (1.0, 0.5)}, {"rungs": (0.5,)}, {"batch": 0}, {"keep": 1}],

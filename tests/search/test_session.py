@@ -92,6 +92,30 @@ def test_it_is_resumed_only_where_that_is_asked(
         _run(tmp_path, estimator, monkeypatch, resume=True, seed=1)
 
 
+def test_latencies_of_before_and_after_have_one_launch(
+    tmp_path: Path, estimator: LatencyEstimator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches = iter((0.5, 7.0))
+
+    def calibrate(candidates: Any) -> float:
+        assert list(candidates) == ["a network"]
+        estimator.launch_us = next(launches)
+        return estimator.launch_us
+
+    monkeypatch.setattr(estimator, "check", lambda candidate: Check(9.0, 10.0, 4))
+    monkeypatch.setattr(estimator, "launch_us", 0.0)
+    monkeypatch.setattr(estimator, "calibrate", calibrate)
+    given: Any = {"calibrating": ["a network"]}
+    first = run_search(_task(tmp_path), estimator, **given)
+    assert estimator.launch_us == 0.5
+    # As another process that goes on would: nothing is measured a second time.
+    estimator.launch_us = 0.0
+    again = run_search(_task(tmp_path), estimator, resume=True, **given)
+    assert estimator.launch_us == 0.5
+    assert again.latency.microseconds == first.latency.microseconds
+    assert again.latency.microseconds == pytest.approx(again.outcome.best.latency_us)
+
+
 def test_a_training_that_changed_is_another_search(tmp_path: Path) -> None:
     other = tmp_path / "train.py"
     other.write_text("def train(candidate, trial): ...\n")

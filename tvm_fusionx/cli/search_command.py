@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,21 +171,26 @@ def command(
     task = SearchTask(found, train, output, strategy, settings)
     with Stages(f"searching {found.size()} networks") as stage, clock_of(device) as clock:
         estimator = LatencyEstimator(clock, ProfileDatabase(database or database_path()))
-        stage("measuring launches")
+        stage("measuring launches, judging the first networks")
         generator = random.Random(seed)
-        estimator.calibrate(found.sample(generator) for _ in range(CALIBRATING))
-        stage("judging the first networks")
 
         def told(search: Search, result: Result) -> None:
             best = search.best
             so_far = "none yet" if best is None else f"{best.accuracy:.2%} {best.latency_us:.0f} us"
-            stage(f"network {min(search.trained, trials)} of {trials}, best {so_far}")
+            left = search.seconds_left
+            eta = "" if math.isinf(left) else f", {timedelta(seconds=round(left))} left"
+            text = f"network {min(search.trained, trials)} of {trials}{eta}, best {so_far}"
+            stage(text)
+            if not sys.stderr.isatty():
+                # The line of a terminal is not shown in a file, and a search takes hours.
+                click.echo(text, err=True)
 
         report = run_search(
             task,
             estimator,
             resume=resume,
             executor=None if cluster is None else cluster(ray, train),
+            calibrating=[found.sample(generator) for _ in range(CALIBRATING)],
             on_result=told,
         )
     click.echo((output / WHY).read_text(encoding="utf-8"), nl=False)

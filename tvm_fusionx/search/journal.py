@@ -77,6 +77,7 @@ class _State:
     running: dict[int, TrialKey] = field(default_factory=dict)
     reasons: dict[TrialKey, list[str]] = field(default_factory=dict)
     latencies: dict[str, float] = field(default_factory=dict)
+    launch_us: float | None = None
     trials: int = 0
 
 
@@ -147,6 +148,10 @@ class SearchJournal:
         """Write down a result that took no training: a candidate that is too slow."""
         self._write({"event": "add", **_row(result)})
 
+    def keep_launch(self, launch_us: float) -> None:
+        """Write down what a launch adds, in microseconds: one number for all latencies."""
+        self._write({"event": "launch", "launch_us": launch_us})
+
     def fail(self, number: int, reason: str) -> None:
         """Write down that a trial was cut short: it is tried again, unless it was so too often."""
         self._write({"event": "fail", "trial": number, "reason": reason})
@@ -168,6 +173,11 @@ class SearchJournal:
     def latency_us(self, candidate: Mapping[str, Any]) -> float | None:
         """Return the latency that was told of a candidate before; None where it was not."""
         return self._state.latencies.get(candidate_key(candidate))
+
+    @property
+    def launch_us(self) -> float | None:
+        """Return what a launch added when the search began; None where that was not kept."""
+        return self._state.launch_us
 
     def results(self) -> list[Result]:
         """Return what came of all trials, in the order in which they ended."""
@@ -203,6 +213,8 @@ class SearchJournal:
                     raise ValueError("a trial ended as another")
             state.results[result.key] = result
             state.latencies[result.key[0]] = result.latency_us
+        elif event == "launch":
+            state.launch_us = float(row["launch_us"])
         else:
             raise ValueError(f"event {event!r}")
 

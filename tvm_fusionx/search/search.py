@@ -134,6 +134,7 @@ class Search:
         self.judged: dict[str, Result] = {}
         self._rungs: dict[float, dict[str, float]] = {}
         self.began = self.clock()
+        self._trained_here: set[str] = set()
 
     def run(self) -> SearchOutcome:
         """Search until the trials or the time are spent, and return what was found.
@@ -170,6 +171,15 @@ class Search:
     def spent_seconds(self) -> float:
         """Return how long it has been going on in this process."""
         return self.clock() - self.began
+
+    @property
+    def seconds_left(self) -> float:
+        """Return how long it will go on at most, at its pace so far; infinite where unknown."""
+        budget = max(self.settings.budget_seconds - self.spent_seconds, 0.0)
+        if not self._trained_here:
+            return budget
+        left = max(self.settings.trials - self.trained, 0)
+        return min(budget, self.spent_seconds / len(self._trained_here) * left)
 
     @property
     def best(self) -> Result | None:
@@ -258,6 +268,8 @@ class Search:
                 numbers[job.number] = self.journal.start(job.candidate, share)
 
             for ended in self.executor.run(jobs, begin):
+                # What the journal answers takes no time.
+                self._trained_here.add(keys[ended.number])
                 number, key = numbers[ended.number], keys[ended.number]
                 if ended.reason:
                     self.journal.fail(number, ended.reason)

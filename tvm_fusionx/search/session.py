@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tvm_fusionx.search.onnx_network import onnx_network
 from tvm_fusionx.search.report import write_page
 from tvm_fusionx.search.reward import Reward
 from tvm_fusionx.search.search import Search, SearchOutcome, SearchSettings
-from tvm_fusionx.search.space import Space, candidate_key, candidate_text
+from tvm_fusionx.search.space import Candidate, Space, candidate_key, candidate_text
 from tvm_fusionx.search.strategies import (
     EvolutionStrategy,
     OptunaStrategy,
@@ -123,6 +123,7 @@ def run_search(
     resume: bool = False,
     cores: tuple[int, ...] | None = None,
     executor: Executor | None = None,
+    calibrating: Iterable[Candidate] = (),
     on_result: Callable[[Search, Result], None] = lambda search, result: None,
 ) -> SearchReport:
     """Search, and write what was found into the task's folder.
@@ -137,6 +138,9 @@ def run_search(
         Where trainings run on this machine; all by default.
     executor
         Where trainings run instead, such as a cluster.
+    calibrating
+        Networks to measure launches by where the search begins. One that goes on keeps what was
+        measured then, so that latencies of before and after are of one measure.
     on_result
         Told of every network that was judged.
 
@@ -154,6 +158,7 @@ def run_search(
     strategy = STRATEGIES[task.strategy](task.space, task.settings.seed, task.settings.reward)
     training = task.training_digest(str(estimator.clock.setting))
     with SearchJournal(task.folder, task.space.digest(), training) as journal:
+        _settle_launch(journal, estimator, list(calibrating))
 
         def told(search: Search, result: Result) -> None:
             _write_page(task, tuple(search.judged.values()))
@@ -172,6 +177,18 @@ def run_search(
     check = estimator.check(outcome.best.candidate)
     files = write_results(task, outcome, latency, check)
     return SearchReport(outcome, latency, check, files)
+
+
+def _settle_launch(
+    journal: SearchJournal, estimator: LatencyEstimator, calibrating: list[Candidate]
+) -> None:
+    """Give the estimator the launch of the journal, or the journal that of the estimator."""
+    if journal.launch_us is not None:
+        estimator.launch_us = journal.launch_us
+        return
+    if calibrating:
+        estimator.calibrate(calibrating)
+    journal.keep_launch(estimator.launch_us)
 
 
 def check_folder(folder: Path, *, resume: bool) -> None:
