@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import tvm_fusionx as fx
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import FEATURES, HIDDEN, ROWS, TARGET, perceptron
 from tvm_fusionx.build.fused_build import build_fused, kernel_notes
 from tvm_fusionx.build.library import Library, describe_library, load_library, save_library
-from tvm_fusionx.inputs import inputs_of
+from tvm_fusionx.inputs import inputs_of, read_inputs
 
 
 @pytest.fixture
@@ -49,6 +51,30 @@ def test_outputs_are_written_by_name(
     with np.load(outputs) as written:
         assert written.files == ["output_0"]
         np.testing.assert_allclose(written["output_0"].sum(axis=1), np.ones(ROWS), rtol=1e-6)
+
+
+def test_files_hold_bfloat16(run: Callable[..., Ran], tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    ends = [helper.make_tensor_value_info(name, TensorProto.BFLOAT16, [2, 3]) for name in "xy"]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    model, library, outputs = (tmp_path / name for name in ("m.onnx", "m.tar", "out.npz"))
+    opsets = [helper.make_opsetid("", 22)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), model)
+    assert run("compile", model, "-o", library).code == 0
+    numbers = np.array([[1.5, -2, 3], [-0.5, 0, 300]], "bfloat16")
+    for given in (numbers, numbers.view("uint16")):
+        np.savez(tmp_path / "in.npz", x=given)
+        ran = run("run", library, "--inputs", tmp_path / "in.npz", "--outputs", outputs)
+        assert ran.code == 0, ran.err
+        found = read_inputs(outputs)["output_0"]
+        np.testing.assert_array_equal(found, np.maximum(numbers, 0))
+    described = run("run", library, "--inputs", tmp_path / "in.npz", "--print-top", "1")
+    assert "output_0:[2,3] bfloat16: from 0 to 300" in described.out
+    assert "[1,2] 300" in described.out
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), "float32"))
+    ran = run("run", library, "--inputs", tmp_path / "in.npz")
+    assert ran.code == 2
+    assert "ml_dtypes.bfloat16" in ran.err
 
 
 def test_without_files_the_inputs_are_random_and_the_outputs_described(

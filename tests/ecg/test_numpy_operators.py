@@ -177,3 +177,23 @@ def test_reduced_axes_are_spelled_out() -> None:
     assert axes(relay.sum(batch, axis=-1)) == (2,)
     assert axes(relay.sum(batch, axis=[2, 0])) == (0, 2)
     assert axes(relay.sum(batch, axis=1, exclude=True)) == (0, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_and_products_of_16_bits_are_of_float32(dtype: str) -> None:
+    x, w = var("x", 2, 4096, dtype=dtype), var("w", 3, 4096, dtype=dtype)
+    ones = [np.ones(shape, dtype) for shape in ((2, 4096), (3, 4096))]
+    for expr, given in ((relay.sum(x, 1), ones[:1]), (relay.nn.dense(x, w), ones)):
+        (node,) = graph(expr).calls()
+        (found,) = evaluate(node, given)
+        # 256 + 1 is 256 in bfloat16, and 2048 + 1 is 2048 in float16.
+        assert found.dtype == dtype
+        assert (found.astype("float32") == 4096).all()
+
+
+def test_what_moves_keeps_its_bits() -> None:
+    x = var("x", 2, 3, dtype="bfloat16")
+    (node,) = graph(relay.transpose(x)).calls()
+    given = np.array([[1, np.nan, 2], [3, -0.0, 4]], "bfloat16")
+    (found,) = evaluate(node, [given])
+    np.testing.assert_array_equal(found.view("uint16"), given.T.copy().view("uint16"))

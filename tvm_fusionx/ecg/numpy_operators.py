@@ -21,15 +21,18 @@ from tvm_fusionx.ecg.numpy_windows import (
     conv2d_transpose,
     max_pool2d,
 )
+from tvm_fusionx.operators import MOVEMENTS
 
 __all__ = ["NUMPY_OPERATORS", "NotInNumpyError", "elementwise", "evaluate", "reduced_axes"]
+
+SINGLE, NARROW = "float32", ("float16", "bfloat16")
 
 Arrays = Sequence[np.ndarray]
 Evaluate = Callable[[Node, Arrays], "np.ndarray | list[np.ndarray]"]
 
 
 def evaluate(node: Node, arrays: Arrays) -> list[np.ndarray]:
-    """Return the results of a call on `arrays`.
+    """Return the results of a call on `arrays`; those of 16-bit floats are computed in float32.
 
     Raises
     ------
@@ -39,6 +42,8 @@ def evaluate(node: Node, arrays: Arrays) -> list[np.ndarray]:
     function = NUMPY_OPERATORS.get(node.op)
     if function is None:
         raise NotInNumpyError(f"{node.op} is not in the table of numpy operators")
+    if node.op not in MOVEMENTS:
+        arrays = [array.astype(SINGLE) if str(array.dtype) in NARROW else array for array in arrays]
     with np.errstate(all="ignore"):
         found = function(node, arrays)
     results = found if isinstance(found, list) else [found]

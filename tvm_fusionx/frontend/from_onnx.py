@@ -125,8 +125,8 @@ def _import(
         try:
             with left_to_run_time():
                 mod = _translated(model, opsets, inputs, arrays, heard)
-        except FusionXError:
-            # Bound, all of it is known; behind what stays open there is more that cannot be.
+        except Exception:
+            # Bound, all of it is known; behind what stays open there is something that cannot be.
             raise error from None
         logger.warning("%s is left to the run time. %s", error.thing, error.next_step)
         return mod

@@ -37,6 +37,6 @@ LARGEST_INTEGER = 2**63 - 1
 
 # What numpy and TVM both know.
 DTYPES = frozenset(
-    ["bool", "float16", "float32", "float64"]
+    ["bfloat16", "bool", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
