@@ -137,6 +137,8 @@ def test_the_loader_answers_in_python(weights: str) -> None:
         model.run(x=np.zeros(3, "float32"), in_scale=inputs()["in_scale"])
     with pytest.raises(ValueError, match="inputs: expected"):
         model.run(x=inputs()["x"])
+    nothing = [loaded.aligned((0, 3), "float32") for _ in range(16)]
+    assert all(array.ctypes.data % loaded.ALIGNMENT == 0 for array in nothing)
 
 
 @pytest.mark.slow
