@@ -69,3 +69,8 @@ def test_a_note_is_read_as_it_was_written_also_one_from_before_its_later_fields(
     for key in ("is_tuned", "work"):
         del written[key]
     assert KernelNote.from_json(written) == KernelNote("dense", ("fc1",), "dot", 8)
+
+
+def test_a_type_has_relays_name_and_not_the_executors() -> None:
+    graph = KernelGraph.from_json(_graph_json().replace('"bool"', '"uint1"'))
+    assert graph.nodes[4].outputs == (Tensor((10,), "bool"),)

@@ -75,6 +75,7 @@ int main(int count, char **words) {
     expect(net_run(&inputs, &outputs, NULL, size, &weights), NET_ERROR_NULL, "no arena");
     expect(net_run(&inputs, &outputs, arena, size, NULL), NET_ERROR_NULL, "no weights");
     expect(net_run(&inputs, &outputs, (char *)arena + 4, size, &weights), NET_ERROR_ALIGNMENT, "arena");
+    expect(net_run(&inputs, &outputs, (void *)(size_t)weights.file, size, &weights), NET_ERROR_OVERLAP, "arena over weights");
     inputs.x = NULL;
     RUN(NET_ERROR_NULL, "an input");
     inputs.x = good_in.x + 1;

@@ -116,10 +116,14 @@ def test_an_arm_board_answers_too(tmp_path: Path) -> None:
         assert error <= 1e-5 * np.abs(numbers).max()
 
 
-def test_a_project_of_cmake_builds(tmp_path: Path) -> None:
-    need("cmake", "make")
-    run(["cmake", "-S", bundle(), "-B", tmp_path])
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_project_of_cmake_builds(tasks: int, tmp_path: Path) -> None:
+    """With tasks it links our pool, whose sources lie in the folder."""
+    need("cmake", "make", "g++")
+    run(["cmake", "-S", bundle(tasks=tasks), "-B", tmp_path])
     run(["cmake", "--build", tmp_path])
+    is_pool_linked = b"fusionx_parallel_launch" in (tmp_path / "net_example").read_bytes()
+    assert is_pool_linked == (tasks > 1) == (bundle(tasks=tasks) / "fusionx_pool").is_dir()
     assert _outputs([tmp_path / "net_example"], tmp_path, written_inputs(tmp_path)) == answer()
 
 
@@ -137,6 +141,8 @@ def test_the_loader_answers_in_python(weights: str) -> None:
         model.run(x=np.zeros(3, "float32"), in_scale=inputs()["in_scale"])
     with pytest.raises(ValueError, match="inputs: expected"):
         model.run(x=inputs()["x"])
+    nothing = [loaded.aligned((0, 3), "float32") for _ in range(16)]
+    assert all(array.ctypes.data % loaded.ALIGNMENT == 0 for array in nothing)
 
 
 @pytest.mark.slow

@@ -59,6 +59,7 @@ def test_a_limit_is_held_before_anything_is_written(
         (["--bundle", "net", "--bundle-name", "a/b"], "name of the bundle"),
         (["--memory-limit", "some"], "memory limit: expected a size"),
         (["--bundle", "net", "--executor", "vm"], "TVM's virtual machine"),
+        (["--bundle", "net", "--executor", "vm"], "Leave the limit (--memory-limit, memory_limit="),
         (["--bundle", "net", "--cross-compiler", "no-such-gcc"], "expected no-such-gcc"),
     ],
 )

@@ -23,6 +23,9 @@ NODES_ATTRIBUTE = "fusionx.nodes"
 
 BITS_PER_BYTE = 8
 
+# What the executor's graph calls a type that Relay and numpy call something else.
+EXECUTORS_NAMES = {"uint1": "bool"}
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -91,7 +94,7 @@ class KernelGraph:
         graph = json.loads(text)
         first_entry = graph["node_row_ptr"]
         shapes = graph["attrs"]["shape"][1]
-        dtypes = graph["attrs"]["dltype"][1]
+        dtypes = [EXECUTORS_NAMES.get(name, name) for name in graph["attrs"]["dltype"][1]]
         scopes = graph["attrs"].get("storage_scope", ("", [""] * len(shapes)))[1]
         nodes = []
         for index, node in enumerate(graph["nodes"]):

@@ -148,7 +148,8 @@ def no_known_memory() -> ModelError:
         "memory of the model",
         expected="shapes that are known before it runs",
         found="a model for TVM's virtual machine, which takes memory as the data decides",
-        next_step="Leave the limit out, or cut the model before what the data decides.",
+        next_step="Leave the limit (--memory-limit, memory_limit=) and --bundle out, or give the "
+        "inputs shapes (--input-shapes) and cut the model before what the data decides.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -32,12 +33,16 @@ from tvm_fusionx.errors import ModelError, TargetError
 from tvm_fusionx.memory import ALIGNMENT
 from tvm_fusionx.output_file import make_folder, new_folder, reported_space
 from tvm_fusionx.processors.targets import is_cpu
+from tvm_fusionx.runtime.pool_library import SOURCES
 from tvm_fusionx.schedules.lowering_log import LoweringLog
 from tvm_fusionx.version import VERSION
 
 EMBEDDED, BESIDE, STREAMED = PLACES = ("embedded", "beside", "streamed")
 # Cores of the largest machines that models run on.
 MOST_TASKS = 64
+# Where a bundle that a launcher cuts into tasks has the sources of our pool, which a program links.
+POOL_FOLDER = "fusionx_pool"
+POOL_FILES = ("pool.cc", "pool.h", "cores.h", "group.h", "waiting.h")
 
 
 def bundle_files(name: str) -> tuple[str, ...]:
@@ -74,7 +79,8 @@ def export_bundle(
         ``"embedded"`` in the libraries, or ``"beside"`` them in a file that processes share, or
         ``"streamed"`` from that file: read for one kernel at a time, into the arena, in every run.
     tasks
-        Into how many tasks a launcher may cut a kernel, each with a workspace of its own.
+        Into how many tasks a launcher may cut a kernel, each with a workspace of its own. With more
+        than one the folder has the sources of our thread pool, which is such a launcher.
     compiler
         Command of the C compiler of the target, such as ``aarch64-linux-gnu-gcc``; this machine's
         by default.
@@ -169,8 +175,10 @@ def write_bundle(
         "llvm_version": tvm.target.codegen.llvm_version_major(allow_none=True),
     }
     make_folder(final.parent)
-    with new_folder(final, bundle_files(name)) as folder:
+    with new_folder(final, (*bundle_files(name), POOL_FOLDER)) as folder:
         _write_texts(folder, name, fields)
+        if tasks > 1:
+            _write_pool(folder / POOL_FOLDER)
         with reported_space(), tempfile.TemporaryDirectory(prefix="fusionx-") as scratch:
             built = whole_object(lib, Path(scratch), fields, stored, toolchain)
             toolchain.archive(built, folder / f"lib{name}.a")
@@ -256,3 +264,9 @@ def _write_texts(folder: Path, name: str, fields: Mapping[str, Any]) -> None:
     }
     for file, template in texts.items():
         (folder / file).write_text(filled(template, fields), encoding="utf-8")
+
+
+def _write_pool(folder: Path) -> None:
+    folder.mkdir()
+    for file in POOL_FILES:
+        shutil.copyfile(SOURCES / file, folder / file)
