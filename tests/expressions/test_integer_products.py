@@ -81,6 +81,31 @@ def test_sums_of_convolutions_are_exact(data: tuple[int, ...], outputs: int, siz
 
 
 @pytest.mark.parametrize(
+    ("target", "kind"),
+    few_fast_rows(
+        product(["llvm -mcpu=icelake-server", "llvm -mcpu=alderlake"], ["dense", "convolution"]), 1
+    ),
+)
+def test_kernels_of_words_use_theirs_beside_bytes(target: str, kind: str) -> None:
+    types = "int16", "int16"
+    expr = _dense(types, (16, 32), 64) if kind == "dense" else _conv(types, (1, 16, 8, 8), 32, 3)
+    library, _ = _build(expr, target)
+    assert len(re.findall(r"\bvpdpwssd\s", library.lib.get_source("asm"))) > 1
+
+
+@pytest.mark.parametrize(
+    ("data", "outputs", "size"), [((1, 16, 7, 7), 32, 3), ((1, 12, 6, 6), 8, 1)]
+)
+def test_sums_of_words_are_exact(data: tuple[int, ...], outputs: int, size: int) -> None:
+    if describe_cpu(resolve_target("llvm -mcpu=native")).word_dot is None:
+        pytest.skip("this processor multiplies no integers of 16 bits")
+    expr = _conv(("int16", "int16"), data, outputs, size)
+    library, _ = _build(expr, "llvm -mcpu=native")
+    found, expected = _numbers(expr, library, _integers("int16", *data))
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
     ("target", "kind"), few_fast_rows(product(PROCESSORS, ["dense", "convolution"]))
 )
 def test_kernels_use_the_instruction(target: str, kind: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
+from tests.processors.test_integers import PROCESSORS
 from tests.relay_modules import graph, var
+from tests.sampled import few_fast
 from tvm_fusionx.expressions.integer_products import BATCHED
 from tvm_fusionx.layout.batched_integers import pack_batched_integers, why_not_batched
 from tvm_fusionx.processors.cpu import Cpu
@@ -66,6 +69,19 @@ def test_products_are_those_of_numpy(
     executor.run()
     wide = y.astype("int64") if how else y.astype("int64").transpose(0, 2, 1)
     assert np.array_equal(executor.get_output(0).numpy(), x.astype("int64") @ wide)
+
+
+@pytest.mark.parametrize("target", few_fast(PROCESSORS, 1))
+def test_kernels_use_the_instruction(target: str) -> None:
+    dot = _cpu(target).dot
+    assert dot is not None
+    expr = _product((dot.data, dot.weights), (3, 40, 64), (3, 96, 64))
+    resolved = resolve_target(target)
+    module = tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(expr), expr))
+    with fx.lowering(resolved):
+        library = relay.build(fx.pipeline(resolved)(module), resolved)
+    assembly = library.lib.get_source("asm")
+    assert len(re.findall(rf"\b{PROCESSORS[target][0]}\s", assembly)) > 1
 
 
 def test_what_no_instruction_divides_is_filled_up() -> None:

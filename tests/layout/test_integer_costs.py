@@ -45,6 +45,14 @@ def _dense(rows: int, depth: int, columns: int) -> Node:
     return _node(relay.nn.dense(var("x", rows, depth), weights))
 
 
+def test_words_take_more_than_bytes() -> None:
+    node, cpu = _conv(64, 64, 56, 3), _cpu(VNNI)
+    words = integer_cycles(node, QuantizedData("int16", 0), cpu)
+    assert integer_cycles(node, ZERO, cpu) < words
+    # Data of another signedness is shifted, and so is its border.
+    assert words < integer_cycles(node, QuantizedData("uint16", 7), cpu)
+
+
 # What was faster when both were measured on Zen 4, as which it was built with and without VNNI;
 # layers whose two times lay within a fifth of each other are left out.
 @pytest.mark.parametrize(

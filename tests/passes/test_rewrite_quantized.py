@@ -89,6 +89,22 @@ def test_rows_of_a_batch_and_a_residual(tmp_path: Path) -> None:
     _check(layers, layers.add("Add", product, "x"), tmp_path, 1)
 
 
+@pytest.mark.parametrize(
+    ("activations", "target"),
+    few_fast_rows(product(["QInt16", "QUInt16"], ["llvm -mcpu=native", NARROW]), 1),
+)
+def test_activations_of_16_bits(
+    tmp_path: Path, activations: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first that quantizes to 16 bits.
+    monkeypatch.setattr("tests.quantized_models.OPSET", 21)
+    layers = Layers(1, 6, 9, 7)
+    image = layers.add("Relu", layers.conv("x", 16, 6, 3))
+    rows = layers.add("Transpose", layers.conv(image, 16, 16, 1), perm=[0, 2, 3, 1])
+    product = layers.add("MatMul", rows, layers.weights(16, 20))
+    _check(layers, product, tmp_path, 3, target, activations=activations)
+
+
 def test_two_quantized_branches_are_added(tmp_path: Path) -> None:
     layers = Layers(1, 16, 36, 36)
     left, right = layers.conv("x", 16, 16, 3), layers.conv("x", 16, 16, 1)

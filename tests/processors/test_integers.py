@@ -30,6 +30,21 @@ def test_the_target_tells_the_instruction(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", PROCESSORS)
+def test_pairs_of_words(target: str) -> None:
+    cpu = describe_cpu(resolve_target(target))
+    if "aarch64" in target:
+        assert cpu.word_dot is None
+        return
+    assert cpu.dot is not None
+    assert cpu.word_dot is not None
+    assert (cpu.word_dot.data, cpu.word_dot.weights, cpu.word_dot.depth) == ("int16", "int16", 2)
+    assert cpu.word_dot.name_for(cpu.lanes) is not None
+    assert cpu.dot_for("int16") is (cpu.dot if cpu.dot.data == "int16" else cpu.word_dot)
+    assert cpu.dot_for(cpu.dot.data) is cpu.dot
+    assert cpu.dot_for("float32") is None
+
+
+@pytest.mark.parametrize("target", PROCESSORS)
 def test_words_of_bytes(target: str) -> None:
     """Where an instruction takes several rows at once, the one behind it takes one."""
     cpu = describe_cpu(resolve_target(target))

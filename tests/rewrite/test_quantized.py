@@ -26,6 +26,8 @@ TYPES = {
     "wide": IntegerTypes("int16", "int16"),
 }
 
+WITH_WORDS = IntegerTypes("uint8", "int8", has_words=True)
+
 SCALE = 0.5
 
 
@@ -119,6 +121,46 @@ def test_channels_kept_apart_multiply_short_integers(given: tuple[str, int]) -> 
     (variable,) = relay.analysis.free_vars(expr)
     x = _integers(given[0], *(int(extent) for extent in variable.type_annotation.shape))
     assert np.array_equal(_run(to_relay(changed), x), _run(relay.Function([variable], expr), x))
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    few_fast_rows(
+        product([_dense, _conv, _moved], [("int16", 0), ("int16", -300), ("uint16", 32768)]), 3
+    ),
+)
+def test_words_are_multiplied_beside_bytes(make: Any, given: tuple[str, int]) -> None:
+    expr = make(*given)
+    count, changed = _replaced(expr, WITH_WORDS)
+    assert count == 1
+    (found,) = (node for node in changed.calls() if node.op in ("nn.dense", "nn.conv2d"))
+    assert [value.dtype for value in found.operands] == ["int16", "int16"]
+    (variable,) = relay.analysis.free_vars(expr)
+    x = _integers(given[0], *(int(extent) for extent in variable.type_annotation.shape))
+    exact = _run(relay.Function([variable], expr), x)
+    # Sums of floats round where they take more than 24 bits.
+    largest = np.abs(exact).max()
+    assert np.abs(_run(to_relay(changed), x) - exact).max() <= 1e-6 * largest
+
+
+@pytest.mark.parametrize(
+    ("expr", "types", "because"),
+    [
+        (_dense("int16", 0), TYPES["unsigned"], "no instruction multiplies int16"),
+        (_depthwise("int16", 0), WITH_WORDS, "keeps channels of int16 apart"),
+        (
+            relay.nn.dense(
+                _dequantized(var("x", 3, 2000, dtype="int16"), SCALE, 0), _weights(4, 2000)
+            ),
+            WITH_WORDS,
+            "may not fit 32 bits",
+        ),
+    ],
+)
+def test_words_that_stay_floats(expr: Any, types: IntegerTypes, because: str) -> None:
+    (choice,) = multiply_integers(graph(expr), types, lambda node: None)
+    assert choice.reason is not None
+    assert because in choice.reason
 
 
 def _bytes(*shape: int) -> Any:

@@ -81,7 +81,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
                 let_nans_through(cpu.extremes_keep_nan, compares_halves=cpu.compares_halves),
             ),
             (AFTER_LOWERING, pair_rows(cpu.dot)),
-            (AFTER_LOWERING, emit_dots(cpu.dot)),
+            (AFTER_LOWERING, emit_dots(cpu.dot, cpu.word_dot)),
             (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics(cpu.extremes_keep_nan, denormals == FLUSH)),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),

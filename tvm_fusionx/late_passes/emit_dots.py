@@ -17,18 +17,23 @@ from tvm_fusionx.processors.integers import SUM, DotInstruction
 from tvm_fusionx.tir.dot_call import dot_of_vectors, is_dot_call, sides_of
 
 
-def emit_dots(instruction: DotInstruction | None) -> Any:
-    """Return the TIR pass that turns the operation into instructions, after lowering."""
+def emit_dots(*instructions: DotInstruction | None) -> Any:
+    """Return the TIR pass that turns the operation into instructions, after lowering.
+
+    The first of `instructions` counts that multiplies what an operation has on its left.
+    """
 
     def add(node: Any) -> Any:
         if is_dot_call(node.a):
-            return _sum(node.b, node.a, instruction)
+            return _sum(node.b, node.a, _that_multiplies(node.a, instructions))
         if is_dot_call(node.b):
-            return _sum(node.a, node.b, instruction)
+            return _sum(node.a, node.b, _that_multiplies(node.b, instructions))
         return None
 
     def call(node: Any) -> Any:
-        return _sum(None, node, instruction) if is_dot_call(node) else None
+        if not is_dot_call(node):
+            return None
+        return _sum(None, node, _that_multiplies(node, instructions))
 
     @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.EmitDots")
     def run(func: Any, mod: Any, ctx: Any) -> Any:
@@ -37,6 +42,14 @@ def emit_dots(instruction: DotInstruction | None) -> Any:
         return func.with_body(body)
 
     return run
+
+
+def _that_multiplies(
+    call: Any, instructions: Sequence[DotInstruction | None]
+) -> DotInstruction | None:
+    data = tvm.DataType(sides_of(call)[0][0].dtype)
+    scalar = str(data).partition("x")[0]
+    return next((each for each in instructions if each is not None and each.data == scalar), None)
 
 
 def _sum(total: Any | None, call: Any, instruction: DotInstruction | None) -> Any:

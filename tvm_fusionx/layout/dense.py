@@ -58,7 +58,7 @@ def why_not_constant(node: Node, instruction: DotInstruction | None = None) -> s
 
 def why_not_pack(node: Node, cpu: Cpu) -> str | None:
     """Return why a matrix product keeps its weights as they are, or None."""
-    reason = why_not_constant(node, cpu.dot)
+    reason = why_not_constant(node, _dot(node, cpu))
     if reason is not None:
         return reason
     columns = node.outputs[0].shape[-1]
@@ -67,6 +67,11 @@ def why_not_pack(node: Node, cpu: Cpu) -> str | None:
     if node.outputs[0].dtype != SUM and -columns % width > MOST_PADDING * columns:
         return f"{columns} columns are too few for a panel of {width}"
     return None
+
+
+def _dot(node: Node, cpu: Cpu) -> DotInstruction | None:
+    """Return what multiplies the data of a product, or what the processor has for bytes."""
+    return cpu.dot_for(node.operands[0].dtype) or cpu.dot
 
 
 def pack_dense(graph: Graph, cpu: Cpu) -> int:
@@ -131,8 +136,9 @@ def _packed(graph: Graph, node: Node, cpu: Cpu) -> Value:
     result_dtype = node.outputs[0].dtype
     array, length = by_column(node), data.shape[-1]
     matrix = reshape(graph, data, (rows, length))
-    if cpu.dot is not None and result_dtype == SUM:
-        depth = cpu.dot.depth
+    dot = _dot(node, cpu)
+    if dot is not None and result_dtype == SUM:
+        depth = dot.depth
         missing = -length % depth
         if missing:
             # What is multiplied by zeros may be anything.

@@ -22,7 +22,7 @@ from tvm_fusionx.layout.winograd import filtered_cycles_of
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import DotInstruction
 from tvm_fusionx.processors.rates import FLOAT_BYTES
-from tvm_fusionx.rewrite.quantized import WIDE, QuantizedData
+from tvm_fusionx.rewrite.quantized import WIDE, WORDS, QuantizedData
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 
 # Instructions for a vector, as the kernels are written: a byte becomes a float (widened, converted,
@@ -37,6 +37,9 @@ COPY = 2
 
 # Share of the multiply-adds that templates reach at best, floats and integers alike: 85 to 95 %.
 EFFICIENCY = 0.95
+
+# Bytes of a 16-bit integer.
+WORD = 2
 
 # What passes from one kernel to the next is written and read.
 PASSES = 2
@@ -71,7 +74,8 @@ def thousands(cycles: float) -> str:
 
 def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
     """Return the estimated cycles of a core for a product of integers and what is around it."""
-    dot = cpu.dot
+    words = data.dtype in WORDS
+    dot = cpu.word_dot if words else cpu.dot
     assert dot is not None
     read, made = _elements(node)
     around = FROM_SUM * made / cpu.lanes
@@ -90,12 +94,15 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
         sums = each * groups * steps * _places(node) * vectors
         around += _filled_up(node, dot, cpu)
         if data.dtype != dot.data:
-            changed = WIDEN + (data.zero != 0) if dot.data == WIDE else SHIFT
+            widens = dot.data == WIDE and not words
+            changed = WIDEN + (data.zero != 0) if widens else SHIFT
             around += changed * read / cpu.lanes
         around += _pad_instructions(node, data, dot) * read / cpu.lanes
     width = 1 if dot.data != WIDE else 2
     arithmetic = (sums + around) / cpu.multiply_adds / EFFICIENCY
-    return max(arithmetic, _weight_cycles(node, width, cpu)) + _traffic(read, 1, cpu)
+    return max(arithmetic, _weight_cycles(node, width, cpu)) + _traffic(
+        read, WORD if words else 1, cpu
+    )
 
 
 def float_cycles(node: Node, cpu: Cpu) -> float:
@@ -121,7 +128,8 @@ def _pad_instructions(node: Node, data: QuantizedData, dot: DotInstruction) -> i
     """Return what it takes to copy an element into an image with another border than zeros."""
     if node.op != CONV2D or not any(int(each) for each in node.attrs["padding"]):
         return 0
-    is_zero = dot.data == WIDE or (data.dtype == dot.data and data.zero == 0)
+    takes_zero = dot.data == WIDE and data.dtype not in WORDS
+    is_zero = takes_zero or (data.dtype == dot.data and data.zero == 0)
     return 0 if is_zero else 1
 
 

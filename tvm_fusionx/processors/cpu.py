@@ -20,6 +20,7 @@ from tvm_fusionx.processors.integers import (
     byte_dot_of,
     byte_tables_of,
     instruction_of,
+    word_dot_of,
 )
 from tvm_fusionx.processors.rates import DEFAULT_RATES, rates_of, scalable_vectors, vector_sets
 from tvm_fusionx.processors.targets import is_cpu
@@ -120,8 +121,16 @@ class Cpu:
     """Adds four products of bytes to each sum: `dot`, or what stands behind it where that takes
     several rows; None where there is none."""
 
+    word_dot: DotInstruction | None = None
+    """Multiplies 16-bit integers and adds pairs of products; None where there is none."""
+
     byte_tables: ByteTables | None = None
     """Looks bytes up in a table of 256; None where arithmetic costs no more."""
+
+    def dot_for(self, data: str) -> DotInstruction | None:
+        """Return what multiplies integers of an element type, or None."""
+        found = (self.dot, self.word_dot)
+        return next((each for each in found if each is not None and each.data == data), None)
 
     @property
     def l2_for_kernel_bytes(self) -> int:
@@ -195,5 +204,6 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         compares_halves=vectors.widens_upper_half and HALF_ARITHMETIC in features,
         dot=instruction_of(features),
         byte_dot=byte_dot_of(features),
+        word_dot=word_dot_of(features),
         byte_tables=byte_tables_of(features),
     )

@@ -116,6 +116,31 @@ INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
 )
 
 
+_VPDPWSSD = "llvm.x86.avx512.vpdpwssd."
+_VPDPWSSD_SHORT = ((8, f"{_VPDPWSSD}256"), (4, f"{_VPDPWSSD}128"))
+
+# Two products of 16-bit integers, beside the instruction for bytes; the others have no other one.
+WORD_INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
+    (
+        frozenset({"avx512vnni", "avx512vl"}),
+        DotInstruction(
+            *("int16", "int16", 2, ((16, f"{_VPDPWSSD}512"), *_VPDPWSSD_SHORT), True),
+            pairs=_PMADDWD,
+        ),
+    ),
+    (
+        frozenset({"avxvnni"}),
+        DotInstruction("int16", "int16", 2, _VPDPWSSD_SHORT, True, pairs=_PMADDWD_SHORT),
+    ),
+    *((needed, each) for needed, each in INSTRUCTIONS if each.data == "int16"),
+)
+
+
+def word_dot_of(features: set[str]) -> DotInstruction | None:
+    """Return the first instruction for 16-bit integers whose features a processor has."""
+    return next((each for needed, each in WORD_INSTRUCTIONS if needed <= features), None)
+
+
 def instruction_of(features: set[str]) -> DotInstruction | None:
     """Return the first instruction whose features a processor has, by LLVM's names of them."""
     for needed, instruction in INSTRUCTIONS:

@@ -36,6 +36,7 @@ SUM = "int32"
 # Holds a byte less a zero point.
 WIDE = "int16"
 BYTES = ("int8", "uint8")
+WORDS = ("int16", "uint16")
 BYTE_RANGE = 256
 
 IMAGE_CHANNELS = 1
@@ -57,6 +58,8 @@ class IntegerTypes:
 
     data: str
     weights: str
+    has_words: bool = False
+    """Whether 16-bit integers are multiplied too."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class ProductChoice:
 # A channel that only its own weights multiply leaves nothing to add up for an instruction on
 # neighbours: lanes are channels, and each multiplies 16-bit integers, zero points taken away.
 ONE_BY_ONE = IntegerTypes(WIDE, WIDE)
+# Data of 16 bits, by weights of 8 in as many.
+OF_WORDS = IntegerTypes(WIDE, WIDE, has_words=True)
 
 
 def multiply_integers(
@@ -154,7 +159,7 @@ def reads_integers(node: Node) -> bool:
         source, _ = integers_before(node.operands[0], "data is")
     except NoIntegersError:
         return False
-    return source.operands[0].dtype in BYTES and not source.operands[0].is_constant
+    return source.operands[0].dtype in (*BYTES, *WORDS) and not source.operands[0].is_constant
 
 
 def is_of_activations(node: Node) -> bool:
@@ -190,10 +195,17 @@ class _IntegerProduct:
 
     def __init__(self, graph: Graph, node: Node, types: IntegerTypes) -> None:
         self.graph, self.node = graph, node
-        self.types = types = ONE_BY_ONE if keeps_channels_apart(node) else types
         data, weights = node.operands
         source, self.moves = integers_before(data, "data is")
         self.source = source.operands[0]
+        is_apart = keeps_channels_apart(node)
+        if self.source.dtype in WORDS:
+            if not types.has_words:
+                raise NoIntegersError(f"no instruction multiplies {self.source.dtype}")
+            if is_apart:
+                raise NoIntegersError(f"it keeps channels of {self.source.dtype} apart")
+            types = OF_WORDS
+        self.types = types = ONE_BY_ONE if is_apart else types
         scale, zero = scale_and_zero(source)
         if scale.size != 1 or zero.size != 1:
             raise NoIntegersError("its data has a scale for each channel")
@@ -204,8 +216,16 @@ class _IntegerProduct:
         if self.weights.min() < limits.min or self.weights.max() > limits.max:
             raise NoIntegersError(f"its weights less their zero point are no {types.weights}")
         length = self.weights[0].size
-        if length * BYTE_RANGE * BYTE_RANGE > np.iinfo(SUM).max:
+        if self._largest_sum() > np.iinfo(SUM).max:
             raise NoIntegersError(f"sums of {length} products may not fit 32 bits")
+
+    def _largest_sum(self) -> int:
+        """Return what no sum of products exceeds, with what a zero point adds to it."""
+        if self.types is not OF_WORDS:
+            return int(self.weights[0].size) * BYTE_RANGE * BYTE_RANGE
+        axes = tuple(range(1, self.weights.ndim))
+        most = np.abs(self.weights.astype(np.int64)).sum(axis=axes).max()
+        return 2 * int(most) * -int(np.iinfo(WIDE).min)
 
     def build(self) -> Value:
         """Return the same product, its sum one of integers."""
@@ -264,7 +284,7 @@ def integers_before(value: Value, what: str) -> tuple[Node, list[Node]]:
 def scale_and_zero(dequantize: Node) -> tuple[np.ndarray, np.ndarray]:
     """Return scale and zero point of a dequantization."""
     source, scale, zero = dequantize.operands
-    if source.dtype not in BYTES:
+    if source.dtype not in (*BYTES, *WORDS):
         raise NoIntegersError(f"it is dequantized from {source.dtype}")
     if not scale.is_constant or not zero.is_constant:
         raise NoIntegersError("its scale is not constant")
@@ -302,19 +322,20 @@ def of_type(graph: Graph, source: Value, wanted: str, name: str) -> tuple[Value,
     shift = shift_between(source.dtype, wanted)
     if not shift:
         return source, 0
-    wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)
-    wide = graph.call("add", [wide, graph.constant(shift, WIDE)], name=name)
+    wider = WIDE if source.dtype in BYTES else SUM
+    wide = graph.call("cast", [source], {"dtype": wider}, name=name)
+    wide = graph.call("add", [wide, graph.constant(shift, wider)], name=name)
     return graph.call("cast", [wide], {"dtype": wanted}, name=name), shift
 
 
 def as_multiplied(
     graph: Graph, source: Value, zero: int, wanted: str, name: str
 ) -> tuple[Value, int]:
-    """Return bytes as integers of the type that is multiplied, and what stands for zero there.
+    """Return integers as those of the type that is multiplied, and what stands for zero there.
 
-    Integers of 16 bits have their zero point taken away.
+    Bytes that become integers of 16 bits have their zero point taken away.
     """
-    if wanted != WIDE:
+    if wanted != WIDE or source.dtype in WORDS:
         data, shift = of_type(graph, source, wanted, name)
         return data, zero + shift
     wide = graph.call("cast", [source], {"dtype": WIDE}, name=name)

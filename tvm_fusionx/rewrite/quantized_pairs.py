@@ -21,6 +21,7 @@ from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.rewrite.quantized import (
     BATCH_MATMUL,
     BYTE_RANGE,
+    BYTES,
     DENSE,
     SUM,
     IntegerTypes,
@@ -83,6 +84,8 @@ def sides_of(node: Node) -> tuple[Side, Side]:
 def _side_of(value: Value, what: str) -> Side:
     source, moves = integers_before(value, what)
     scale, zero = scale_and_zero(source)
+    if source.operands[0].dtype not in BYTES:
+        raise NoIntegersError(f"an operand is {source.operands[0].dtype}")
     if scale.size != 1 or zero.size != 1:
         raise NoIntegersError("an operand has a scale for each channel")
     return Side(source.operands[0], float(scale.reshape(())), int(zero.reshape(())), tuple(moves))

@@ -21,6 +21,9 @@ from tvm_fusionx.frontend.values import Tensor, constant
 
 MATRIX_RANK = 2
 
+# Integers that a processor may multiply as they are.
+SHORT = (*BYTES, "int16", "uint16")
+
 
 def _shape_along(tensor: Tensor, rank: int, axis: int) -> tuple[int, ...]:
     """Return the shape in which a scale or zero point broadcasts along `axis`."""
@@ -148,7 +151,9 @@ def why_not_one_operator(node: Node) -> str | None:
     """Return why a ``DequantizeLinear`` is no ``qnn.dequantize``, or None."""
     if node.attribute("block_size", 0):
         return "it dequantizes blocks"
-    if node.tensor(0).is_narrow or node.dtype() not in BYTES or node.dtype(1) != "float32":
+    # Constants of 16 bits are folded: only activations are multiplied so.
+    short = SHORT if node.tensor(0).array is None else BYTES
+    if node.tensor(0).is_narrow or node.dtype() not in short or node.dtype(1) != "float32":
         return f"it makes {node.dtype(1)} of {node.dtype()}"
     if _dequantized_dtype(node) != "float32":
         return f"it makes {_dequantized_dtype(node)}"
