@@ -1,4 +1,4 @@
-"""Tables of what a model meets in the field: busy processes, an Arm core, models of no list.
+"""Tables of what a model meets in the field: busy processes, an Arm core, no list, text.
 
 The zoo is measured on an idle server, and its models were looked at one by one. These tables say
 what a reader may expect of a model of their own elsewhere. Each is made of the files that its
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import arm
 import wild
+from generation_table import of_text
 from measured_runs import RESULTS, SIDES
 from sparse_table import pruned_page
 from standing import geometric_mean
@@ -48,8 +49,8 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
     Parameters
     ----------
     folder
-        Has a folder ``under_load``, ``arm/cortex-a76``, ``wild``, ``sparse``; files of
-        JSON, one a model.
+        Has folders ``under_load``, ``arm/cortex-a76``, ``wild``, ``int8``, ``sparse``, ``text`` of
+        JSON files, one a model.
     heading
         Stands before each title.
     docs
@@ -61,6 +62,7 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
         ("wild", "Models of no list", of_no_list),
         ("int8", "Quantized models", quantized),
         ("sparse", "Pruned layers and models", pruned_page),
+        ("text", "Text of a language model", of_text),
     ]
     told = [(title, read(folder / name), section) for name, title, section in parts]
     found = [

@@ -2,7 +2,7 @@
 
     python benchmarks/generation.py [--against llama.cpp --llama-python DIR/bin/python]
         [--model FILE] [--prompts 16,128,512] [--new-tokens 64] [--repeat 5] [--threads N]
-        [--activations float32|int8] [--chunks 1,16,64] [--json OUT]
+        [--activations float32|int8|both] [--chunks 1,16,64] [--json OUT]
     python benchmarks/generation.py --perplexity [--score-tokens 512] [--text-folder DIR] [...]
     python benchmarks/generation.py --texts [--new-tokens 64] [...]
 
@@ -29,7 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from generation_quality import PROMPTS, perplexities, texts
+from generation_quality import FLOAT32, INT8, PROMPTS, perplexities, texts
 from generation_sides import (
     LLAMA,
     OURS,
@@ -43,12 +43,14 @@ import tvm_fusionx as fx
 from tvm_fusionx.apps.programs import TextPrograms
 from tvm_fusionx.build.library import build_versions
 from tvm_fusionx.errors import FusionXError
+from tvm_fusionx.report.bench.bench import describe_device
 from tvm_fusionx.zoo.language_models import default_language_model
 
 SENTENCE = "The river runs from the mountains to the sea, past mills and meadows and old towns. "
 
 # Of a sentence: enough words for any prompt asked for.
 TIMES = 400
+BOTH = "both"
 GIGA = 1e9
 
 
@@ -83,12 +85,12 @@ def rows_of(
 
 def speed(given: argparse.Namespace, path: Path, sides: list[Side]) -> dict[str, Any]:
     """Time prompts and what follows them."""
-    programs = TextPrograms(path, activations=given.activations or "float32")
+    programs = TextPrograms(path)
     tokens = programs.tokenizer().encode(SENTENCE * TIMES)
     lengths = [int(word) for word in given.prompts.split(",")]
     places = programs.bucket_for(max(lengths) + given.new_tokens)
     for side in sides:
-        side.load(path, given.threads, places, programs.activations, given.chunks)
+        side.load(path, given.threads, places, chunks=given.chunks)
     bytes_a_token, rate = weight_bytes(path), reading_gbytes_per_second()
     rows = []
     for length in lengths:
@@ -96,7 +98,7 @@ def speed(given: argparse.Namespace, path: Path, sides: list[Side]) -> dict[str,
         for row in rows[-len(sides) :]:
             row["share_of_reading"] = row["weights_gbytes_a_second"] / rate
             print(
-                f"{row['side']:10} prompt {length:4}: first token {row['first_token_ms']:8.1f} ms, "
+                f"{row['side']:12} prompt {length:4}: first token {row['first_token_ms']:8.1f} ms, "
                 f"then {row['decoded_tokens_a_second']:7.1f} tokens a second, "
                 f"{100 * row['share_of_reading']:3.0f} % of reading memory",
                 flush=True,
@@ -104,7 +106,7 @@ def speed(given: argparse.Namespace, path: Path, sides: list[Side]) -> dict[str,
     memory = {side.name: side.ask(ask="memory") for side in sides}
     for name, held in memory.items():
         print(
-            f"{name:10} {held['resident_bytes'] >> 20} MiB in memory, "
+            f"{name:12} {held['resident_bytes'] >> 20} MiB in memory, "
             f"{held['most_resident_bytes'] >> 20} at most"
         )
     print(f"reading    {rate:.1f} GB/s; weights of a token {bytes_a_token / 1e6:.1f} MB")
@@ -125,7 +127,7 @@ def main() -> int:
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--activations", choices=["float32", "int8"])
+    parser.add_argument("--activations", choices=[FLOAT32, INT8, BOTH])
     parser.add_argument("--chunks", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--against", choices=[LLAMA])
     parser.add_argument("--llama-python", default=sys.executable)
@@ -145,11 +147,13 @@ def main() -> int:
         elif given.texts:
             found = texts(given, path)
         else:
-            found = speed(given, path, [our_side(), *peers])
+            each = [FLOAT32, INT8] if given.activations == BOTH else [given.activations or FLOAT32]
+            found = speed(given, path, [*map(our_side, each), *peers])
     except FusionXError as error:
         raise SystemExit(str(error)) from error
     result = {
         "model": path.name,
+        "device": describe_device(),
         "threads": given.threads,
         "versions": build_versions(),
         "sides": {OURS: fx.__version__, **{each.name: each.facts for each in peers}},
@@ -157,6 +161,7 @@ def main() -> int:
         **found,
     }
     if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -38,7 +38,7 @@ def perplexities(given: argparse.Namespace, path: Path, peers: list[Side]) -> di
     tokens = programs.tokenizer().encode(chapter(BOOK, CHAPTER, given.text_folder))
     tokens = tokens[: given.score_tokens]
     places = programs.bucket_for(len(tokens))
-    chosen = [given.activations] if given.activations else [FLOAT32, INT8]
+    chosen = [given.activations] if given.activations in (FLOAT32, INT8) else [FLOAT32, INT8]
     sides = [(f"{side.name} {each}", side, each) for each in chosen for side in [our_side()]]
     sides += [(peer.name, peer, "") for peer in peers]
     found = {}
@@ -80,6 +80,13 @@ def texts(given: argparse.Namespace, path: Path) -> dict[str, Any]:
             len(ours),
         )
         print(f"{same:3} of {len(ours)} tokens the same: {prompt!r}", flush=True)
-        rows.append({"prompt": prompt, "same": same, "text": tokenizer.decode(ours)})
+        rows.append(
+            {
+                "prompt": prompt,
+                "same": same,
+                "tokens": len(ours),
+                "text": tokenizer.decode(ours),
+            }
+        )
     side.end()
     return {"activations": given.activations or FLOAT32, "texts": rows}

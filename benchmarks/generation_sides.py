@@ -36,12 +36,16 @@ class Side:
 
     name: str
     python: str
+    activations: str | None = None
+    """What ours multiplies packed weights by; llama.cpp has its own way."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What it said when it loaded the model."""
 
     def __post_init__(self) -> None:
         """Start it."""
         command = [self.python, str(WORKER), self.name]
+        if self.activations is not None:
+            self.name = f"{self.name} {self.activations}"
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -79,6 +83,7 @@ class Side:
         chunks: list[int] | None = None,
     ) -> None:
         """Load the model."""
+        activations = activations or self.activations
         self.facts = self.ask(
             ask="load",
             path=str(path),
@@ -104,9 +109,9 @@ class Side:
         )
 
 
-def our_side() -> Side:
-    """Return a process of ours."""
-    return Side(OURS, sys.executable)
+def our_side(activations: str | None = None) -> Side:
+    """Return a process of ours; named after `activations` where these are given."""
+    return Side(OURS, sys.executable, activations)
 
 
 def reading_gbytes_per_second() -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvm_fusionx.apps.tokenizer import Tokenizer, _letters
+from tvm_fusionx.apps.tokenizer import Tokenizer, byte_letters
 
 Array = np.ndarray[Any, Any]
 
@@ -19,7 +19,7 @@ END = "<|end|>"
 def byte_tokenizer() -> Tokenizer:
     """Return a tokenizer of bytes and a few words, that can cut any text."""
     tokenizers = pytest.importorskip("tokenizers")
-    words = [*_letters().values(), *(merge.replace(" ", "") for merge in MERGES)]
+    words = [*byte_letters().values(), *(merge.replace(" ", "") for merge in MERGES)]
     made = tokenizers.Tokenizer(
         tokenizers.models.BPE(
             vocab={word: at for at, word in enumerate(words)},

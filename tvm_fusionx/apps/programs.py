@@ -149,7 +149,8 @@ class TextPrograms:
                 f"model {self.path}",
                 expected=f"one of texts of {places} tokens",
                 found=f"{context}",
-                next_step="Give a smaller bucket.",
+                next_step="Shorten the prompt, or ask for fewer tokens: the model knows no later "
+                "places.",
             )
         shape, weights = read_decoder(file)
         described = []

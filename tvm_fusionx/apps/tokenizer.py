@@ -54,7 +54,8 @@ class Tokenizer:
         except ModuleNotFoundError as error:
             raise missing_package(error) from error
         object.__setattr__(self, "_made", tokenizers.Tokenizer.from_str(self.definition))
-        object.__setattr__(self, "_bytes", {letter: byte for byte, letter in _letters().items()})
+        bytes_of = {letter: byte for byte, letter in byte_letters().items()}
+        object.__setattr__(self, "_bytes", bytes_of)
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; names of marks such as ``<|im_end|>`` are the marks."""
@@ -194,7 +195,7 @@ def _cutters(cut: str | None) -> list[Any]:
     ]
 
 
-def _letters() -> dict[int, str]:
+def byte_letters() -> dict[int, str]:
     """Return the letter that stands for each byte in GPT-2's vocabulary."""
     shown = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in shown]

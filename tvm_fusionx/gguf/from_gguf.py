@@ -26,9 +26,10 @@ def from_gguf(
     all_logits: bool = False,
     activations: str = FLOAT32,
 ) -> tuple[Any, dict[str, Any]]:
-    """Read a decoder of the llama family: RMS norms, rotary angles, grouped queries, gated parts.
+    """Read a decoder: the llama family's, or GPT-2.
 
-    Weights stay as the file packs them (Q4_0, Q4_1, Q8_0); F16 becomes float32.
+    The file's architecture says which norms, places and feed-forward parts it has. Weights stay as
+    the file packs them (Q4_0, Q4_1, Q8_0); F16 becomes float32.
 
     Parameters
     ----------
