@@ -159,3 +159,13 @@ def test_the_folder_stays_in_its_bounds(tmp_path: Path) -> None:
         library = fx.build(model(), CPU)
     assert KernelFolder(tmp_path / "kernels").entries() == []
     np.testing.assert_array_equal(output(library), output(fx.build(model(), CPU)))
+
+
+def test_a_full_disk_is_said_once_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(KernelFolder, "write", lambda *arguments: "no space left")
+    with fx.kernel_cache(tmp_path / "kernels"), caplog.at_level(logging.WARNING):
+        library = fx.build(model(), CPU)
+    assert caplog.text.count("not kept: no space left") == 1
+    np.testing.assert_array_equal(output(library), output(fx.build(model(), CPU)))

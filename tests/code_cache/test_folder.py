@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from pathlib import Path
@@ -77,14 +78,59 @@ def test_what_was_longest_unused_goes_first(folder: KernelFolder) -> None:
     assert folder.evict() == 0
 
 
-def test_what_cannot_be_written_is_said_and_no_error(
-    folder: KernelFolder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_cannot_be_written_is_said_and_no_error(folder: KernelFolder) -> None:
     gone = KernelFolder(folder.path / "gone")
-    with caplog.at_level(logging.WARNING):
-        gone.write(KEYS[0], entry())
-    assert "not kept" in caplog.text
+    assert "No such file" in str(gone.write(KEYS[0], entry()))
     assert gone.entries() == []
+    assert folder.write(KEYS[0], entry()) is None
+
+
+def test_a_folder_that_is_only_read_is_used(
+    folder: KernelFolder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.write(KEYS[0], entry())
+
+    def refused(*arguments: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", refused)
+    with caplog.at_level(logging.WARNING):
+        assert folder.read(KEYS[0]) == entry()
+    assert caplog.text == ""
+
+
+def test_what_cannot_be_read_today_stays(
+    folder: KernelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write(KEYS[0], entry())
+
+    def refused(*arguments: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        assert folder.read(KEYS[0]) is None
+    assert folder.read(KEYS[0]) == entry()
+
+
+def test_a_pipe_is_not_waited_for(folder: KernelFolder) -> None:
+    pipe = folder.path / f"{KEYS[0]}.kernel"
+    os.mkfifo(pipe)
+    assert folder.read(KEYS[0]) is None
+    assert not pipe.exists()
+
+
+def test_what_a_killed_process_left_goes(folder: KernelFolder) -> None:
+    left = [folder.path / f".{key}.kernel.0123" for key in KEYS[:2]]
+    for each in left:
+        each.mkdir()
+        (each / "part").write_bytes(bytes(100))
+    os.utime(left[0], (1000, 1000))
+    folder.evict()
+    # Who made the other may still write.
+    assert [each.exists() for each in left] == [False, True]
+    folder.clear()
+    assert not left[1].exists()
 
 
 def test_clearing_leaves_what_is_none_of_its_own(folder: KernelFolder) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from tvm_fusionx.code_cache import loaded as module
@@ -34,3 +37,20 @@ def test_what_does_not_link_is_said() -> None:
     assert problem is not None
     assert "cannot be loaded" in problem
     assert load_kernels({}) is None
+
+
+def test_what_the_system_does_not_map_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "kernels.so"
+    broken.write_bytes(b"no library")
+    monkeypatch.setattr(module, "_linked", lambda objects, folder: broken)
+    problem = load_kernels({"fusionx_kernel_none": b""})
+    assert problem is not None
+    assert "Failed to load" in problem
+    assert "\n" not in problem
+
+
+def test_no_temporary_folder_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    assert "No such file" in str(load_kernels({"fusionx_kernel_none": b""}))

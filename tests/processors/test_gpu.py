@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import tvm
+from tvm import relay
 
+from tests.relay_modules import const, module, var
+from tvm_fusionx.passes.pack_layouts import PackLayouts
 from tvm_fusionx.processors.gpu import Gpu, describe_gpu, is_gpu
 
 
@@ -13,6 +16,13 @@ def test_a_target_says_what_it_has() -> None:
     assert (gpu.items, gpu.local_bytes, gpu.arguments) == (64, 32768, 31)
     assert not gpu.has_textures
     assert describe_gpu(tvm.target.Target("opencl")) == Gpu()
+
+
+def test_it_answers_what_layouts_ask_every_processor() -> None:
+    x = var("x", 1, 8, 8, 8)
+    body = relay.nn.conv2d(x, const(8, 8, 3, 3), padding=(1, 1))
+    packed = PackLayouts(tvm.target.Target("opencl"))(module(body, params=[x]))
+    assert "NCHW4c" in str(packed)
 
 
 def test_groups_are_no_larger_than_registers_allow() -> None:

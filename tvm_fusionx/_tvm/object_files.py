@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tvm.runtime import Module, _ffi_api
 
@@ -45,8 +45,11 @@ def save_object(module: Any, path: Path) -> Path:
 
 def object_code(module: Any) -> bytes:
     """Return the object code of a module that LLVM compiled."""
-    with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
-        return save_object(module, Path(folder) / "kernel.o").read_bytes()
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
+            return save_object(module, Path(folder) / "kernel.o").read_bytes()
+    with _written_to_memory(module, "o") as memory:
+        return memory.read()
 
 
 @contextlib.contextmanager
@@ -74,8 +77,13 @@ def _save(module: Any, file_name: str, fmt: str = "") -> None:
     if module.type_key != "llvm":
         _original_save(module, file_name, fmt)
         return
+    kind = fmt or Path(file_name).suffix.removeprefix(".")
+    with _written_to_memory(module, kind) as memory, open(file_name, "wb") as file:
+        shutil.copyfileobj(memory, file)
+
+
+@contextlib.contextmanager
+def _written_to_memory(module: Any, kind: str) -> Iterator[BinaryIO]:
     with open(os.memfd_create("fusionx-object"), "rb") as memory:
-        kind = fmt or Path(file_name).suffix.removeprefix(".")
         _ffi_api.ModuleSaveToFile(module, f"/proc/self/fd/{memory.fileno()}", kind)
-        with open(file_name, "wb") as file:
-            shutil.copyfileobj(memory, file)
+        yield memory

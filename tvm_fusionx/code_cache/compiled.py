@@ -106,13 +106,10 @@ class CompiledKernels:
         if not missing:
             told(0, 0)
         made = side_by_side(self._compiled, list(missing.items()), told)
-        for key, entry in zip(missing, made, strict=True):
-            if entry is not None:
-                self.folder.write(key, entry)
-                found[key] = entry
-                self.made += 1
-        if self.made:
-            self.folder.evict()
+        new = {key: entry for key, entry in zip(missing, made, strict=True) if entry is not None}
+        found.update(new)
+        self.made = len(new)
+        self._keep(new)
         problem = self._load(found)
         if problem is not None:
             logger.warning("%s; they are compiled once more", problem)
@@ -127,6 +124,13 @@ class CompiledKernels:
             return mod
         # In one order, so that libraries are the same bytes each time.
         return WithObjects(mod, tuple(self._objects[symbol] for symbol in sorted(self._objects)))
+
+    def _keep(self, new: dict[str, Entry]) -> None:
+        problems = [each for key in new if (each := self.folder.write(key, new[key]))]
+        if problems:
+            logger.warning("%d of %d kernels not kept: %s", len(problems), len(new), problems[0])
+        if new:
+            self.folder.evict()
 
     def _compiled(self, item: tuple[str, Any]) -> Entry | None:
         """Compile a kernel; return None where its code is none that may be shared."""

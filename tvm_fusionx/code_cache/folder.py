@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import shutil
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +27,8 @@ DEFAULT_LIMIT_BYTES = 1024 * MEBI
 KEPT_SHARE = 0.9
 # Whatever is larger is none of ours, and is not read into memory.
 LARGEST_ENTRY_BYTES = 64 * MEBI
+# An entry is written in milliseconds: who began this long ago was killed.
+ABANDONED_SECONDS = 3600
 
 
 def default_folder() -> Path:
@@ -67,36 +72,42 @@ class KernelFolder:
     def read(self, key: str) -> Entry | None:
         """Return the kernel that is kept under `key`, and note that it was used.
 
-        A damaged one is removed.
+        A damaged one is removed. One that cannot be read today, or not be marked, stays.
         """
         path = self._path(key)
         try:
-            with path.open("rb") as file:
-                held = file.read(LARGEST_ENTRY_BYTES + 1)
-            entry = Entry.from_bytes(held, key)
-            os.utime(path)
+            entry = Entry.from_bytes(_bytes_of(path), key)
         except FileNotFoundError:
             return None
         except (OSError, DamagedEntryError) as error:
             logger.warning("kept kernel %s: %s; it is compiled again", path, error)
-            self._remove(path)
+            if isinstance(error, DamagedEntryError):
+                self._remove(path)
             return None
+        # A disk may be one that is only read; another process may have removed it meanwhile.
+        with contextlib.suppress(OSError):
+            os.utime(path)
         return entry
 
-    def write(self, key: str, entry: Entry) -> None:
-        """Keep a kernel under `key`; where that fails, it is said in one line."""
+    def write(self, key: str, entry: Entry) -> str | None:
+        """Keep a kernel under `key`; return why it is not kept, or None."""
         try:
             with new_file(self._path(key)) as scratch:
                 scratch.write_bytes(entry.to_bytes(key))
         except (OSError, FusionXError) as error:
-            logger.warning("a kernel is not kept: %s", error)
+            return str(error)
+        return None
 
     def entries(self) -> list[tuple[Path, int, float]]:
         """Return file, bytes and time of last use of each entry, the one longest unused first."""
         return sorted(self._found(), key=lambda row: row[2])
 
     def evict(self) -> int:
-        """Remove what was longest unused where there is more than the limit; return how many."""
+        """Remove what was longest unused where there is more than the limit; return how many.
+
+        What processes left that were killed while they wrote goes as well.
+        """
+        self._remove_unfinished(ABANDONED_SECONDS)
         entries = self.entries()
         held = sum(size for _, size, _ in entries)
         if held <= self.limit_bytes:
@@ -112,6 +123,7 @@ class KernelFolder:
 
     def clear(self) -> tuple[int, int]:
         """Remove all entries; return how many there were, and their bytes."""
+        self._remove_unfinished(0)
         entries = self.entries()
         for path, _, _ in entries:
             self._remove(path)
@@ -134,8 +146,24 @@ class KernelFolder:
                 # Another process removed it meanwhile.
                 continue
 
+    def _remove_unfinished(self, seconds: float) -> None:
+        """Remove scratch folders (:func:`tvm_fusionx.output_file.new_file`) of at least an age."""
+        for folder in self.path.glob(f".*{SUFFIX}.*"):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.lstat().st_mtime >= seconds:
+                    shutil.rmtree(folder, ignore_errors=True)
+
     def _remove(self, path: Path) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("kept kernel %s cannot be removed: %s", path, error)
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Read an entry; a pipe that nobody writes to would make the build wait for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise DamagedEntryError("no file")
+        return file.read(LARGEST_ENTRY_BYTES + 1)

@@ -24,6 +24,8 @@ LINK_OPTIONS = ("-shared", "-fPIC", "-Wl,-Bsymbolic")
 LINK_SECONDS = 120
 # How LLVM's names of processors begin, by what Python calls this machine.
 MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+# TVM's own where the system refuses to map a library: a temporary folder without execution.
+FAULTS = (OSError, ValueError, AttributeError, tvm.TVMError)
 
 _lock = threading.Lock()
 _symbols: set[str] = set()
@@ -62,12 +64,12 @@ def load_kernels(objects: Mapping[str, bytes]) -> str | None:
         new = {symbol: code for symbol, code in objects.items() if symbol not in _symbols}
         if not new:
             return None
-        with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="fusionx-") as folder:
                 library = _linked(new, Path(folder))
                 _libraries.append(tell_addresses(library, new))
-            except (OSError, ValueError, AttributeError, subprocess.SubprocessError) as error:
-                return f"kept kernels cannot be loaded: {error}"
+        except (*FAULTS, subprocess.SubprocessError) as error:
+            return f"kept kernels cannot be loaded: {_last_line(str(error))}"
         _symbols.update(new)
     return None
 
@@ -82,6 +84,11 @@ def _linked(objects: Mapping[str, bytes], folder: Path) -> Path:
     words = [str(cc.get_cc()), *LINK_OPTIONS, "-o", os.fspath(library), *files, "-lm"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LINK_SECONDS)
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        raise OSError(lines[-1] if lines else f"the linker's exit code is {done.returncode}")
+        said = _last_line(done.stderr)
+        raise OSError(said or f"the linker's exit code is {done.returncode}")
     return library
+
+
+def _last_line(said: str) -> str:
+    """Return what stands under a trace of calls, or a linker's last word."""
+    return (said.strip().splitlines() or [""])[-1]

@@ -73,6 +73,9 @@ class Gpu:
     has_textures: bool = False
     """Whether image2d textures are the faster way to read (Adreno)."""
 
+    def dot_for(self, data: str) -> None:
+        """Return what multiplies integers of an element type, as a CPU does: None, see `dot`."""
+
 
 def is_gpu(target: tvm.target.Target) -> bool:
     """Tell whether `target` is compiled to OpenCL."""
