@@ -7,6 +7,7 @@ from onnx import TensorProto, helper
 from tests.frontend.onnx_nodes import run
 from tests.frontend.small_models import calls, model, operator_names, value
 from tests.sampled import few_fast
+from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
 
@@ -71,9 +72,14 @@ def test_a_loop_of_known_length_is_unrolled() -> None:
     assert "loop/1/step" in names
 
 
-def test_a_loop_of_unknown_length_is_refused() -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"Loop node 'loop'.*'count'.*compiling"):
-        from_onnx(loop_model())
+def test_a_loop_of_unknown_length_is_left_to_the_run_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("WARNING"):
+        mod, params = from_onnx(loop_model())
+    assert "Loop node 'loop' is left to the run time. Bind 'count'" in caplog.text
+    assert chosen_executor(mod, None) == VM
+    assert "count" not in params
 
 
 @pytest.mark.slow
