@@ -86,3 +86,9 @@ def test_panels_hold_neighbouring_columns() -> None:
 
 def test_few_rows_get_wider_panels() -> None:
     assert panel_width(96, 1, CPU) >= panel_width(96, 64, CPU)
+
+
+def test_a_call_without_operands_is_no_product() -> None:
+    made = graph(relay.add(var("x", 2, 3), relay.zeros((2, 3), "float32")))
+    (zeros,) = (node for node in made.calls() if not node.operands)
+    assert why_not_pack(zeros, CPU) == "zeros is no matrix product"

@@ -29,6 +29,7 @@ PACKED = "nn.contrib_dense_pack"
 MOST_PADDING = 0.25
 
 DATA_RANK = 2
+PRODUCTS = (DENSE, MATMUL, BATCH_MATMUL)
 
 
 def why_not_constant(node: Node, instruction: DotInstruction | None = None) -> str | None:
@@ -36,7 +37,7 @@ def why_not_constant(node: Node, instruction: DotInstruction | None = None) -> s
 
     With an `instruction`, those of integers that it multiplies can.
     """
-    if node.op not in (DENSE, MATMUL, BATCH_MATMUL):
+    if node.op not in PRODUCTS:
         return f"{node.op} is no matrix product"
     data, weights = node.operands
     result = node.outputs[0]
@@ -58,7 +59,7 @@ def why_not_constant(node: Node, instruction: DotInstruction | None = None) -> s
 
 def why_not_pack(node: Node, cpu: Cpu) -> str | None:
     """Return why a matrix product keeps its weights as they are, or None."""
-    reason = why_not_constant(node, _dot(node, cpu))
+    reason = why_not_constant(node, _dot(node, cpu) if node.op in PRODUCTS else None)
     if reason is not None:
         return reason
     columns = node.outputs[0].shape[-1]
