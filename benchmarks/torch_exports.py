@@ -44,7 +44,7 @@ SEED = 7
 # The exporter that traces stops at opset 20; the other begins at 18.
 OPSETS = {"trace": (17, 20), "dynamo": (18, 21, 23, 25)}
 # Relative to the largest output: sums in another order; and what rounding to halves between the
-# operators of a few layers moves.
+# operators of a few layers moves: forty roundings of halves (2^-11), ten of bfloat16 (2^-8).
 TOLERANCES = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 4e-2}
 
 RIGHT, WRONG, REFUSED, NO_EXPORT = "right", "wrong", "refused", "not exported"
