@@ -27,7 +27,7 @@ from under_load import OURS, OURS_ON_TVMS_POOL
 Results = Sequence[dict[str, Any]]
 
 BUNDLES = "bundles.json"
-BUNDLE_HEADER = ("model", "side", "first answer, ms", "resident", "its own", "code, KiB")
+OURS_IN_C = "C"
 BUSY_HEADER = (
     *("busy processes", "models", "first by median", "best other / ours", "least"),
     *("first by p90", "best other / ours", "TVM's pool / ours"),
@@ -145,39 +145,39 @@ def on_arm(results: Results, docs: str = "") -> str:
 
 
 def in_bundles(results: dict[str, Any], docs: str = "") -> str:
-    """Return what each side takes to its first answer, a row a model and side."""
-    rows = [
-        [
-            row["model"] if number == 0 else "",
-            side,
-            f"{found['start_ms']:.1f}",
-            *(f"{found[field] / KIBI:.1f}" for field in ("VmRSS", "RssAnon")),
-            f"{found['code_bytes'] / KIBI:.0f}" if found["code_bytes"] is not None else "-",
-        ]
-        for row in results["rows"]
-        for number, (side, found) in enumerate(row["sides"].items())
+    """Return what each side takes to its first answer, a row a model and a column a side."""
+    rows = results["rows"]
+    sides = list(dict.fromkeys(side for row in rows for side in row["sides"]))
+    cells = [
+        [row["model"], *(_first_answer(row["sides"].get(side)) for side in sides)] for row in rows
     ]
+    code = "; ".join(
+        f"{row['model']} {row['sides'][OURS_IN_C]['code_bytes'] / KIBI:.0f}" for row in rows
+    )
     warm = "; ".join(
         f"{row['model']} {row['steady_ms']['bundle']:.2f} and {row['steady_ms']['executor']:.2f}"
-        for row in results["rows"]
+        for row in rows
     )
-    unequal = [row["model"] for row in results["rows"] if not row["is_equal"]]
+    unequal = [row["model"] for row in rows if not row["is_equal"]]
     equal = f"all but {', '.join(unequal)}" if unequal else "all"
-    failed = "".join(
-        f" {side} does not run {row['model']}." for row in results["rows"] for side in row["failed"]
-    )
     return "\n\n".join(
         (
             f"A [bundle]({docs}design/bundle.md) and other runtimes on {results['device']}, one "
-            "thread, each run a process of its own: until its first answer, then MiB of resident "
-            "memory, and of it what no other process shares (`python benchmarks/bundles.py`). "
-            "*bare* is Python that imports numpy and runs nothing; all but C run in Python. Code "
-            "is our library, or the shared libraries of another's Python package, converters "
-            "included. Outputs are the graph executor's to the bit: "
-            f"{equal}. Warm, ms, bundle and graph executor: {warm}.{failed}",
-            _table(BUNDLE_HEADER, rows, texts=2),
+            "thread, each run a process of its own: ms until its first answer, and MiB of resident "
+            "memory then, of it what no other process shares (`python benchmarks/bundles.py`). "
+            "*bare* is Python that imports numpy and runs nothing; all but C run in Python. "
+            f"Outputs are the graph executor's to the bit: {equal}. Warm, ms, bundle and graph "
+            f"executor: {warm}. Code of the bundle, KiB: {code}.",
+            _table(("model", *sides), cells),
         )
     )
+
+
+def _first_answer(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "does not run"
+    shared, own = (found[field] / KIBI for field in ("VmRSS", "RssAnon"))
+    return f"{found['start_ms']:.1f} ({shared:.1f}, {own:.1f})"
 
 
 def of_no_list(results: Results) -> str:

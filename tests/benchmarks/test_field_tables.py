@@ -63,19 +63,17 @@ def test_models_of_no_list_are_told_with_the_worst_by_name(tmp_path: Path) -> No
     assert told.endswith("The least: bad 0.50, good 2.00.")
 
 
-def test_bundles_are_told_a_row_a_side(tmp_path: Path) -> None:
-    sides = {
-        side: {"start_ms": 1.25, "VmRSS": 2048.0, "RssAnon": 512.0, "code_bytes": code}
-        for side, code in (("C", 10240), ("bare", None))
-    }
-    row = {"model": "net", "sides": sides, "is_equal": True, "failed": {"ncnn": "no layer"}}
+def test_bundles_are_told_a_column_a_side(tmp_path: Path) -> None:
+    found = {"start_ms": 1.25, "VmRSS": 2048.0, "RssAnon": 512.0, "code_bytes": 10240}
+    row = {"model": "net", "sides": {"C": found, "ncnn": found}, "is_equal": True}
     row["steady_ms"] = {"bundle": 1.0, "executor": 2.0}
-    write(tmp_path, "bundles", {"device": "a processor", "rows": [row, {**row, "model": "b"}]})
+    fewer = {**row, "model": "b", "sides": {"C": found}}
+    write(tmp_path, "bundles", {"device": "a processor", "rows": [row, fewer]})
     told = tables.sections(tmp_path, heading="###", docs="docs/")
     assert told.startswith("### From the start of a process\n\nA [bundle](docs/design/bundle.md)")
-    assert "| net | C | 1.2 | 2.0 | 0.5 | 10 |\n|  | bare | 1.2 | 2.0 | 0.5 | - |" in told
+    assert "| net | 1.2 (2.0, 0.5) | 1.2 (2.0, 0.5) |\n| b | 1.2 (2.0, 0.5) | does not" in told
     assert "to the bit: all. Warm, ms, bundle and graph executor: net 1.00 and 2.00; b" in told
-    assert "2.00. ncnn does not run net. ncnn does not run b." in told
+    assert "Code of the bundle, KiB: net 10; b 10." in told
     write(tmp_path, "bundles", {"device": "a processor", "rows": [{**row, "is_equal": False}]})
     assert "to the bit: all but net." in tables.sections(tmp_path)
 
