@@ -66,6 +66,16 @@ def test_other_activations_have_a_folder_of_their_own(tmp_path: Path) -> None:
     assert len(folders) == 2
 
 
+def test_bytes_are_multiplied_where_the_processor_does_it(tmp_path: Path) -> None:
+    write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
+    for target, expected in (
+        ("llvm -mcpu=cascadelake", "int8"),
+        ("llvm -mcpu=haswell", "float32"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76", "int8"),
+    ):
+        assert _programs(tmp_path, [], target=target).activations == expected
+
+
 def test_texts_go_to_the_smallest_cache(tmp_path: Path) -> None:
     write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
     programs = _programs(tmp_path, [])

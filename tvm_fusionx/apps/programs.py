@@ -27,10 +27,11 @@ from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import InputError, ModelError
 from tvm_fusionx.gguf.decoder_relay import TOKENS
 from tvm_fusionx.gguf.decoder_shape import decoder_shape
-from tvm_fusionx.gguf.from_gguf import FLOAT32, decoder_module, read_decoder
+from tvm_fusionx.gguf.from_gguf import FLOAT32, INT8, decoder_module, read_decoder
 from tvm_fusionx.gguf.read import GgufFile, read_gguf
 from tvm_fusionx.inputs import inputs_of
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.schedules import describe_processor, resolve_target
 
@@ -43,6 +44,9 @@ CHUNKS = (1, 16, 64)
 # Places of the cache: the smallest that a text fits. A step reads all of them, so that they double:
 # each is compiled when a text first needs it.
 BUCKETS = (512, 1024, 2048)
+
+# Activations: bytes where the processor multiplies them, else floats.
+AUTO = "auto"
 
 TOKENIZER, LIBRARY = "tokenizer.json", "cache{}.tar"
 
@@ -68,9 +72,10 @@ class TextPrograms:
     """Of all compiled models; the user's own by default."""
     chunks: tuple[int, ...] = CHUNKS
     buckets: tuple[int, ...] = BUCKETS
-    activations: str = FLOAT32
+    activations: str = AUTO
     """What packed weights are multiplied by, ``"float32"`` or ``"int8"``: see
-    :func:`tvm_fusionx.from_gguf`."""
+    :func:`tvm_fusionx.from_gguf`. ``"auto"`` becomes ``"int8"`` where the target's processor
+    multiplies bytes, else ``"float32"``."""
     on_stage: Callable[[str], None] = field(default=lambda stage: None, repr=False)
     """Told what is being done, in words."""
 
@@ -78,10 +83,14 @@ class TextPrograms:
         """Find the model's own folder."""
         self._file: GgufFile | None = None
         resolved = resolve_target(self.target)
+        processor = describe_processor(resolved)
+        if self.activations == AUTO:
+            has_bytes = isinstance(processor, Cpu) and processor.byte_dot is not None
+            self.activations = INT8 if has_bytes else FLOAT32
         facts = {
             "model": _digest_of(self.path),
             "target": str(resolved),
-            "processor": repr(describe_processor(resolved)),
+            "processor": repr(processor),
             "versions": build_versions(),
             "chunks": self.chunks,
             "activations": self.activations,

@@ -32,10 +32,11 @@ MODEL_HELP = "A GGUF file, llama or GPT-2; by default SmolLM2-135M-Instruct of `
 @click.option("--stop", "stops", multiple=True, help="End at this word; may be given again.")
 @click.option(
     "--activations",
-    type=click.Choice(["float32", "int8"]),
-    default="float32",
+    type=click.Choice(["auto", "int8", "float32"]),
+    default="auto",
     show_default=True,
-    help="What packed weights are multiplied by; int8 rounds in blocks, and takes less time.",
+    help="What packed weights are multiplied by: int8, rounded in blocks, by default where the "
+    "processor multiplies bytes.",
 )
 @click.option("--stats", is_flag=True, help="Print times and tokens a second behind the text.")
 @target_option
