@@ -14,13 +14,13 @@ import logging
 import os
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import tvm
 
 from tvm_fusionx.cache_folder import cache_folder
+from tvm_fusionx.compiled_sources import compile_sources
 from tvm_fusionx.errors import MissingDependencyError
 from tvm_fusionx.output_file import new_file
 
@@ -36,7 +36,7 @@ DIGITS = 12
 # How the files of compiled programs begin, which lie beside the library.
 PROGRAMS = "programs-"
 # One call of the compiler takes 20 s; a machine that swaps gets ten minutes.
-BUILD_SECONDS = 600
+BUILD_SECONDS = 600.0
 
 LOADER_PACKAGE = "ocl-icd-libopencl1"
 DRIVER_PACKAGE = "pocl-opencl-icd"
@@ -100,7 +100,12 @@ def build_opencl(*, again: bool = False) -> Path:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     with new_file(path) as scratch:
-        _compile([*compiler, *_arguments(scratch, loader)])
+        compile_sources(
+            [*compiler, *_arguments(scratch, loader)],
+            "the OpenCL runtime",
+            "Use a g++ of version 9 or later; the log has all that it printed.",
+            BUILD_SECONDS,
+        )
     logger.info("built %s", path)
     return path
 
@@ -192,28 +197,6 @@ def _arguments(output: Path, loader: str) -> list[str]:
         "-Wl,--no-undefined",
         "-Wl,--allow-shlib-undefined",
     ]
-
-
-def _compile(words: list[str]) -> None:
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _not_compiled(str(error)) from error
-    if done.returncode != 0:
-        logger.error("%s\n%s", shlex.join(words), done.stderr)
-        lines = [line for line in done.stderr.splitlines() if "error" in line]
-        raise _not_compiled(lines[0].strip() if lines else f"exit code {done.returncode}")
-
-
-def _not_compiled(found: str) -> MissingDependencyError:
-    return MissingDependencyError(
-        "the OpenCL runtime",
-        expected="sources that compile",
-        found=found,
-        next_step="Use a g++ of version 9 or later; the log has all that it printed.",
-    )
 
 
 def load_opencl(*, build: bool = False) -> Path:

@@ -13,10 +13,10 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 from tvm_fusionx.cache_folder import cache_folder
+from tvm_fusionx.compiled_sources import compile_sources
 from tvm_fusionx.errors import FusionXError, MissingDependencyError
 from tvm_fusionx.output_file import make_folder, new_file
 
@@ -35,8 +35,6 @@ OPTIONS = SOURCES / "compile_options.txt"
 # Where setup.py puts what it compiles.
 PACKAGED = Path(__file__).resolve().parent / "compiled"
 DIGITS = 12
-# A second on most machines; one that swaps gets minutes.
-BUILD_SECONDS = 300
 
 
 def library_name(system: str | None = None, machine: str | None = None) -> str:
@@ -99,7 +97,11 @@ def build_pool() -> Path:
     make_folder(path.parent)
     with new_file(path) as scratch:
         words = [*_compiler(), *OPTIONS.read_text(encoding="utf-8").split()]
-        _compile([*words, str(POOL_SOURCE), str(TVM_SOURCE), "-o", str(scratch)])
+        compile_sources(
+            [*words, str(POOL_SOURCE), str(TVM_SOURCE), "-o", str(scratch)],
+            "fusionx's thread pool",
+            "Use a g++ of version 9 or later, or clang++; `fusionx pool build` tries again.",
+        )
     logger.info("built %s", path)
     return path
 
@@ -148,26 +150,4 @@ def _compiler() -> list[str]:
         found=f"no program {named[0] if named else ' or '.join(COMPILERS)!s}",
         next_step=f"Install one (apt-get install {COMPILER_PACKAGE}), or set {COMPILER_VARIABLE}. "
         "Until then kernels run on TVM's pool.",
-    )
-
-
-def _compile(words: list[str]) -> None:
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _not_compiled(str(error)) from error
-    if done.returncode != 0:
-        logger.info("%s\n%s", shlex.join(words), done.stderr)
-        lines = [line for line in done.stderr.splitlines() if "error" in line]
-        raise _not_compiled(lines[0].strip() if lines else f"exit code {done.returncode}")
-
-
-def _not_compiled(found: str) -> MissingDependencyError:
-    return MissingDependencyError(
-        "fusionx's thread pool",
-        expected="sources that compile",
-        found=found,
-        next_step="Use a g++ of version 9 or later, or clang++; `fusionx pool build` tries again.",
     )
