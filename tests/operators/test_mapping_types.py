@@ -46,7 +46,7 @@ def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None
     register_similar_products()
     register_sparse_products()
     known = _relay_operators()
-    assert len(known) == 317
+    assert len(known) == 318
     assert MAPPING_TYPES.keys() == known
 
 

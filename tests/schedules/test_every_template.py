@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import relay
 
+from tests.cached_attentions import attention_call
 from tests.depthwise_pairs import blocked_image, depthwise, pointwise
 from tests.recurrent_layers import layer_call
 from tests.relay_modules import var
@@ -55,6 +56,7 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     ),
     "channel_pool": (relay.nn.max_pool2d(var("x", 1, 8, 11, 13), **POOL),),
     "streamed_attention": (attention(2, 13, 700, 4, 8),),
+    "cached_attention": (attention_call(),),
     "packed_bytes": (
         rounded_case(1, 8, 16, 2, "Q4_1")[0],
         rounded_case(16, 8, 4, 2, "Q8_0")[0],

@@ -11,6 +11,7 @@ import pytest
 import tvm
 from tvm import relay
 
+from tests.cached_attentions import attention_call
 from tests.depthwise_pairs import hard_swish as pair_hard_swish
 from tests.depthwise_pairs import pair
 from tests.devices.emulated_board import emulated_boards
@@ -247,6 +248,7 @@ CASES: dict[str, dict[str, Case]] = {
         "nibbles": Case(*packed_product(5, 3, 4, 2, "Q4_0")),
         "bytes": Case(*packed_product(7, 4, 4, 2, "Q8_0")),
     },
+    "cached_attention": {"two tiles of heads": Case(attention_call(2, 5))},
     "packed_bytes": {
         "nibbles with minima": Case(*rounded_product(1, 6, 4, 3, "Q4_1"), features=ARMV82),
         "nibbles": Case(*rounded_product(5, 3, 4, 2, "Q4_0"), features=ARMV82),
@@ -340,12 +342,12 @@ def test_a_kernel_is_right(board: Board, template: str, name: str, features: str
 
 
 # Of whatever lies in memory as halves, a case of each template; those that only move have none,
-# and recurrent layers and those that reuse products stay float32.
+# and recurrent layers, caches and those that reuse products stay float32.
 HALF_ROWS = [
     (template, name)
     for template, cases in CASES.items()
     for name in [*cases][:1]
-    if template not in ("moves", "recurrent", "reuse", TOPI_TEMPLATE)
+    if template not in ("moves", "cached_attention", "recurrent", "reuse", TOPI_TEMPLATE)
 ]
 CORE = "cortex-a76"
 

@@ -1,8 +1,9 @@
 """A decoder as Relay: one step of some tokens after those in a cache.
 
 Keys and values of earlier tokens are inputs, of a fixed number of places; those of the tokens given
-are results, which the caller writes into its cache. So nothing of the cache is ever copied. Scores
-with the cache and with the tokens themselves are put side by side for one softmax.
+are results, which the caller writes into its cache. So nothing of the cache is ever copied. One
+token attends by an operator that reads the places that are filled; scores of several, with the
+cache and with the tokens themselves, are put side by side for one softmax.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx.expressions import block_weights
+from tvm_fusionx.expressions.cached_attention import cached_attention
 from tvm_fusionx.gguf.block_tensor import Array, BlockTensor, joined
 from tvm_fusionx.gguf.decoder_shape import DecoderShape
 from tvm_fusionx.gguf.decoder_weights import DecoderLayer, DecoderWeights, Linear, Norm, Weight
@@ -63,12 +65,12 @@ class DecoderRelay:
         if weights.places is not None:
             x = x + self._rows("places", weights.places, places)
         angles = self._angles(places) if self.shape.family.is_rotary else None
-        masks = self._masks(position)
+        masks = self._masks(position) if self.tokens > 1 else ()
         results = []
         for number, layer in enumerate(weights.layers):
             caches = self._caches(number)
             inputs += caches
-            attended, *kept = self._attention(number, layer, x, angles, masks, caches)
+            attended, *kept = self._attention(number, layer, x, angles, position, masks, caches)
             x = x + attended
             x = x + self._feed_forward(number, layer, x)
             results += kept
@@ -176,7 +178,8 @@ class DecoderRelay:
         layer: DecoderLayer,
         x: Any,
         angles: tuple[Any, Any] | None,
-        masks: tuple[Any, Any],
+        position: Any,
+        masks: tuple[Any, ...],
         caches: list[Any],
     ) -> tuple[Any, Any, Any]:
         shape, tokens = self.shape, self.tokens
@@ -195,16 +198,26 @@ class DecoderRelay:
         values = relay.transpose(relay.reshape(value, (tokens, groups, size)), (1, 0, 2))
         query = relay.reshape(query, (tokens, groups, shared, size))
         query = relay.reshape(relay.transpose(query, (1, 2, 0, 3)), (groups, shared * tokens, size))
-        scores = [
-            _multiplied(query, side) + mask
-            for side, mask in zip((caches[0], keys), masks, strict=True)
-        ]
-        weights = relay.nn.softmax(relay.concatenate(scores, axis=-1), axis=-1)
-        cached, own = relay.split(weights, [self.cache], axis=-1)
-        mixed = _multiplied(cached, caches[1]) + _multiplied(own, values)
+        if tokens == 1:
+            own = [relay.reshape(each, (groups, size)) for each in (keys, values)]
+            mixed = cached_attention([query, *caches, *own, position])
+        else:
+            mixed = self._mixed(query, (keys, values), masks, caches)
         mixed = relay.transpose(relay.reshape(mixed, (groups, shared, tokens, size)), (2, 0, 1, 3))
         mixed = relay.reshape(mixed, (tokens, shape.heads * size))
         return self._product(f"layer{number}.output", layer.output, mixed), keys, values
+
+    def _mixed(
+        self, query: Any, own: tuple[Any, Any], masks: tuple[Any, ...], caches: list[Any]
+    ) -> Any:
+        """Return values of the cache and of the tokens themselves, weighted by their scores."""
+        scores = [
+            _multiplied(query, side) + mask
+            for side, mask in zip((caches[0], own[0]), masks, strict=True)
+        ]
+        weights = relay.nn.softmax(relay.concatenate(scores, axis=-1), axis=-1)
+        cached, late = relay.split(weights, [self.cache], axis=-1)
+        return _multiplied(cached, caches[1]) + _multiplied(late, own[1])
 
     def _feed_forward(self, number: int, layer: DecoderLayer, x: Any) -> Any:
         x = self._norm(f"layer{number}.feed_forward_norm", x, layer.feed_forward_norm)

@@ -224,6 +224,7 @@ MANY_TO_MANY = frozenset(
         "fusionx.batched_integers",
         "fusionx.block_dense",
         "fusionx.block_dense_with_minima",
+        "fusionx.cached_attention",
         "fusionx.grid_sample_NCHWc",
         "fusionx.sparse_conv2d_NCHWc",
         "fusionx.sparse_dense",

@@ -11,6 +11,7 @@ EXTERN_KERNELS = frozenset(
         "cumprod",
         "cumsum",
         "dft",
+        "fusionx.cached_attention",
         "fusionx.recurrent",
         "fusionx.reuse_conv2d",
         "fusionx.reuse_kept_conv2d",

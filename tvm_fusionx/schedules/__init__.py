@@ -17,6 +17,7 @@ from tvm import tir
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.processors.targets import is_cpu, resolve_target, target_key
+from tvm_fusionx.schedules.attention.cached import CACHED_ATTENTION
 from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.converted_apart import converted_apart
@@ -93,6 +94,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     POOL,
     CHANNEL_POOL,
     STREAMED_ATTENTION,
+    CACHED_ATTENTION,
     PACKED_BYTES,
     PACKED,
     SPARSE,
