@@ -90,7 +90,8 @@ def _match(info: BlockInfo) -> CachedAttention | str:
     (written,) = (region.buffer for region in block.writes)
     if not {*names, str(written.name)} <= given.keys():
         return "it computes something besides the attention"
-    operands = CachedOperands(*(given[name] for name in names), written)
+    query, keys, values, key, value, position = (given[name] for name in names)
+    operands = CachedOperands(query, keys, values, key, value, position, written)
     size, places = int(operands.query.shape[2]), int(operands.keys.shape[2])
     lanes = info.cpu.lanes
     if size % lanes or places % lanes:
