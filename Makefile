@@ -23,6 +23,9 @@ JOBS ?= 2
 # More words for JupyterLab, such as --no-browser, or --allow-root in a container.
 JUPYTER ?=
 
+# Numbers of the tutorials that `make tutorials` executes; all when empty.
+NOTEBOOKS ?=
+
 # Of the zoo, what `make bench` measures; all when empty.
 MODELS ?=
 
@@ -73,8 +76,8 @@ bench-int8: $(VENV)/all.stamp ## time quantized models (or MODELS="minilm resnet
 bench-sparse: $(VENV)/all.stamp ## time pruned layers and models: ours sparse and dense, and the sparse sides of other runtimes
 	$(BIN)/python benchmarks/sparse.py
 
-tutorials: $(VENV)/all.stamp ## execute every notebook, as the tests do
-	$(PYTEST) tests/tutorials
+tutorials: $(VENV)/all.stamp ## execute every notebook (or NOTEBOOKS="1 12"), and renew the outputs where its code changed
+	$(BIN)/python tests/tutorials/notebooks.py $(NOTEBOOKS)
 
 notebook: $(VENV)/notebook.stamp ## open the tutorials in JupyterLab, for this machine alone
 	$(BIN)/python -m jupyterlab --ip 127.0.0.1 --ServerApp.root_dir=. \

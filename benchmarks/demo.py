@@ -35,7 +35,7 @@ from tvm_fusionx.report.explain.explain import with_schedules
 from tvm_fusionx.report.explain.explanation import Report, readable_bytes
 from tvm_fusionx.report.explain.html import Section
 from tvm_fusionx.zoo import draw_text, export
-from tvm_fusionx.zoo.pictures import OCR_MEAN, OCR_STD, Picture, normalised
+from tvm_fusionx.zoo.pictures import Picture, ocr_input
 from tvm_fusionx.zoo.text_boxes import TextBox, draw_boxes, find_text_boxes
 
 OUT = Path(__file__).resolve().parent.parent / "out" / "demo"
@@ -135,7 +135,7 @@ def main() -> int:
     model = export("ppocr-det", OUT / "ppocr-det.onnx")
     height, width = model.shapes["x"][2:]
     page = draw_text(LINES, width, height, FONT_SIZE, MARGIN)
-    inputs = {"x": normalised(page, OCR_MEAN, OCR_STD)}
+    inputs = {"x": ocr_input(page)}
     fx.threads()
 
     with stage(console, "Import"):

@@ -32,6 +32,13 @@ def test_it_is_on_where_nobody_says_otherwise(
     assert found.path == tmp_path / "kernels"
 
 
+def test_the_environment_may_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "of_its_own"))
+    found = folder_in_use()
+    assert found is not None
+    assert found.path == tmp_path / "of_its_own"
+
+
 def test_a_folder_that_others_may_enter_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -55,7 +55,7 @@ def test_equal_kernels_are_built_once_and_kept(tmp_path: Path) -> None:
     found = estimator.latency_of(candidate)
     assert 0 < found.microseconds < float("inf")
     assert estimator.timed == len({kernel.key for kernel in found.kernels})
-    again = LatencyEstimator(HostClock(), database)
+    again = LatencyEstimator(HostClock(), tmp_path / "p.sqlite")
     assert again.latency_of(candidate).microseconds == found.microseconds
     assert again.timed == 0
 

@@ -1,4 +1,4 @@
-"""What a notebook imports of this package stands in the reference."""
+"""What a notebook imports of this package stands in the reference, and that stays short."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def test_what_a_notebook_imports_is_in_the_reference(path: Path) -> None:
         for module, name in _imports(path)
         if module != PACKAGE and not _places(module, name) & DOCUMENTED
     ]
-    assert not missing, "write them into docs/reference/parts.md, or do without"
+    assert not missing, "make it public, in docs/reference, or do without"

@@ -35,6 +35,14 @@ def test_normalised_is_channels_first_and_scaled():
     assert result.min() == -1
 
 
+def test_an_input_of_ocr_lies_between_minus_one_and_one():
+    picture = pictures.draw_text(["hello"], width=120, height=40, font_size=20)
+    result = pictures.ocr_input(picture)
+    assert result.shape == (1, 3, 40, 120)
+    assert result.max() == 1
+    assert -1 <= result.min() < -0.8
+
+
 @pytest.mark.parametrize(
     "draw",
     [

@@ -13,7 +13,7 @@ from tvm_fusionx.code_cache.folder import DEFAULT_LIMIT_BYTES, KernelFolder, def
 
 logger = logging.getLogger(__name__)
 
-# Turns the folder that nobody asked for off.
+# Turns the folder that nobody asked for off, or names another: an absolute path.
 VARIABLE = "TVM_FUSIONX_KERNEL_CACHE"
 OFF = "off"
 
@@ -29,9 +29,9 @@ def kernel_cache(
     """Say where builds of this scope keep the machine code of their kernels.
 
     Without such a scope they keep it in ``kernels`` in the user's cache folder, unless the
-    environment has ``TVM_FUSIONX_KERNEL_CACHE=off``. A kernel is taken from there when the
-    scheduled block, the target with its processor, the configuration, the versions and the sources
-    of our passes are the same.
+    environment has ``TVM_FUSIONX_KERNEL_CACHE=off``, or the absolute path of another folder. A
+    kernel is taken from there when the scheduled block, the target with its processor, the
+    configuration, the versions and the sources of our passes are the same.
 
     Parameters
     ----------
@@ -55,8 +55,9 @@ def folder_in_use() -> KernelFolder | None:
     """Return where kernels are kept here and now; None where they are not, or cannot be."""
     chosen = _chosen.get()
     if chosen is None:
-        is_off = os.environ.get(VARIABLE, "").lower() == OFF
-        chosen = (None if is_off else KernelFolder(default_folder()),)
+        said = os.environ.get(VARIABLE, "")
+        path = Path(said) if Path(said).is_absolute() else default_folder()
+        chosen = (None if said.lower() == OFF else KernelFolder(path),)
     (folder,) = chosen
     if folder is None:
         return None

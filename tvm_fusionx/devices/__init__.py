@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tvm_fusionx.devices.description import Device, find_device
+    from tvm_fusionx.devices.emulation import emulate
     from tvm_fusionx.devices.linking import export_kernel
     from tvm_fusionx.devices.session import DeviceSession, open_session
 
-__all__ = ["Device", "DeviceSession", "export_kernel", "find_device", "open_session"]
+__all__ = ["Device", "DeviceSession", "emulate", "export_kernel", "find_device", "open_session"]
 
 # Loaded when asked for: they need TVM, and the doctor of this room must start without it.
 _MODULES = {
     "Device": "description",
     "find_device": "description",
+    "emulate": "emulation",
     "export_kernel": "linking",
     "DeviceSession": "session",
     "open_session": "session",

@@ -137,6 +137,9 @@ class Plan:
     outputs: tuple[Value, ...] = field(default=(), repr=False)
     """The graph's results."""
 
+    steps: tuple[tuple[str, ...], ...] = field(default=(), repr=False, compare=False)
+    """Every block that there was on the way, in the order in which blocks grew: labels of calls."""
+
     @property
     def kernels(self) -> int:
         """Number of kernels that do work."""

@@ -135,7 +135,8 @@ def _described(
                     bytes=value.type.bytes,
                 )
             )
-    return Plan(blocks, tuple(edges), solution, label_of, growth.graph.outputs)
+    steps = tuple(tuple(label_of[node] for node in nodes) for nodes in growth.formed)
+    return Plan(blocks, tuple(edges), solution, label_of, growth.graph.outputs, steps)
 
 
 def _why_torn(torn: Mapping[Node, Torn], producer: Node, consumer: Node) -> Refusal | None:

@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tvm_fusionx.build.build import build
@@ -102,7 +103,7 @@ class LatencyEstimator:
     clock
         Times blocks and whole candidates.
     database
-        Keeps the answers; the user's own by default.
+        Keeps the answers, or the file of it; the user's own by default.
     prune
         Makes the models of pruned candidates.
 
@@ -115,10 +116,15 @@ class LatencyEstimator:
     """
 
     def __init__(
-        self, clock: Clock, database: ProfileDatabase | None = None, prune: Prune = prune_model
+        self,
+        clock: Clock,
+        database: ProfileDatabase | str | Path | None = None,
+        prune: Prune = prune_model,
     ) -> None:
         self.clock = clock
-        self.database = database or ProfileDatabase(database_path())
+        if not isinstance(database, ProfileDatabase):
+            database = ProfileDatabase(Path(database or database_path()))
+        self.database = database
         self.planner = CandidatePlanner(clock.target, prune)
         self.launch_us = 0.0
         self.timed = 0

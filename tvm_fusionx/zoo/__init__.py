@@ -21,17 +21,23 @@ from tvm_fusionx.zoo.catalog import (
     sample_inputs,
     summary,
 )
-from tvm_fusionx.zoo.pictures import draw_text
+from tvm_fusionx.zoo.language_models import default_language_model
+from tvm_fusionx.zoo.pictures import draw_text, ocr_input
 from tvm_fusionx.zoo.sentences import cosine_similarity, mean_pooled, sentence_inputs
+from tvm_fusionx.zoo.text_boxes import draw_boxes, find_text_boxes
 
 __all__ = [
     "ExportedModel",
     "cosine_similarity",
+    "default_language_model",
+    "draw_boxes",
     "draw_text",
     "export",
+    "find_text_boxes",
     "further_names",
     "mean_pooled",
     "names",
+    "ocr_input",
     "random_inputs",
     "sample_inputs",
     "sentence_inputs",

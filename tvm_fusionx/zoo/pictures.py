@@ -69,17 +69,22 @@ def normalised(
     return np.ascontiguousarray(centred.transpose(2, 0, 1)[None]).astype(np.float32)
 
 
+def ocr_input(picture: Picture) -> npt.NDArray[np.float32]:
+    """Turn an ``(h, w, 3)`` uint8 picture into ``(1, 3, h, w)`` float32 as PP-OCR takes it."""
+    return normalised(picture, OCR_MEAN, OCR_STD)
+
+
 def page_for_detection(height: int, width: int) -> npt.NDArray[np.float32]:
     """Return a normalised page of four lines of text, as PP-OCR detection takes it."""
     lines = ("Fused kernels", "run this model", "on two cores:", "12.5 ms, 75 blocks")
     picture = draw_text(lines, width, height, font_size=30, margin=24)
-    return normalised(picture, OCR_MEAN, OCR_STD)
+    return ocr_input(picture)
 
 
 def line_for_recognition(height: int, width: int) -> npt.NDArray[np.float32]:
     """Return one normalised line of text that fills the height, as PP-OCR recognition takes it."""
     picture = draw_text(("tensor compiler",), width, height, font_size=36, margin=4)
-    return normalised(picture, OCR_MEAN, OCR_STD)
+    return ocr_input(picture)
 
 
 def scene_for_classification(height: int, width: int) -> npt.NDArray[np.float32]:

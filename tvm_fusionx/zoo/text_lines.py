@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.zoo.packages import import_zoo_package
-from tvm_fusionx.zoo.pictures import OCR_MEAN, OCR_STD, Picture, normalised
+from tvm_fusionx.zoo.pictures import Picture, ocr_input
 
 LINE_HEIGHT = 48
 
@@ -83,7 +83,7 @@ def line_input(picture: Picture, widths: Sequence[int]) -> npt.NDArray[np.float3
     natural = min(natural, taken)
     scaled = np.asarray(image.fromarray(picture).resize((natural, LINE_HEIGHT)))
     made = np.zeros((1, 3, LINE_HEIGHT, taken), np.float32)
-    made[..., :natural] = normalised(scaled, OCR_MEAN, OCR_STD)
+    made[..., :natural] = ocr_input(scaled)
     return made
 
 

@@ -101,6 +101,39 @@ def test_a_stop_of_one_does_not_stop_the_other(page: Page, browser: Chromium, ur
     assert page.value("document.querySelector('#form-text .main').disabled") is False
 
 
+def test_two_people_at_once_get_what_each_would_alone(
+    page: Page, browser: Chromium, url: str
+) -> None:
+    done = "document.querySelector('#form-text .status').textContent.startsWith('Done')"
+    found = {}
+    with browser.open(url) as other:
+        _write(page, "once", 12)
+        _write(other, "up", 8)
+        for prompt, each in (("once", page), ("up", other)):
+            each.wait_for(done)
+            found[prompt] = each.text("#text")
+        assert other.problems == []
+    for prompt, tokens in (("up", 8), ("once", 12)):
+        _write(page, prompt, tokens)
+        page.wait_for(
+            f"{done} && document.querySelector('#text').textContent.startsWith('{prompt}')"
+        )
+        assert page.text("#text") == found[prompt]
+
+
+def test_more_than_the_bounds_is_told_and_nothing_is_computed(page: Page) -> None:
+    page.value("document.querySelector('#prompt').value = 'z'.repeat(8001)")
+    page.value("document.querySelector('#form-text').requestSubmit()")
+    page.wait_for("document.querySelector('#form-text .status.error')")
+    assert "8000" in page.text("#form-text .status")
+    # Chromium notes what was refused.
+    assert all("400" in each for each in page.problems)
+    page.problems.clear()
+    # The browser itself refuses numbers out of bounds.
+    page.fill("#max-tokens", "513")
+    assert page.value("document.querySelector('#max-tokens').checkValidity()") is False
+
+
 def test_an_answer_is_marked_where_the_passage_has_it(page: Page) -> None:
     page.value("document.querySelector('#tab-ask').click()")
     passage = f"{MARKUP} red team \U0001f600 won"

@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tvm
 from tvm import relay
 
+from tvm_fusionx.build.build import build
 from tvm_fusionx.build.pipeline import pipeline
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.report.explain.entries import Summary
 from tvm_fusionx.report.explain.explain import explain, with_schedules
@@ -69,6 +72,27 @@ def test_rewriting_rules_are_counted() -> None:
     report = explain(tvm.IRModule.from_expr(a * c + b * c), TARGET)
     assert [times for _, times in report.rewrites] == [1]
     assert report.summary.operators == 2
+
+
+def test_the_steps_of_growth_end_in_the_blocks() -> None:
+    report = explain(two_products(), TARGET)
+    grown = {block.labels for block in report.blocks if len(block.labels) > 1}
+    assert grown
+    assert grown <= set(report.steps)
+    assert all(len(step) > 1 for step in report.steps)
+    assert explain(two_products(), TARGET, fuse=False).steps == ()
+
+
+def test_a_library_tells_templates_and_code() -> None:
+    mod = two_products()
+    library = build(mod, TARGET)
+    report = explain(mod, TARGET, library=library)
+    assert {block.template for block in report.blocks} <= {each.name for each in CPU_TEMPLATES}
+    assert all(block.tir is not None for block in report.blocks)
+    with pytest.raises(InputError, match="another one"):
+        explain(mod, TARGET, fuse=False, library=library)
+    with pytest.raises(InputError, match=r"fx\.build"):
+        explain(mod, TARGET, library=object())
 
 
 def test_what_is_not_a_graph_is_a_finding() -> None:

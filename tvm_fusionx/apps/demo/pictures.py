@@ -21,7 +21,7 @@ from tvm_fusionx.output_file import new_file
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.zoo.catalog import export
 from tvm_fusionx.zoo.packages import import_zoo_package
-from tvm_fusionx.zoo.pictures import OCR_MEAN, OCR_STD, WHITE, Picture, normalised
+from tvm_fusionx.zoo.pictures import WHITE, Picture, normalised, ocr_input
 from tvm_fusionx.zoo.text_boxes import TextBox, find_text_boxes
 from tvm_fusionx.zoo.text_lines import (
     LINE_HEIGHT,
@@ -85,7 +85,7 @@ class PictureModels:
         model = self._model("text", self._detector)
         import_zoo_package("scipy.ndimage")
         began = time.perf_counter()
-        (probability,) = model.run(x=normalised(page, OCR_MEAN, OCR_STD))
+        (probability,) = model.run(x=ocr_input(page))
         boxes = [_on_picture(box, scale, image.size) for box in find_text_boxes(probability)]
         took = time.perf_counter() - began
         if boxes:

@@ -12,10 +12,12 @@ from typing import Any
 import tvm
 
 from tvm_fusionx.build.executors import why_virtual_machine
+from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.parameters import check_module
 from tvm_fusionx.build.pipeline import channels_at_once, phases, planner_options
 from tvm_fusionx.ecg import Value
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.fusion import Block, Plan
 from tvm_fusionx.fusion.block_key import block_keys
 from tvm_fusionx.fusion.planner import GREEDY
@@ -57,6 +59,7 @@ def explain(
     measure: bool | str | Path = False,
     allow: Iterable[str] = (),
     deny: Iterable[str] = (),
+    library: Any = None,
 ) -> Report:
     """Plan `mod` as ``fx.build`` does, and report every decision; nothing is compiled.
 
@@ -68,6 +71,9 @@ def explain(
         What it is planned for.
     rules, denormals, fuse, planner, measure, allow, deny
         As for :func:`tvm_fusionx.build`.
+    library
+        What ``fx.build`` returned for the same module, target and choices: the report then tells
+        each kernel's template and generated code.
 
     Returns
     -------
@@ -78,6 +84,8 @@ def explain(
     ------
     ModelError, TargetError
         `mod` is no Relay module; TVM does not know the target.
+    InputError
+        `library` is none of ``fx.build``, or of another plan.
     """
     check_module(mod)
     resolved = resolve_target(target)
@@ -103,7 +111,10 @@ def explain(
         else:
             mod = step(mod)
     if MAIN in plans:
-        return report_plan(plans[MAIN], str(resolved), applied, choices)
+        report = report_plan(plans[MAIN], str(resolved), applied, choices)
+        return report if library is None else _with_library(report, library)
+    if library is not None:
+        raise _not_of_this_plan("a model that TVM's virtual machine runs", "Leave `library` out.")
     if plans:
         message = (
             f"{why}: TVM's virtual machine runs the model; {len(plans)} static function"
@@ -171,6 +182,24 @@ def report_plan(
 
 def _products(choices: Sequence[ProductChoice]) -> tuple[ProductEntry, ...]:
     return tuple(ProductEntry(each.name, each.op, each.reason or "") for each in choices)
+
+
+def _with_library(report: Report, library: Any) -> Report:
+    if not hasattr(library, BUILT_FROM):
+        raise _not_of_this_plan(type(library).__name__, "Give what fx.build returned.")
+    built = {node.name for node in KernelGraph.from_json(library.get_graph_json()).kernels}
+    strange = built ^ {block.name for block in report.blocks if not block.is_reshape_only}
+    if strange:
+        raise _not_of_this_plan(
+            f"another one: {min(strange)} is in one of both only",
+            "Build the same module, for the same target, with the same choices.",
+        )
+    return with_schedules(report, library, getattr(library, BUILT_FROM)[1])
+
+
+def _not_of_this_plan(found: str, next_step: str) -> InputError:
+    expected = "what fx.build made of this module, for the graph executor"
+    return InputError("library", expected=expected, found=found, next_step=next_step)
 
 
 def with_schedules(report: Report, library: Any, log: Any) -> Report:

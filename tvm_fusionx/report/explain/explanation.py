@@ -55,6 +55,15 @@ class Report:
     products: tuple[ProductEntry, ...] = ()
     """Products of quantized numbers, and why some are computed in floats."""
 
+    @property
+    def steps(self) -> tuple[tuple[str, ...], ...]:
+        """Every block that there was on the way, in order, as labels of its calls.
+
+        Growth joins two neighbours at a time: each step is what one such join made. Nothing where
+        no static graph was planned.
+        """
+        return () if self.source is None else self.source.steps
+
     def reasons(self) -> list[dict[str, Any]]:
         """Return every reason an edge was refused for, most bytes first; free reshapes last.
 
