@@ -44,6 +44,22 @@ def test_types_without_an_order_of_theirs_have_a_wider_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_nan_takes_no_other_value_away(dtype: str) -> None:
+    x = np.array([3, np.nan, -np.inf, 1, np.nan, -0.0, 0, -2, np.inf, -1, 3], dtype)
+    x[4] = -x[4]
+    model, feeds = model_of([Case("Unique", [x], outputs=4)])
+    mod, params = fx.from_onnx(model)
+    found = fx.build(mod, TARGET, params=params).run(**feeds)
+    values, firsts, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True
+    )
+    assert found[0].dtype == dtype
+    for one, other in zip(found, (values, firsts, inverse, counts), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
 def test_each_value_of_64_bits_without_a_sign_once() -> None:
     x = np.array([2**63, 1, 2**64 - 1, 1, 2**63, 0], "uint64")
     model, feeds = model_of([Case("Unique", [x])])

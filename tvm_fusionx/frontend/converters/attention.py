@@ -17,6 +17,9 @@ from tvm_fusionx.frontend.converters.shapes import reshape, transpose
 # [batch, head, position, size] and [batch, position, head, size] turn into one another.
 SWAP_HEADS = (0, 2, 1, 3)
 
+SINGLE = "float32"
+HALVES = ("float16", "bfloat16")
+
 
 @dataclass(frozen=True)
 class Heads:
@@ -76,6 +79,12 @@ class Attended:
     weights: Any
     """The softmax, zero for a query that sees no key."""
 
+    def in_type(self, dtype: str) -> Attended:
+        """Return all of it, which is float32, in another type."""
+        found = (self.result.expr, self.products, self.capped, self.biased, self.weights)
+        result, *others = (cast(each, SINGLE, dtype) for each in found)
+        return Attended(Heads(result, self.result.shape), *others)
+
 
 def attend(
     queries: Heads,
@@ -97,16 +106,24 @@ def attend(
     Parameters
     ----------
     queries, keys, values
-        All of `dtype`. Query head ``h`` reads head ``h // (queries.count // keys.count)``.
+        All of `dtype`. Query head ``h`` reads head ``h // (queries.count // keys.count)``. Halves
+        are attended to in float32, and what is returned is rounded: a scale rounded to a half would
+        move each score by as much, and scaled queries may be smaller than the least half.
     softmax_dtype
-        In what type the softmax is taken; by default `dtype`, and float32 for halves.
+        In what type the softmax is taken; by default `dtype`. Of halves it is float32.
     is_guarded
         Whether a query that sees no key has a result of zeros, as ONNX has it; else of the average.
     """
     mask = Mask() if mask is None else mask
+    if dtype in HALVES:
+        wide = (
+            Heads(cast(each.expr, dtype, SINGLE), each.shape) for each in (queries, keys, values)
+        )
+        choices: dict[str, Any] = {"softcap": softcap, "is_guarded": is_guarded}
+        return attend(*wide, scale=scale, dtype=SINGLE, mask=mask, **choices).in_type(dtype)
     batch, count, length, size = queries.shape
     groups, shared = batch * keys.count, count // keys.count
-    softmax_dtype = softmax_dtype or ("float32" if dtype in ("float16", "bfloat16") else dtype)
+    softmax_dtype = softmax_dtype or dtype
     shape = (batch, count, length, keys.length)
     scaled = queries.expr if scale == 1.0 else queries.expr * scalar(scale, dtype)
     products = reshape(

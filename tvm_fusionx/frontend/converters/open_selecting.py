@@ -22,9 +22,11 @@ from tvm_fusionx.frontend.converters.shapes import transpose
 from tvm_fusionx.frontend.converters.slicing import top_k
 from tvm_fusionx.frontend.converters.sortable import (
     SORTABLE,
+    WIDER,
     as_sortable,
     can_sort,
     from_sortable,
+    total_order,
 )
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor, constant
@@ -131,9 +133,10 @@ def convert_unique(node: Node) -> Any:
     if not can_sort(dtype):
         raise node.refuse(f"elements that can be sorted ({', '.join(SORTABLE)})", dtype)
     x = as_sortable(relay.reshape(x, (-1,)), dtype)
+    keys = total_order(x, WIDER.get(dtype, dtype))
     (length,) = extents(_vector(node, x))
-    order = relay.argsort(x, 0, True, "int64")
-    in_order = relay.take(x, order, axis=0, mode="clip")
+    order = relay.argsort(keys, 0, True, "int64")
+    in_order = relay.take(keys, order, axis=0, mode="clip")
     numbers = relay.cumsum(relay.ones_like(order), 0, "int64") - scalar(1, "int64")
     before = relay.maximum(numbers - scalar(1, "int64"), scalar(0, "int64"))
     is_new = relay.logical_or(
@@ -147,7 +150,7 @@ def convert_unique(node: Node) -> Any:
     after = relay.take(starts, numbers + scalar(1, "int64"), axis=0, mode="clip")
     is_last = relay.equal(numbers, count - scalar(1, "int64"))
     counts = relay.where(is_last, length, after) - starts
-    values = relay.take(in_order, starts, axis=0, mode="clip")
+    values = relay.take(x, relay.take(order, starts, axis=0, mode="clip"), axis=0, mode="clip")
     groups = relay.cumsum(relay.cast(is_new, "int64"), 0, "int64") - scalar(1, "int64")
     inverse = relay.take(groups, relay.argsort(order, 0, True, "int64"), axis=0, mode="clip")
     if not node.attribute("sorted", 1):

@@ -29,6 +29,25 @@ def as_sortable(x: Any, dtype: str) -> Any:
     return x if dtype in SORTABLE else relay.cast(x, WIDER[dtype])
 
 
+def total_order(x: Any, dtype: str) -> Any:
+    """Return whole numbers in the order of `x`, of a sortable type: equal ones are equal in it.
+
+    Of floats these are their bits. Both zeros are one, and every NaN is the one that comes last:
+    compared as floats, a NaN has no place, and what is sorted around it has none either.
+    """
+    if not dtype.startswith("float"):
+        return x
+    whole = dtype.replace("float", "int")
+    limits = np.iinfo(whole)
+    bits = relay.reinterpret(x, whole)
+    zero, most = (constant(np.asarray(number, whole)) for number in (0, limits.max))
+    infinity = constant(np.asarray(np.inf, dtype).view(whole))
+    # All bits but the sign's, which is the highest.
+    magnitude = relay.bitwise_and(bits, most)
+    signed = relay.where(relay.less(bits, zero), relay.negative(magnitude), magnitude)
+    return relay.where(relay.greater(magnitude, infinity), most, signed)
+
+
 def from_sortable(x: Any, dtype: str) -> Any:
     """Return what :func:`as_sortable` made of elements of `dtype` as it was."""
     if dtype == "uint64":
