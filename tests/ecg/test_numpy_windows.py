@@ -9,6 +9,7 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.ecg.numpy_windows import (
     NotInNumpyError,
     avg_pool2d,
+    conv1d,
     conv2d,
     conv2d_transpose,
     max_pool2d,
@@ -26,6 +27,19 @@ def _node(expr: relay.Expr) -> Node:
 def test_a_convolution_sums_each_window() -> None:
     node = _node(relay.nn.conv2d(image, const(1, 1, 2, 2)))
     np.testing.assert_array_equal(conv2d(node, [pixels, ones])[0, 0], [[8, 12], [20, 24]])
+
+
+def test_a_convolution_over_one_axis_sums_each_window() -> None:
+    steps = np.arange(8, dtype="float32").reshape(1, 2, 4)
+    options = {"strides": 2, "padding": (1, 0), "dilation": 2}
+    node = _node(relay.nn.conv1d(var("x", 1, 2, 4), const(1, 2, 2), **options))
+    found = conv1d(node, [steps, np.array([[[1, 10], [1, 1]]], "float32")])[0]
+    np.testing.assert_array_equal(found, [[15, 43]])
+    last = _node(
+        relay.nn.conv1d(var("x", 1, 4, 2), const(2, 2, 2), data_layout="NWC", kernel_layout="WIO")
+    )
+    with pytest.raises(NotInNumpyError, match="one axis"):
+        conv1d(last, [steps, ones])
 
 
 def test_a_transposed_convolution_adds_what_overlaps() -> None:

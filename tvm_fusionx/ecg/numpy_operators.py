@@ -17,6 +17,7 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.ecg.numpy_windows import (
     NotInNumpyError,
     avg_pool2d,
+    conv1d,
     conv2d,
     conv2d_transpose,
     max_pool2d,
@@ -282,6 +283,7 @@ NUMPY_OPERATORS: dict[str, Evaluate] = {
     "nn.avg_pool2d": avg_pool2d,
     "nn.batch_flatten": _reshape,
     "nn.batch_matmul": _product,
+    "nn.conv1d": conv1d,
     "nn.conv2d": conv2d,
     "nn.conv2d_transpose": conv2d_transpose,
     "nn.dense": _dense,

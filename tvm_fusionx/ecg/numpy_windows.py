@@ -86,6 +86,26 @@ def conv2d(node: Node, arrays: Arrays) -> np.ndarray:
     return out.reshape(node.outputs[0].shape)
 
 
+def conv1d(node: Node, arrays: Arrays) -> np.ndarray:
+    """Convolve ``NCW`` data with ``OIW`` weights."""
+    attrs = node.attrs
+    if (attrs["data_layout"], attrs["kernel_layout"]) != ("NCW", "OIW"):
+        raise NotInNumpyError(f"a convolution over one axis with {attrs}")
+    data, weight = arrays
+    batch, outputs, columns = node.outputs[0].shape
+    stride, step = int(attrs["strides"][0]), int(attrs["dilation"][0])
+    pads = [int(each) for each in attrs["padding"]]
+    padded = np.pad(data, ((0, 0), (0, 0), (pads[0], pads[-1])))
+    taps = [
+        padded[:, :, tap * step : tap * step + (columns - 1) * stride + 1 : stride]
+        for tap in range(weight.shape[2])
+    ]
+    # batch, channel and tap, column
+    stacked = np.stack(taps, axis=2).reshape(batch, -1, columns)
+    out: np.ndarray = np.matmul(weight.reshape(outputs, -1), stacked)
+    return out
+
+
 def conv2d_transpose(node: Node, arrays: Arrays) -> np.ndarray:
     """Spread ``NCHW`` data with ``IOHW`` weights."""
     if node.attrs["data_layout"] != "NCHW" or node.attrs["kernel_layout"] != "IOHW":
