@@ -26,6 +26,11 @@ def _read_twice(image: relay.Expr) -> relay.Expr:
     return relay.Tuple([relay.nn.conv2d(image, const(2, 4, 3, 3)), image])
 
 
+def _spread(data: relay.Expr, weight: relay.Expr, strides: Any, **more: Any) -> relay.Expr:
+    sizes = {"channels": 2, "kernel_size": (2, 2, 2), **more}
+    return relay.nn.conv3d_transpose(data, weight, strides=strides, **sizes)
+
+
 def _padding_read_twice(padded: relay.Expr) -> relay.Expr:
     return relay.Tuple([relay.nn.conv2d(padded, kernel), relay.sigmoid(padded)])
 
@@ -203,5 +208,37 @@ CONVOLUTIONS: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
         "padding_by_convolution",
         lambda: _padding_read_twice(relay.nn.pad(image, AROUND, 0.0)),
         None,
+    ),
+    "volumes whose windows overlap": (
+        "volumes_side_by_side",
+        lambda: _spread(var("volume", 1, 4, 3, 3, 3), const(4, 2, 2, 2, 2), (1, 1, 1)),
+        "its windows do not lie side by side",
+    ),
+    "volumes whose border is cut": (
+        "volumes_side_by_side",
+        lambda: _spread(var("volume", 1, 4, 3, 3, 3), const(4, 2, 2, 2, 2), (2, 2, 2), padding=1),
+        "it is padded or dilated",
+    ),
+    "volumes whose channels are in groups": (
+        "volumes_side_by_side",
+        lambda: _spread(*(var("volume", 1, 4, 3, 3, 3), const(4, 1, 2, 2, 2), (2, 2, 2)), groups=2),
+        "its channels are in groups",
+    ),
+    "volumes whose weights lie otherwise": (
+        "volumes_side_by_side",
+        lambda: _spread(
+            *(var("volume", 1, 2, 3, 3, 3), const(2, 2, 2, 2, 2), (2, 2, 2)),
+            kernel_layout="DHWIO",
+        ),
+        "its channels are not the second axis",
+    ),
+    "volumes whose windows overlap, and that are filled": (
+        "volumes_side_by_side",
+        lambda: _spread(
+            *(var("volume", 1, 4, 2, 2, 2), const(4, 2, 3, 3, 3), (2, 2, 2)),
+            kernel_size=(3, 3, 3),
+            output_padding=(1, 1, 1),
+        ),
+        "its windows do not lie side by side",
     ),
 }

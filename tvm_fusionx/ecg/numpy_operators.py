@@ -20,6 +20,7 @@ from tvm_fusionx.ecg.numpy_windows import (
     conv1d,
     conv2d,
     conv2d_transpose,
+    conv3d_transpose,
     max_pool2d,
 )
 from tvm_fusionx.operators import MOVEMENTS
@@ -286,6 +287,7 @@ NUMPY_OPERATORS: dict[str, Evaluate] = {
     "nn.conv1d": conv1d,
     "nn.conv2d": conv2d,
     "nn.conv2d_transpose": conv2d_transpose,
+    "nn.conv3d_transpose": conv3d_transpose,
     "nn.dense": _dense,
     "nn.global_avg_pool2d": lambda node, arrays: np.asarray(_mean(arrays[0], (2, 3), True)),
     "nn.global_max_pool2d": lambda node, arrays: np.max(arrays[0], axis=(2, 3), keepdims=True),

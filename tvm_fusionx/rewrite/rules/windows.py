@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tvm_fusionx.ecg.construct import reshape
+import math
+
+from tvm_fusionx.ecg.construct import reshape, transpose
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.relay_attributes import default_attributes
 from tvm_fusionx.rewrite.matching import is_filled_with
@@ -93,4 +95,47 @@ def padding_by_convolution(graph: Graph, node: Node) -> list[Replacement] | Refu
     return [(node[0], out)]
 
 
-RULES = (sequence_convolution_as_picture, padding_by_convolution)
+@graph_rule(
+    roots=("nn.conv3d_transpose",),
+    example=lambda x, w: op.nn.conv3d_transpose(x, w),
+    attributes={"nn.conv3d_transpose": {"strides": [2, 3, 3], "kernel_size": [2, 3, 3]}},
+    x=(1, 4, 2, 5, 6),
+    w=constant(4, 7, 2, 3, 3),
+)
+def volumes_side_by_side(graph: Graph, node: Node) -> list[Replacement] | Refused | None:
+    """conv3d_transpose(x, W) -> conv2d(x, W) of pixels, each put in place as a window of its own.
+
+    Where windows lie side by side, a number of the result is a product of one place only.
+    """
+    data, weight = node.operands
+    attrs = node.attrs
+    if (attrs["data_layout"], attrs["kernel_layout"]) != ("NCDHW", "IODHW"):
+        return Refused("its channels are not the second axis")
+    if int(attrs["groups"]) != 1:
+        return Refused("its channels are in groups")
+    window = weight.shape[2:]
+    if tuple(int(each) for each in attrs["strides"]) != window:
+        return Refused("its windows do not lie side by side")
+    batch, channels, *sizes = data.shape
+    outputs = weight.shape[1]
+    whole = tuple(size * extent for size, extent in zip(sizes, window, strict=True))
+    if node.outputs[0].shape[2:] != whole:
+        return Refused("it is padded or dilated")
+    rows = reshape(graph, data, (batch, channels, sizes[0] * sizes[1], sizes[2]), node.name)
+    count = outputs * math.prod(window)
+    turned = transpose(graph, weight, (1, 2, 3, 4, 0), node.name)
+    weights = reshape(graph, turned, (count, channels, 1, 1), node.name)
+    pointwise = default_attributes(
+        "nn.conv2d",
+        padding=[0, 0, 0, 0],
+        channels=count,
+        kernel_size=[1, 1],
+        out_dtype=attrs["out_dtype"],
+    )
+    out = graph.call("nn.conv2d", [rows, weights], pointwise, name=node.name)
+    apart = reshape(graph, out, (batch, outputs, *window, *sizes), node.name)
+    placed = transpose(graph, apart, (0, 1, 5, 2, 6, 3, 7, 4), node.name)
+    return [(node[0], reshape(graph, placed, node.outputs[0].shape, node.name))]
+
+
+RULES = (sequence_convolution_as_picture, padding_by_convolution, volumes_side_by_side)
