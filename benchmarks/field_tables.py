@@ -75,13 +75,14 @@ def sections(folder: Path = RESULTS, heading: str = "##", docs: str = "") -> str
 
 
 def read(folder: Path) -> Results:
-    """Return what the files of a folder hold, by name, or the one of its name with all in a list.
+    """Return what the files of a folder hold, by name, or the one of its name with all its rows.
 
     Nothing where there is neither.
     """
     whole = folder.with_name(f"{folder.name}.json")
     if whole.exists():
-        return list(json.loads(whole.read_text(encoding="utf-8")))
+        found = json.loads(whole.read_text(encoding="utf-8"))
+        return list(found["rows"] if isinstance(found, dict) else found)
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
 
 

@@ -89,6 +89,29 @@ def unscheduled_blocks(name: str, models: Path, target: Any) -> Iterator[tuple[s
         zoo.export(name, path)
     shape = {key: value.shape for key, value in zoo.sample_inputs(name).items()}
     mod, params = fx.from_onnx(path, shape=shape)
+    for function, func in _lowered_blocks(mod, params, target):
+        if func is not None:
+            yield str(function.attrs.get(BLOCK_ATTRIBUTE, "")), func
+
+
+def scheduled_blocks(
+    mod: Any, params: Mapping[str, Any], target: Any
+) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield key, Relay function, TensorIR and ``Scheduled`` of each block, equal ones made once.
+
+    Blocks with extern operators have neither TensorIR nor schedule.
+    """
+    made: dict[str, Any] = {}
+    for function, func in _lowered_blocks(mod, params, target):
+        key = block_hash(func) if func is not None else str(tvm.ir.structural_hash(function))
+        if key not in made:
+            made[key] = None if func is None else schedule(func, target)
+        yield key, function, func, made[key]
+
+
+def _lowered_blocks(
+    mod: Any, params: Mapping[str, Any], target: Any
+) -> Iterator[tuple[Any, Any | None]]:
     fused = relay.transform.InferType()(pipeline(target)(bind_parameters(mod, params)))
     made: dict[int, Any] = {}
     with lowering(target):
@@ -98,8 +121,7 @@ def unscheduled_blocks(name: str, models: Path, target: Any) -> Iterator[tuple[s
             digest = tvm.ir.structural_hash(bare, map_free_vars=True)
             if digest not in made:
                 made[digest] = _unscheduled(function, target)
-            if made[digest] is not None:
-                yield str(function.attrs.get(BLOCK_ATTRIBUTE, "")), made[digest]
+            yield function, made[digest]
 
 
 def _block_functions(fused: Any) -> Iterable[Any]:

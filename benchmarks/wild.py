@@ -1,15 +1,17 @@
 """Networks outside the zoo: ours beside other runtimes, and the blocks that lose the most.
 
-    python benchmarks/wild.py [NAME ...] [--cache out/wild] [--vs ort,openvino,litert] [--repeat 20]
+    python benchmarks/wild.py [NAME ...] [--minutes M] [--json benchmarks/results/wild.json]
     python benchmarks/wild.py --table           # of what lies in the cache already
+    python benchmarks/wild_blocks.py            # which blocks no fast template takes; times nothing
 
 ``wild_networks.json`` lists them: configurations of `transformers`, modules after papers
 (``wild_modules.py``, ``wild_pictures.py``), and files that packages carry. Each is exported once,
 with random weights, into the cache, and measured in a process of its own: built, compared with ONNX
 Runtime, timed in turns with each other runtime, and profiled kernel by kernel. What was measured
-lies as ``NAME.json`` beside its file, and is not measured again without ``--again``. The table ends
-with the geometric mean, and with the kernels under 30 % of what the machine could do, summed up
-over all networks by template and operators: the list to work on, top first.
+lies as ``NAME.json`` beside its file, failures too, and is not measured again without ``--again``:
+after ``--minutes`` no further network is begun, and the same command goes on. The table ends with
+the geometric mean, and with the kernels under 30 % of what the machine could do, summed up over all
+networks by template and operators: the list to work on, top first.
 """
 
 from __future__ import annotations
@@ -119,7 +121,9 @@ def _module_of(row: Mapping[str, Any]) -> Any:
     return First().eval()
 
 
-def measure(row: Mapping[str, Any], path: Path, peers: Sequence[str], repeat: int) -> Any:
+def measure(
+    row: Mapping[str, Any], path: Path, peers: Sequence[str], repeat: int, target: str = TARGET
+) -> Any:
     """Return what one network takes on every side, and its blocks far from their limit."""
     import onnx
 
@@ -137,7 +141,7 @@ def measure(row: Mapping[str, Any], path: Path, peers: Sequence[str], repeat: in
     imported = time.perf_counter()
     # The time is reported, so every kernel is compiled.
     with fx.kernel_cache(use=False):
-        library = fx.build(mod, TARGET, params=params)
+        library = fx.build(mod, target, params=params)
     built = time.perf_counter()
     sides, failures = _sides(path, inputs, peers, threads)
     executor = load(library)
@@ -261,7 +265,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _in_process(words: Sequence[str], log: Path) -> str:
+def in_process(words: Sequence[str], log: Path) -> str:
     """Run this file with other words; return why it failed, or nothing."""
     with log.open("w", encoding="utf-8") as told:
         try:
@@ -286,19 +290,36 @@ def run_one(name: str, cache: Path, options: argparse.Namespace) -> dict[str, An
         loaded: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return loaded
     log = cache / f"{name}.log"
+    why = ""
     if not path.is_file():
-        why = _in_process(["--export", name, "--cache", str(cache)], log)
-        if why:
-            return {"name": name, "error": f"not exported: {why}"}
-    more = ["--vs", options.vs, "--repeat", str(options.repeat), "--cache", str(cache)]
-    why = _in_process(["--measure", name, *more], log)
+        failed = in_process(["--export", name, "--cache", str(cache)], log)
+        why = failed and f"not exported: {failed}"
+    if not why:
+        more = ["--vs", options.vs, "--repeat", str(options.repeat), "--cache", str(cache)]
+        why = in_process(["--measure", name, *more, "--target", options.target], log)
     if why:
-        return {"name": name, "error": why}
+        write(kept, json.dumps({"name": name, "error": why}, indent=1) + "\n")
     measured: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
     return measured
 
 
-def _write(path: Path, text: str) -> None:
+def keep(results: Sequence[Mapping[str, Any]], path: Path, options: argparse.Namespace) -> None:
+    """Write the results of all networks, with the machine and how they were measured."""
+    import tvm_fusionx as fx
+    from tvm_fusionx.records.device import processor_name
+
+    told = {
+        "device": processor_name(),
+        "threads": fx.threads(),
+        "target": options.target,
+        "repeat": options.repeat,
+        "rows": list(results),
+    }
+    write(path, json.dumps(told, indent=1) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole, or leave what was there."""
     from tvm_fusionx.output_file import new_file
 
     with new_file(path) as scratch:
@@ -314,6 +335,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--again", action="store_true", help="measure what was measured already")
     parser.add_argument("--table", action="store_true", help="only of what was measured already")
+    parser.add_argument("--target", default=TARGET)
+    parser.add_argument("--minutes", type=float, help="begin no network after so many")
+    parser.add_argument("--json", type=Path, help="where all results are written together, too")
     parser.add_argument("--export", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--measure", metavar="NAME", help=argparse.SUPPRESS)
     options = parser.parse_args(words)
@@ -330,18 +354,27 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     if options.measure:
         path = cache / MODEL.format(options.measure)
-        found = measure(known[options.measure], path, options.vs.split(","), options.repeat)
-        _write(cache / RESULT.format(options.measure), json.dumps(found, indent=1) + "\n")
+        peers = options.vs.split(",")
+        found = measure(known[options.measure], path, peers, options.repeat, options.target)
+        write(cache / RESULT.format(options.measure), json.dumps(found, indent=1) + "\n")
         return 0
-    results = []
+    started, results = time.monotonic(), []
     for name in options.names or known:
-        if options.table and not (cache / RESULT.format(name)).is_file():
+        spent = (time.monotonic() - started) / 60
+        is_over = options.minutes is not None and spent >= options.minutes
+        is_known = (cache / RESULT.format(name)).is_file()
+        if (not is_known and (options.table or is_over)) or (is_over and options.again):
             continue
         results.append(run_one(name, cache, options))
+        if options.json:
+            keep(results, options.json, options)
         if not options.table:
             found = results[-1]
             print(name, found.get("error") or found["ms"], flush=True)
     print(table(results))
+    left = len(options.names or known) - len(results)
+    if left and not options.table:
+        print(f"{left} networks are left: the same command goes on with them.")
     return 0
 
 

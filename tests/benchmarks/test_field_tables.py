@@ -61,6 +61,9 @@ def test_models_of_no_list_are_told_with_the_worst_by_name(tmp_path: Path) -> No
     assert "2 networks" in told
     assert "first on 1; best other / ours 1.00 in the geometric mean, from 0.50 to 2.00" in told
     assert told.endswith("The least: bad 0.50, good 2.00.")
+    row = {"name": "alone", "ms": {"ours": 1.0, "ort": 3.0}}
+    (tmp_path / "wild.json").write_text(json.dumps({"device": "a processor", "rows": [row]}))
+    assert "from 3.00 to 3.00" in tables.sections(tmp_path)
 
 
 def test_bundles_are_told_a_column_a_side(tmp_path: Path) -> None:

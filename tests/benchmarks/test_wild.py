@@ -64,6 +64,39 @@ def test_a_result_in_the_cache_is_not_measured_again(
     assert "first on 1, geometric mean 3.00" in capsys.readouterr().out
 
 
+def test_time_is_up_before_a_network_and_the_rest_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rnn-384.json").write_text(json.dumps(_result("rnn-384", 1.0, {"ort": 3.0}, 90.0)))
+    together = tmp_path / "all" / "wild.json"
+    together.parent.mkdir()
+    words = ["rnn-384", "bert-mini-77", "--cache", str(tmp_path), "--minutes", "0"]
+    assert wild.main([*words, "--json", str(together)]) == 0
+    assert "1 networks are left" in capsys.readouterr().out
+    kept = json.loads(together.read_text())
+    assert [row["name"] for row in kept["rows"]] == ["rnn-384"]
+    assert kept["target"] == wild.TARGET
+    assert kept["device"]
+
+
+def test_a_failure_is_a_row_that_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def failing(words: list[str], log: Path) -> str:
+        asked.append(words[0])
+        return "MemoryError"
+
+    monkeypatch.setattr(wild, "in_process", failing)
+    words = ["rnn-384", "--cache", str(tmp_path), "--json", str(tmp_path / "wild.json")]
+    for _ in range(2):
+        assert wild.main(words) == 0
+        (row,) = json.loads((tmp_path / "wild.json").read_text())["rows"]
+        assert row == {"name": "rnn-384", "error": "not exported: MemoryError"}
+    assert asked == ["--export"]
+
+
 def test_an_unknown_network_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         wild.main(["brt"])

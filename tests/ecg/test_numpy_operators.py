@@ -99,11 +99,21 @@ CALLS: dict[str, Callable[[], relay.Expr]] = {
     "nn.avg_pool2d": lambda: relay.nn.avg_pool2d(image, (3, 3), (2, 2), (1, 1), (1, 0, 1, 1)),
     "nn.batch_flatten": lambda: relay.nn.batch_flatten(batch),
     "nn.batch_matmul": lambda: relay.nn.batch_matmul(batch, other),
+    "nn.conv1d": lambda: relay.nn.conv1d(
+        var("steps", 2, 4, 9), const(3, 4, 3), strides=2, padding=(2, 1), dilation=2
+    ),
     "nn.conv2d": lambda: relay.nn.conv2d(
         image, const(6, 2, 3, 3), strides=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2
     ),
     "nn.conv2d_transpose": lambda: relay.nn.conv2d_transpose(
         image, const(4, 3, 3, 2), channels=3, kernel_size=(3, 2), strides=(2, 2), padding=(1, 0)
+    ),
+    "nn.conv3d_transpose": lambda: relay.nn.conv3d_transpose(
+        *(var("volume", 2, 4, 3, 2, 4), const(4, 3, 2, 3, 3)),
+        channels=3,
+        kernel_size=(2, 3, 3),
+        strides=(2, 1, 3),
+        padding=(1, 0, 1),
     ),
     "nn.dense": lambda: relay.nn.dense(x, rows),
     "nn.global_avg_pool2d": lambda: relay.nn.global_avg_pool2d(image),

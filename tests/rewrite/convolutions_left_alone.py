@@ -12,6 +12,7 @@ from tests.relay_modules import const, var
 image, pixels = var("image", 1, 4, 8, 8), var("pixels", 1, 8, 8, 4)
 kernel = const(6, 4, 3, 3, seed=1)
 pointwise, wide_kernel = const(8, 4, 1, 1), const(2, 8, 3, 3)
+AROUND = ((0, 0), (0, 0), (1, 1), (1, 1))
 CHANNELS_LAST: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
 
 
@@ -23,6 +24,15 @@ def _convolution_of_groups(image: relay.Expr, window: int = 3) -> relay.Expr:
 
 def _read_twice(image: relay.Expr) -> relay.Expr:
     return relay.Tuple([relay.nn.conv2d(image, const(2, 4, 3, 3)), image])
+
+
+def _spread(data: relay.Expr, weight: relay.Expr, strides: Any, **more: Any) -> relay.Expr:
+    sizes = {"channels": 2, "kernel_size": (2, 2, 2), **more}
+    return relay.nn.conv3d_transpose(data, weight, strides=strides, **sizes)
+
+
+def _padding_read_twice(padded: relay.Expr) -> relay.Expr:
+    return relay.Tuple([relay.nn.conv2d(padded, kernel), relay.sigmoid(padded)])
 
 
 # Rule, graph it must leave alone, and the reason it gives when it matched at all.
@@ -150,5 +160,85 @@ CONVOLUTIONS: dict[str, tuple[str, Callable[[], relay.Expr], str | None]] = {
             + const(6, 1, 1)
         ),
         None,
+    ),
+    "sequence whose channels lie last": (
+        "sequence_convolution_as_picture",
+        lambda: relay.nn.conv1d(
+            var("steps", 1, 8, 4), const(3, 4, 6), data_layout="NWC", kernel_layout="WIO"
+        ),
+        "its channels are not the second axis",
+    ),
+    "padding of ones": (
+        "padding_by_convolution",
+        lambda: relay.nn.conv2d(relay.nn.pad(image, AROUND, 1.0), kernel),
+        "it is not padded with zeros",
+    ),
+    "padding that mirrors": (
+        "padding_by_convolution",
+        lambda: relay.nn.conv2d(relay.nn.pad(image, AROUND, 0.0, "reflect"), kernel),
+        "it is not padded with zeros",
+    ),
+    "padding of channels": (
+        "padding_by_convolution",
+        lambda: relay.nn.conv2d(
+            relay.nn.pad(image, ((0, 0), (2, 2), (1, 1), (1, 1)), 0.0), wide_kernel
+        ),
+        "batches or channels are padded",
+    ),
+    "padding of batches": (
+        "padding_by_convolution",
+        lambda: relay.nn.conv2d(relay.nn.pad(image, ((0, 1), (0, 0), (1, 1), (1, 1)), 0.0), kernel),
+        "batches or channels are padded",
+    ),
+    "padding of an image whose channels lie last": (
+        "padding_by_convolution",
+        lambda: relay.nn.conv2d(
+            relay.nn.pad(pixels, AROUND, 0.0), const(3, 3, 6, 2), **CHANNELS_LAST
+        ),
+        None,
+    ),
+    "padding before another reshape": (
+        "padding_by_convolution",
+        lambda: relay.nn.conv2d(
+            relay.reshape(relay.nn.pad(image, AROUND, 0.0), (1, 4, 5, 20)), kernel
+        ),
+        None,
+    ),
+    "padding that another call reads": (
+        "padding_by_convolution",
+        lambda: _padding_read_twice(relay.nn.pad(image, AROUND, 0.0)),
+        None,
+    ),
+    "volumes whose windows overlap": (
+        "volumes_side_by_side",
+        lambda: _spread(var("volume", 1, 4, 3, 3, 3), const(4, 2, 2, 2, 2), (1, 1, 1)),
+        "its windows do not lie side by side",
+    ),
+    "volumes whose border is cut": (
+        "volumes_side_by_side",
+        lambda: _spread(var("volume", 1, 4, 3, 3, 3), const(4, 2, 2, 2, 2), (2, 2, 2), padding=1),
+        "it is padded or dilated",
+    ),
+    "volumes whose channels are in groups": (
+        "volumes_side_by_side",
+        lambda: _spread(*(var("volume", 1, 4, 3, 3, 3), const(4, 1, 2, 2, 2), (2, 2, 2)), groups=2),
+        "its channels are in groups",
+    ),
+    "volumes whose weights lie otherwise": (
+        "volumes_side_by_side",
+        lambda: _spread(
+            *(var("volume", 1, 2, 3, 3, 3), const(2, 2, 2, 2, 2), (2, 2, 2)),
+            kernel_layout="DHWIO",
+        ),
+        "its channels are not the second axis",
+    ),
+    "volumes whose windows overlap, and that are filled": (
+        "volumes_side_by_side",
+        lambda: _spread(
+            *(var("volume", 1, 4, 2, 2, 2), const(4, 2, 3, 3, 3), (2, 2, 2)),
+            kernel_size=(3, 3, 3),
+            output_padding=(1, 1, 1),
+        ),
+        "its windows do not lie side by side",
     ),
 }

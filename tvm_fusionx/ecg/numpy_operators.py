@@ -17,8 +17,10 @@ from tvm_fusionx.ecg.graph import Node
 from tvm_fusionx.ecg.numpy_windows import (
     NotInNumpyError,
     avg_pool2d,
+    conv1d,
     conv2d,
     conv2d_transpose,
+    conv3d_transpose,
     max_pool2d,
 )
 from tvm_fusionx.operators import MOVEMENTS
@@ -282,8 +284,10 @@ NUMPY_OPERATORS: dict[str, Evaluate] = {
     "nn.avg_pool2d": avg_pool2d,
     "nn.batch_flatten": _reshape,
     "nn.batch_matmul": _product,
+    "nn.conv1d": conv1d,
     "nn.conv2d": conv2d,
     "nn.conv2d_transpose": conv2d_transpose,
+    "nn.conv3d_transpose": conv3d_transpose,
     "nn.dense": _dense,
     "nn.global_avg_pool2d": lambda node, arrays: np.asarray(_mean(arrays[0], (2, 3), True)),
     "nn.global_max_pool2d": lambda node, arrays: np.max(arrays[0], axis=(2, 3), keepdims=True),

@@ -86,6 +86,26 @@ def conv2d(node: Node, arrays: Arrays) -> np.ndarray:
     return out.reshape(node.outputs[0].shape)
 
 
+def conv1d(node: Node, arrays: Arrays) -> np.ndarray:
+    """Convolve ``NCW`` data with ``OIW`` weights."""
+    attrs = node.attrs
+    if (attrs["data_layout"], attrs["kernel_layout"]) != ("NCW", "OIW"):
+        raise NotInNumpyError(f"a convolution over one axis with {attrs}")
+    data, weight = arrays
+    batch, outputs, columns = node.outputs[0].shape
+    stride, step = int(attrs["strides"][0]), int(attrs["dilation"][0])
+    pads = [int(each) for each in attrs["padding"]]
+    padded = np.pad(data, ((0, 0), (0, 0), (pads[0], pads[-1])))
+    taps = [
+        padded[:, :, tap * step : tap * step + (columns - 1) * stride + 1 : stride]
+        for tap in range(weight.shape[2])
+    ]
+    # batch, channel and tap, column
+    stacked = np.stack(taps, axis=2).reshape(batch, -1, columns)
+    out: np.ndarray = np.matmul(weight.reshape(outputs, -1), stacked)
+    return out
+
+
 def conv2d_transpose(node: Node, arrays: Arrays) -> np.ndarray:
     """Spread ``NCHW`` data with ``IOHW`` weights."""
     if node.attrs["data_layout"] != "NCHW" or node.attrs["kernel_layout"] != "IOHW":
@@ -116,6 +136,34 @@ def conv2d_transpose(node: Node, arrays: Arrays) -> np.ndarray:
         ] += taps.reshape(batch, groups * out_channels, height, width)
     out_height, out_width = node.outputs[0].shape[2:]
     return whole[:, :, top : top + out_height, left : left + out_width]
+
+
+def conv3d_transpose(node: Node, arrays: Arrays) -> np.ndarray:
+    """Spread ``NCDHW`` data with ``IODHW`` weights, undilated."""
+    attrs = node.attrs
+    is_plain = attrs["data_layout"] == "NCDHW" and int(attrs["groups"]) == 1
+    if not is_plain or any(int(each) != 1 for each in attrs["dilation"]):
+        raise NotInNumpyError(f"a transposed convolution with {attrs}")
+    data, weight = arrays
+    strides = [int(each) for each in attrs["strides"]]
+    before = [int(each) for each in attrs["padding"]][:3]
+    shape = node.outputs[0].shape
+    sizes = zip(data.shape[2:], strides, weight.shape[2:], before, shape[2:], strict=True)
+    extents = [
+        max((size - 1) * stride + taps, pad + extent) for size, stride, taps, pad, extent in sizes
+    ]
+    whole = np.zeros((*shape[:2], *extents), data.dtype)
+    for tap in np.ndindex(*weight.shape[2:]):
+        places = [
+            slice(start, start + (size - 1) * stride + 1, stride)
+            for start, size, stride in zip(tap, data.shape[2:], strides, strict=True)
+        ]
+        depth, row, column = tap
+        # batch, depth, row, column, channel
+        taps = np.moveaxis(data, 1, -1) @ weight[:, :, depth, row, column]
+        whole[:, :, places[0], places[1], places[2]] += np.moveaxis(taps, -1, 1)
+    front, top, left = before
+    return whole[:, :, front : front + shape[2], top : top + shape[3], left : left + shape[4]]
 
 
 def max_pool2d(node: Node, arrays: Arrays) -> np.ndarray:

@@ -31,8 +31,11 @@ _RELATIVE_COST = {
 
 
 # Operators that another, which more templates and rules know, can often stand for: slices for a
-# split, whose several results keep it out of most blocks; one matrix product for many.
-_IRREGULAR = frozenset(["nn.batch_matmul", "nn.matmul", "split"])
+# split, whose several results keep it out of most blocks; one matrix product for many; a picture of
+# one row for a sequence; pixels for volumes.
+_IRREGULAR = frozenset(
+    ["nn.batch_matmul", "nn.conv1d", "nn.conv3d_transpose", "nn.matmul", "split"]
+)
 
 # Calls that no block takes in beside another of them, whatever surrounds them: a block has one
 # contraction, windows are written by templates of their own. All else is taken to join a neighbour.

@@ -22,6 +22,7 @@ from tvm_fusionx.rewrite.rules import (
     sums,
     totals,
     weights,
+    windows,
 )
 
 ALL_RULES: tuple[Rule, ...] = (
@@ -45,4 +46,5 @@ ALL_RULES: tuple[Rule, ...] = (
     *scales.RULES,
     *siblings.RULES,
     *preceding.RULES,
+    *windows.RULES,
 )
