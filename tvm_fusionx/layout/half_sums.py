@@ -14,6 +14,7 @@ the last where numbers are below the smallest normal half (`error_bound`).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from tvm import relay
 
 from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order, with_operands
 from tvm_fusionx.expressions.half_terms import marked, register_half_terms
-from tvm_fusionx.layout.value_range import largest_of
+from tvm_fusionx.layout.value_range import largest_of, largest_within
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.tir.half_terms import Mark
 
@@ -85,9 +86,8 @@ def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Funct
         operands = [made[operand] for operand in operands_of(expr)]
         made[expr] = with_operands(expr, operands)
         if is_block_call(expr):
-            product = _product_of(expr, cpu, terms)
-            if product is not None:
-                made[expr] = _in_halves(expr, operands, product, terms)
+            for product in _products_of(expr, cpu, terms):
+                made[expr] = _in_halves(made[expr], product, terms)
     return relay.Function(
         function.params,
         made[function.body],
@@ -99,34 +99,59 @@ def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Funct
 
 @dataclass(frozen=True)
 class _Product:
-    """The one product of a block, of halves and of weights."""
+    """A product of halves and of weights in a block."""
 
-    call: Any
-    data: int
-    """Number of the parameter that is multiplied."""
+    place: int
+    """Its number among the block's products."""
     weights: int
     """Number of the parameter of weights."""
+    numbers: np.ndarray
+    """The weights."""
+    largest: float
+    """Largest magnitude of what is multiplied."""
+    addend: float | None
+    """Largest magnitude of the constant that is added first; None where there is none."""
+    saturates: bool
+    """Whether what is multiplied may be beyond the halves that a kernel keeps it in."""
 
 
-def _product_of(block_call: Any, cpu: Cpu, terms: int) -> _Product | None:
-    """Return the product of a block that a template sums up in halves; None of other blocks."""
+def _products_of(block_call: Any, cpu: Cpu, terms: int) -> list[_Product]:
+    """Return the products of a block that a template sums up in halves; none of other blocks.
+
+    They are one, of halves in memory, or two, the second of pixels that the first gives.
+    """
     block = block_call.op
     calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
     products = [each for each in calls if _pattern(each) > INJECTIVE]
-    if len(products) != 1 or products[0].op.name not in (CONVOLUTION, DEPTHWISE):
-        return None
-    (product,) = products
-    numbers = {param: number for number, param in enumerate(block.params)}
-    data, weights = (_parameter(each) for each in product.args)
-    if data not in numbers or weights not in numbers or data.checked_type.dtype != HALF:
-        return None
-    constant = block_call.args[numbers[weights]]
-    is_once = sum(weights in operands_of(each) for each in calls) == 1
-    if not is_once or not isinstance(constant, relay.Constant):
-        return None
-    if not _has_template(product, weights, 2 * cpu.lanes, terms):
-        return None
-    return _Product(product, numbers[data], numbers[weights])
+    names = [getattr(each.op, "name", "") for each in products]
+    if names not in ([CONVOLUTION], [DEPTHWISE], [DEPTHWISE, CONVOLUTION]):
+        return []
+    operands = {param: given for param, given in zip(block.params, block_call.args, strict=True)}
+    data = _parameter(products[0].args[0])
+    if data not in operands or data.checked_type.dtype != HALF:
+        return []
+    found = []
+    for place, product in enumerate(products):
+        weights = _parameter(product.args[1])
+        is_once = sum(weights in operands_of(each) for each in calls) == 1
+        constant = operands.get(weights)
+        if not is_once or not isinstance(constant, relay.Constant):
+            return []
+        if not _has_template(product, weights, 2 * cpu.lanes, terms):
+            return []
+        largest = largest_of(operands[data]) if place == 0 else largest_within(product.args[0])
+        found.append(
+            _Product(
+                place,
+                list(block.params).index(weights),
+                constant.data.numpy().astype("float64"),
+                min(LARGEST, largest),
+                _largest_addend(operands, product, calls),
+                place > 0 and largest > LARGEST,
+            )
+        )
+    exponents = [_exponent_of(each, terms) for each in found]
+    return found if all(each is not None for each in exponents) else []
 
 
 def _pattern(call: Any) -> int:
@@ -155,39 +180,62 @@ def _has_template(product: Any, weights: Any, lanes: int, terms: int) -> bool:
     return is_pixel and is_whole and rows > 1 and not any(int(each) for each in attrs.padding)
 
 
-def _in_halves(block_call: Any, operands: list[Any], product: _Product, terms: int) -> Any:
-    block = block_call.op
-    numbers = block_call.args[product.weights].data.numpy().astype("float64")
-    addend = _largest_addend(block_call, product.call)
-    largest = min(LARGEST, largest_of(block_call.args[product.data]))
-    reach = largest * _heaviest(numbers, terms) * (1 + (terms + 1) * 2 * UNIT)
+def _reach_of(product: _Product, terms: int) -> float:
+    """Return what no chain of a product exceeds, the rounding of its sums included."""
+    rounded = 1 + (terms + 1) * 2 * UNIT
+    return product.largest * _heaviest(product.numbers, terms) * rounded
+
+
+def _exponent_of(product: _Product, terms: int) -> int | None:
+    """Return the power of two that weights are divided by; None where they stay single."""
+    reach = _reach_of(product, terms)
+    if not math.isfinite(reach):
+        return None
     exponent = max(0, math.ceil(math.log2(reach / LARGEST))) if reach > LARGEST else 0
-    if exponent > MOST_EXPONENT or not np.isfinite(reach):
-        return with_operands(block_call, operands)
-    adds = addend is not None and 2 * addend + reach <= LARGEST
-    halves = relay.const(tvm.nd.array((numbers * 2.0**-exponent).astype(HALF)))
+    return exponent if exponent <= MOST_EXPONENT else None
+
+
+def _in_halves(block_call: Any, product: _Product, terms: int) -> Any:
+    """Return a block's call with a product marked, and its weights halves."""
+    block, exponent = block_call.op, _exponent_of(product, terms)
+    assert exponent is not None
+    # A sum that begins with the bias is no larger than both; another adds it in float32.
+    adds = product.addend is not None and 2 * product.addend + _reach_of(product, terms) <= LARGEST
+    halves = relay.const(tvm.nd.array((product.numbers * 2.0**-exponent).astype(HALF)))
     old = block.params[product.weights]
-    new = relay.Var(old.name_hint, relay.TensorType(old.checked_type.shape, HALF))
+    new = relay.Var(old.name_hint, relay.TensorType(halves.data.shape, HALF))
     params = [new if each.same_as(old) else each for each in block.params]
-    body = _Marked(product.call, new, Mark(terms, adds), exponent).visit(block.body)
-    given = [halves if at == product.weights else each for at, each in enumerate(operands)]
+    calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
+    found = [each for each in calls if each.op.name in (CONVOLUTION, DEPTHWISE)][product.place]
+    # Sums of pixels begin in float32.
+    mark = Mark(terms, adds or found.op.name == CONVOLUTION)
+    body = _Marked(found, new, mark, exponent, product.saturates).visit(block.body)
+    operands = list(block_call.args)
+    operands[product.weights] = halves
     made = relay.Function(params, body, None, block.type_params, block.attrs)
-    return relay.Call(made, given, block_call.attrs, None, block_call.span)
+    return relay.Call(made, operands, block_call.attrs, None, block_call.span)
 
 
 class _Marked(relay.ExprMutator):
     """Marks the weights of a product, and multiplies the result by a power of two."""
 
-    def __init__(self, product: Any, weights: Any, mark: Mark, exponent: int) -> None:
+    def __init__(
+        self, product: Any, weights: Any, mark: Mark, exponent: int, saturates: bool
+    ) -> None:
         super().__init__()
-        self.product, self.weights, self.mark, self.exponent = product, weights, mark, exponent
+        self.product, self.weights, self.mark = product, weights, mark
+        self.exponent, self.saturates = exponent, saturates
 
     def visit_call(self, call: Any) -> Any:
         """Return a call with what it takes changed."""
         if not call.same_as(self.product):
             return super().visit_call(call)
-        weights = marked(relay.cast(self.weights, SINGLE), self.mark)
-        made = relay.Call(call.op, [self.visit(call.args[0]), weights], call.attrs, None, call.span)
+        data, weights = self.visit(call.args[0]), relay.cast(self.weights, SINGLE)
+        if self.saturates:
+            # As what lies between blocks: the largest half, and what is no number stays none.
+            data = relay.maximum(relay.const(-LARGEST, SINGLE), data)
+            data = relay.minimum(relay.const(LARGEST, SINGLE), data)
+        made = relay.Call(call.op, [data, marked(weights, self.mark)], call.attrs, None, call.span)
         if not self.exponent:
             return made
         return relay.multiply(made, relay.const(2.0**self.exponent, SINGLE))
@@ -201,19 +249,12 @@ def _heaviest(weights: np.ndarray, terms: int) -> float:
     return float(chosen.sum(axis=1).max())
 
 
-def _largest_addend(block_call: Any, product: Any) -> float | None:
+def _largest_addend(operands: Mapping[Any, Any], product: Any, calls: list[Any]) -> float | None:
     """Return the largest magnitude of the constant that is added to a product first, or None."""
-    block = block_call.op
-    users = [
-        each
-        for each in post_order(block.body)
-        if isinstance(each, relay.Call) and any(arg.same_as(product) for arg in each.args)
-    ]
+    users = [each for each in calls if any(arg.same_as(product) for arg in each.args)]
     if len(users) != 1 or users[0].op.name not in ("add", "nn.bias_add"):
         return None
     (other,) = (each for each in users[0].args if not each.same_as(product))
     other = _parameter(other)
-    if isinstance(other, relay.Var):
-        numbers = {param: number for number, param in enumerate(block.params)}
-        other = block_call.args[numbers[other]] if other in numbers else other
+    other = operands.get(other, other)
     return largest_of(other) if isinstance(other, relay.Constant) else None

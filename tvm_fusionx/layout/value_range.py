@@ -34,6 +34,15 @@ def largest_of(operand: Any) -> float:
     return max(abs(low), abs(high))
 
 
+def largest_within(expr: Any) -> float:
+    """Return the largest magnitude of a finite number that an expression within a block can have.
+
+    Of the block's parameters nothing is known.
+    """
+    low, high = _range_of(expr)
+    return max(abs(low), abs(high))
+
+
 def _range_of_operand(operand: Any) -> tuple[float, float]:
     index = 0
     if isinstance(operand, relay.TupleGetItem):

@@ -25,7 +25,9 @@ HALF, SINGLE = "float16", "float32"
 
 
 def half_of(vector: Any) -> Any:
-    """Return what is loaded from halves as halves, given as float32."""
+    """Return what is loaded from halves as halves, given as float32; halves as they are."""
+    if vector.dtype.startswith(HALF):
+        return vector
     if isinstance(vector, tir.Broadcast):
         return tir.Broadcast(half_of(vector.value), vector.lanes)
     lanes = vector.dtype.removeprefix(SINGLE)
