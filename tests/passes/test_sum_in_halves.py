@@ -43,3 +43,9 @@ def test_a_target_that_does_not_add_halves_is_refused(target: str) -> None:
 def test_a_build_refuses_it_too() -> None:
     with pytest.raises(TargetError, match="arithmetic of halves"):
         fx.pipeline("llvm -mcpu=skylake", precision="float16-sums")
+
+
+@pytest.mark.parametrize("terms", [0, 65])
+def test_so_many_terms_are_refused(terms: int) -> None:
+    with pytest.raises(ValueError, match=f"terms: expected 1 to 64; found {terms}"):
+        SumInHalves(A76, terms)(net(pointwise(), bias_of()))

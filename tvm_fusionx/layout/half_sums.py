@@ -24,7 +24,7 @@ from tvm import relay
 
 from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order, with_operands
 from tvm_fusionx.expressions.half_terms import marked, register_half_terms
-from tvm_fusionx.layout.value_range import largest_of, largest_within
+from tvm_fusionx.layout.value_range import Range, ValueRanges, largest_in
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.tir.half_terms import Mark
 
@@ -82,11 +82,12 @@ def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Funct
     """
     register_half_terms()
     made: dict[Any, Any] = {}
+    ranges = ValueRanges()
     for expr in post_order(function.body):
         operands = [made[operand] for operand in operands_of(expr)]
         made[expr] = with_operands(expr, operands)
         if is_block_call(expr):
-            for product in _products_of(expr, cpu, terms):
+            for product in _products_of(expr, ranges.add(expr), cpu, terms):
                 made[expr] = _in_halves(made[expr], product, terms)
     return relay.Function(
         function.params,
@@ -115,7 +116,9 @@ class _Product:
     """Whether what is multiplied may be beyond the halves that a kernel keeps it in."""
 
 
-def _products_of(block_call: Any, cpu: Cpu, terms: int) -> list[_Product]:
+def _products_of(
+    block_call: Any, within: Mapping[Any, Range], cpu: Cpu, terms: int
+) -> list[_Product]:
     """Return the products of a block that a template sums up in halves; none of other blocks.
 
     They are one, of halves in memory, or two, the second of pixels that the first gives.
@@ -139,14 +142,14 @@ def _products_of(block_call: Any, cpu: Cpu, terms: int) -> list[_Product]:
             return []
         if not _has_template(product, weights, 2 * cpu.lanes, terms):
             return []
-        largest = largest_of(operands[data]) if place == 0 else largest_within(product.args[0])
+        largest = largest_in(within[product.args[0]])
         found.append(
             _Product(
                 place,
                 list(block.params).index(weights),
                 constant.data.numpy().astype("float64"),
                 min(LARGEST, largest),
-                _largest_addend(operands, product, calls),
+                _largest_addend(operands, product, calls, within),
                 place > 0 and largest > LARGEST,
             )
         )
@@ -207,8 +210,7 @@ def _in_halves(block_call: Any, product: _Product, terms: int) -> Any:
     params = [new if each.same_as(old) else each for each in block.params]
     calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
     found = [each for each in calls if each.op.name in (CONVOLUTION, DEPTHWISE)][product.place]
-    # Sums of pixels begin in float32.
-    mark = Mark(terms, adds or found.op.name == CONVOLUTION)
+    mark = Mark(terms, adds)
     body = _Marked(found, new, mark, exponent, product.saturates).visit(block.body)
     operands = list(block_call.args)
     operands[product.weights] = halves
@@ -249,12 +251,14 @@ def _heaviest(weights: np.ndarray, terms: int) -> float:
     return float(chosen.sum(axis=1).max())
 
 
-def _largest_addend(operands: Mapping[Any, Any], product: Any, calls: list[Any]) -> float | None:
+def _largest_addend(
+    operands: Mapping[Any, Any], product: Any, calls: list[Any], within: Mapping[Any, Range]
+) -> float | None:
     """Return the largest magnitude of the constant that is added to a product first, or None."""
     users = [each for each in calls if any(arg.same_as(product) for arg in each.args)]
     if len(users) != 1 or users[0].op.name not in ("add", "nn.bias_add"):
         return None
     (other,) = (each for each in users[0].args if not each.same_as(product))
-    other = _parameter(other)
-    other = operands.get(other, other)
-    return largest_of(other) if isinstance(other, relay.Constant) else None
+    constant = _parameter(other)
+    is_constant = isinstance(operands.get(constant, constant), relay.Constant)
+    return largest_in(within[other]) if is_constant else None

@@ -18,6 +18,9 @@ from tvm_fusionx.schedules import resolve_target
 # Of a chain: what its widening and addition cost is shared by so many products.
 TERMS = 32
 
+# Ranges of results (`layout.value_range`) allow for what chains of so many products round.
+MOST_TERMS = 64
+
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.SumInHalves")
 @dataclass(frozen=True)
@@ -53,7 +56,11 @@ class SumInHalves:
         ------
         TargetError
             The target has no arithmetic of halves.
+        ValueError
+            There are no terms, or more than :data:`MOST_TERMS`.
         """
+        if not 1 <= self.terms <= MOST_TERMS:
+            raise ValueError(f"terms: expected 1 to {MOST_TERMS}; found {self.terms}.")
         cpu = cpu_of_halves(resolve_target(self.target))
         mod = relay.transform.InferType()(mod)
         out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)

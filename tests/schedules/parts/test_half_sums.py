@@ -64,6 +64,9 @@ CASES = {
     "pixels, chains of two chunks": (
         lambda post: dense(32, (5, 7), 24, (1, 1), post=post), _as_it_is, False, TERMS
     ),
+    "pixels of one chain, bounds": (
+        lambda post: dense(16, (6, 7), 48, (1, 1), post=post), _relu6, True, TERMS + 1
+    ),
     "pixels, chains of one chunk, bounds": (
         lambda post: dense(24, (6, 7), 48, (1, 1), post=post), _relu6, False, 8
     ),

@@ -40,6 +40,14 @@ class HalfSums(VectorSums):
     def __init__(self, ib: Any, number: int, lanes: int) -> None:
         super().__init__(ib, number, lanes, HALF)
 
+    def put(self, place: int, value: Any) -> None:
+        """Put a vector of halves, or of what is loaded from them, in the place of sum `place`."""
+        super().put(place, half_of(value))
+
+    def add_product(self, place: int, left: Any, right: Any) -> None:
+        """Add the product of two vectors, loaded from halves, to sum `place`."""
+        super().add_product(place, half_of(left), half_of(right))
+
     def element(self, place: int, lane: Any, first: int = 0) -> Any:
         """Return lane `lane` of sum `place`, counted from its lane `first`, as float32."""
         return tir.Cast(SINGLE, super().element(place, lane, first))
@@ -57,7 +65,7 @@ class HalfChains:
     def __init__(self, ib: Any) -> None:
         self.ib = ib
         self.sums: VectorSums | None = None
-        self.chains: VectorSums | None = None
+        self.chains: HalfSums | None = None
 
     def beginning(self, begin: Callable[[VectorSums], None]) -> Callable[[VectorSums], None]:
         """Return what begins the sums of float32 by `begin`; the chains are added to them."""
@@ -73,7 +81,7 @@ class HalfChains:
         """Begin chains at zero; behind what is within, add them to the sums."""
         sums = self.sums
         assert sums is not None
-        self.chains = VectorSums(self.ib, sums.number, sums.lanes, HALF)
+        self.chains = HalfSums(self.ib, sums.number, sums.lanes)
         self.chains.fill()
         yield
         for place in range(sums.number):
@@ -83,4 +91,4 @@ class HalfChains:
     def add_product(self, sums: VectorSums, place: int, left: Any, right: Any) -> None:
         """Add the product of two vectors to the chain of sum `place`."""
         assert self.chains is not None
-        self.chains.add_product(place, half_of(left), half_of(right))
+        self.chains.add_product(place, left, right)

@@ -36,7 +36,7 @@ from tvm_fusionx.schedules.windows.tiling import ChunkTile
 from tvm_fusionx.schedules.windows.weight_panel import should_pack
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
-from tvm_fusionx.tir.half_terms import NOT_IN_HALVES, half_terms
+from tvm_fusionx.tir.half_terms import NOT_IN_HALVES, adds_in_halves, half_terms
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
@@ -123,6 +123,7 @@ class Pointwise(Match):
             and should_pack(window, tiling.tile, tiling.pixels(window), info.cpu),
             info.cpu.multiplies_by_lane,
             self.half_terms,
+            adds_in_halves(info.func),
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
         operands = [weights] if stages.gather is not None else [weights, window.data]

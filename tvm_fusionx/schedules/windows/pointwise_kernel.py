@@ -26,9 +26,13 @@ from tvm import tir
 
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import Pauses, pauses_in
-from tvm_fusionx.schedules.parts.half_sums import HalfChains
+from tvm_fusionx.schedules.parts.half_sums import HALF, HalfChains
 from tvm_fusionx.schedules.parts.hand_written_kernel import Gather
-from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.microkernel import (
+    Microkernel,
+    add_product,
+    places_by_rows,
+)
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
@@ -69,6 +73,9 @@ class PointwiseKernel:
     half_terms: int = 0
     """Most terms of a sum of halves; 0 for sums of float32 alone."""
 
+    adds_in_halves: bool = False
+    """Whether what a sum begins with may be a term of a sum of halves."""
+
     def build(self, *, parallel: bool) -> Any:
         """Return the statement that computes the convolution, on several threads or on one."""
         ib, tiling, window = tir.ir_builder.create(), self.tiling, self.window
@@ -86,6 +93,7 @@ class PointwiseKernel:
             self.packs,
             self.has_rest,
             self.half_terms,
+            self.adds_in_halves,
         )
         with tasks(ib, extents, parallel=parallel) as (image, number, part):
             first = start_of(number, pixels, total, tiling.pixel_tasks)
@@ -170,6 +178,16 @@ class PixelProducts:
     half_terms: int = 0
     """Most terms of a sum of halves, no fewer than a chunk has; 0 for sums of float32 alone."""
 
+    adds_in_halves: bool = False
+    """Whether what a sum begins with may be a term of a sum of halves."""
+
+    @property
+    def is_one_chain(self) -> bool:
+        """Whether each sum is of halves whole."""
+        begins = self.result.addend is None or self.adds_in_halves
+        is_short = self.blocks == 1 and self.window.in_channels <= self.half_terms
+        return is_short and begins and not self.result.along_pixels
+
     @property
     def columns(self) -> int:
         """Pixels of a tile."""
@@ -245,15 +263,16 @@ class PixelProducts:
                     for place, slot in enumerate(slots):
                         ib.emit(store(kept, slot, sums.value(place), lanes))
 
-                chains = HalfChains(ib) if self.half_terms else None
+                in_chains = self.half_terms and not self.is_one_chain
+                chains = HalfChains(ib) if in_chains else None
                 Microkernel(
                     places,
                     lanes,
-                    self.window.dtype,
+                    HALF if self.is_one_chain else self.window.dtype,
                     lambda at, pixel, _: broadcast(element(at[0], start, pixel, at[1]), lanes),
                     weight,
                     end,
-                    product=chains.add_product if chains else VectorSums.add_product,
+                    product=chains.add_product if chains else add_product,
                     begin=chains.beginning(begin) if chains else begin,
                 ).emit(ib, self._steps(group, number, tile, chains))
 

@@ -155,9 +155,7 @@ class StripKernel:
         sums = self._sums(ib, len(places), lanes)
         begun: set[int] = set()
         if self.in_halves and self.result.addend is not None:
-            first = half_of(self.result.addend.vector(chunk, lanes))
-            for number in range(len(places)):
-                sums.put(number, first)
+            self.result.begin(sums, [chunk] * len(places))
             begun.update(range(len(places)))
         data, weights = (
             self._data(ib, image, chunk, out_row, start, height),
