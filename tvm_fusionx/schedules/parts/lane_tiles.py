@@ -26,9 +26,9 @@ TURN_INSTRUCTIONS = 4
 FREE_REGISTERS = 2
 
 # Of sums of halves. A half is multiplied by a lane of the first sixteen registers alone (Arm ARM,
-# C7.2, FMLA (by element)), and eight terms follow one another: 3 x 6 and 2 x 9 have an instruction
-# in nine on the stack, 3 x 5 and 2 x 8 one in sixteen; 96 channels to 576, 14 x 14 pixels, take
-# 2.19, 2.20, 2.15 and 2.05 million instructions.
+# C7.2, FMLA (by element)), and eight terms follow one another: with 3 x 6 and 2 x 9 an instruction
+# in nine or eight is on the stack, where the sums of float32 are, with 3 x 5 and 2 x 8 one in
+# fourteen; 96 channels to 576, 14 x 14 pixels, take 2.19, 2.20, 2.15 and 2.05 million instructions.
 FREE_REGISTERS_OF_HALVES = 6
 LANES_OF_HALVES = 8
 
