@@ -192,3 +192,27 @@ def test_a_run_gives_as_many_vectors_as_fit() -> None:
     lowered = _lowered(tir.PrimFunc([a, y], ib.get()))
     assert sorted(_lanes_taken(lowered)) == [0, 1, 2, 3]
     assert _single_loads(lowered) == 3
+
+
+def test_of_halves_a_register_has_twice_as_many() -> None:
+    depth, lanes = 16, 2 * LANES
+    a, w, y = (
+        tir.decl_buffer((size,), "float16", name)
+        for size, name in ((depth, "a"), (depth * lanes, "w"), (lanes, "y"))
+    )
+    ib = tir.ir_builder.create()
+    total = tir.Ramp(0, 1, lanes)
+    ib.emit(tir.BufferStore(y, tir.Broadcast(tir.const(0, "float16"), lanes), [total]))
+    with ib.for_range(0, depth, "term") as term:
+        shared = tir.Broadcast(tir.BufferLoad(a, [term]), lanes)
+        product = shared * tir.BufferLoad(w, [tir.Ramp(term * lanes, 1, lanes)])
+        ib.emit(tir.BufferStore(y, tir.BufferLoad(y, [total]) + product, [total]))
+    widths: list[int] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad) and node.buffer.name == "a":
+            widths.append(int(getattr(node.indices[0], "lanes", 1)))
+
+    lowered = _lowered(tir.PrimFunc([a, w, y], ib.get()))
+    tir.stmt_functor.post_order_visit(lowered.body, visit)
+    assert set(widths) == {lanes}

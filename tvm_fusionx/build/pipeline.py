@@ -19,6 +19,7 @@ from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
+from tvm_fusionx.layout import HALF
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
     ComputeInFloat32,
@@ -31,9 +32,12 @@ from tvm_fusionx.passes import (
     ReuseSimilar,
     RewriteGraph,
     RewriteQuantized,
+    SumInHalves,
     UnrollRecurrent,
 )
 from tvm_fusionx.passes.outline_static import decided_by_data
+from tvm_fusionx.passes.pack_floats import HALF_SUMS
+from tvm_fusionx.passes.sum_in_halves import cpu_of_halves
 from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.gpu import VECTOR_LANES, is_gpu
 from tvm_fusionx.processors.targets import TargetLike, is_cpu
@@ -152,6 +156,10 @@ def phases(
     options = planner_options(
         resolved, fuse=fuse, planner=planner, measure=measure, allow=allow, deny=deny
     )
+    in_halves = precision == HALF_SUMS
+    if in_halves:
+        cpu_of_halves(resolved)
+        precision = HALF
     usual: dict[str, list[Any]] = {
         # Where the data decides, what it does not: the passes behind see static functions only.
         "outline": [OutlineStatic(), *([] if is_cpu(resolved) else [UnrollRecurrent()])],
@@ -162,12 +170,19 @@ def phases(
             RewriteGraph(rules=rules, denormals=denormals, chunk=channels_at_once(resolved))
         ],
         # Layouts and packed constants, while every operator still stands alone.
-        "layout": [ReuseSimilar(resolved), PackSparse(resolved), PackLayouts(resolved)],
+        "layout": [
+            ReuseSimilar(resolved),
+            PackSparse(resolved),
+            PackLayouts(resolved, halves=in_halves),
+        ],
         # Then blocks.
         "fuse": [FuseByMapping(resolved, options=options)],
         # Last what lies between them.
         "precision": [PackFloats(resolved, precision)] if precision else [],
-        "float32": [ComputeInFloat32(resolved)],
+        "float32": [
+            ComputeInFloat32(resolved),
+            *([SumInHalves(resolved)] if in_halves else []),
+        ],
         "textures": [PackTextures(resolved)] if is_gpu(resolved) else [],
     }
     order = Phases(tuple(Phase(name, tuple(passes)) for name, passes in usual.items()))
@@ -217,6 +232,8 @@ def pipeline(
         ``"float16"`` or ``"bfloat16"``: keep weights, and what passes between blocks, in that type,
         and compute in float32. Rounds at every block: outputs differ by about 1e-3 of the largest,
         of bfloat16 by 1e-2. As the model has it when None; a model in float16 computes in float32.
+        ``"float16-sums"``: as float16, and products are summed up in halves, a few at a time, on a
+        core that adds halves (Arm since Armv8.2): :class:`tvm_fusionx.passes.SumInHalves`.
     denormals
         ``"flush"`` makes zeros of constants below the smallest normal number, as kernels of
         ``lowering(denormals="flush")`` take them; ``"keep"`` leaves them.

@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 # As in the planner, which this module must not import: it loads before TVM is known to be there.
 PLANNERS = ("greedy", "optimal")
 # As in the passes, for the same reason.
-PRECISIONS = ("float16", "bfloat16")
+PRECISIONS = ("float16", "bfloat16", "float16-sums")
 DEFAULT_TARGET = "llvm -mcpu=native"
 
 # One input: a name, which may itself contain colons, and its extents in brackets.
@@ -205,7 +205,8 @@ tuning_records_option = click.option(
 precision_option = click.option(
     "--precision",
     type=click.Choice(PRECISIONS),
-    help="Keep weights, and what kernels pass to each other, in 16 bits; compute in float32.",
+    help="Keep weights, and what kernels pass to each other, in 16 bits; compute in float32. "
+    "float16-sums multiplies and sums up short chains in halves, on an Arm core that adds them.",
 )
 
 inputs_option = click.option(

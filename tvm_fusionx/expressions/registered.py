@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm_fusionx.expressions.block_weights import register_block_weights
 from tvm_fusionx.expressions.cached_attention import register_cached_attention
+from tvm_fusionx.expressions.half_terms import register_half_terms
 from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
@@ -22,3 +23,4 @@ def register_expressions() -> None:
     register_rounding()
     register_look_up()
     register_cached_attention()
+    register_half_terms()

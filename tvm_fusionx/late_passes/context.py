@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
+from tvm_fusionx.late_passes.bound_halves import bound_halves
 from tvm_fusionx.late_passes.brain_casts import cast_brains_by_bits
 from tvm_fusionx.late_passes.convert_in_pairs import convert_in_pairs
 from tvm_fusionx.late_passes.decide_once_a_vector import decide_once_a_vector
@@ -75,6 +76,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (BEFORE_VECTORS, decide_once_a_vector()),
             (BEFORE_VECTORS, leave_undivided_lets()),
             *([(AFTER_LOWERING, narrowed)] if cpu.widens_upper_half else []),
+            *([(AFTER_LOWERING, bound_halves(2 * cpu.lanes))] if cpu.compares_halves else []),
             # Before there are polynomials, which have their own bounds.
             (
                 AFTER_LOWERING,

@@ -35,7 +35,7 @@ Vector = tuple[Any, int]
 
 
 def index_lanes(lanes: int) -> Any:
-    """Return the TIR pass that loads `lanes` shared elements at once, after lowering.
+    """Return the TIR pass that loads `lanes` shared floats at once, after lowering; halves twice.
 
     Loops over terms are written out `lanes` terms at a time; the terms that are left over have a
     loop of their own.
@@ -45,9 +45,10 @@ def index_lanes(lanes: int) -> Any:
         is_counted = loop.kind == tir.ForKind.SERIAL and isinstance(loop.extent, tir.IntImm)
         if not is_counted or not _is_straight(loop.body):
             return None
-        if int(loop.extent) >= lanes and _are_terms(loop):
-            return _in_groups(loop, lanes)
-        body = _with_lanes(loop.body, lanes)
+        width = _lanes_of(loop.body, lanes)
+        if int(loop.extent) >= width and _are_terms(loop):
+            return _in_groups(loop, width)
+        body = _with_lanes(loop.body, width)
         return None if body is None else _like(loop, loop.loop_var, loop.extent, body, loop.min)
 
     @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.IndexLanes")
@@ -169,6 +170,13 @@ def _shared(body: Any) -> list[_Shared]:
     return [
         each for each in found if not any(each.load.buffer.data.same_as(data) for data in written)
     ]
+
+
+def _lanes_of(body: Any, lanes: int) -> int:
+    """Return the elements of a register of what is shared: of halves twice as many."""
+    shared = _shared(body)
+    are_halves = all(each.cast is None and each.load.dtype == "float16" for each in shared)
+    return 2 * lanes if shared and are_halves else lanes
 
 
 def _are_terms(loop: Any) -> bool:

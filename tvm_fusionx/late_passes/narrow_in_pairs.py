@@ -74,7 +74,7 @@ def _in_pairs(line: Sequence[Any], lanes: int, compares_halves: bool) -> Any | N
             stmts.append(stmt)
             continue
         number, upper = found[place]
-        both = [_bounded(stores[each].value.value) for each in pairs[number]]
+        both = [bounded(stores[each].value.value) for each in pairs[number]]
         is_bounded_after = compares_halves and both[0][1] == both[1][1]
         value = both[upper][0] if is_bounded_after else stmt.value.value
         at = tir.Ramp((number * PAIR + upper) * lanes, 1, lanes)
@@ -101,7 +101,7 @@ def _narrowed_place(stmt: Any, lanes: int) -> FlatPlace | None:
     return vector_place(stmt, lanes) if value.value.dtype == f"{SINGLE}x{lanes}" else None
 
 
-def _bounded(value: Any) -> tuple[Any, list[Bound]]:
+def bounded(value: Any) -> tuple[Any, list[Bound]]:
     """Return what is bounded, and its bounds that are halves, the last first."""
     bounds: list[Bound] = []
     while isinstance(value, tir.Max | tir.Min):

@@ -5,6 +5,7 @@ from tvm_fusionx.layout.block_weights import pack_block_weights
 from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
+from tvm_fusionx.layout.half_sums import sum_in_halves
 from tvm_fusionx.layout.similar import reuse_similar
 from tvm_fusionx.layout.single_blocks import compute_in_single
 from tvm_fusionx.layout.sparse import has_zeros, pack_sparse
@@ -29,5 +30,6 @@ __all__ = [
     "prepare_textures",
     "reuse_similar",
     "store_narrow",
+    "sum_in_halves",
     "transpose_weights",
 ]

@@ -58,6 +58,7 @@ ONE_TO_ONE = frozenset(
         "floor_divide",
         "floor_mod",
         "full_like",
+        "fusionx.half_terms",
         "fusionx.look_up",
         "fusionx.round_even",
         "greater",

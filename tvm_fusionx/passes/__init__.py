@@ -11,6 +11,7 @@ from tvm_fusionx.passes.pack_textures import PackTextures
 from tvm_fusionx.passes.reuse_similar import ReuseSimilar
 from tvm_fusionx.passes.rewrite_graph import RewriteGraph
 from tvm_fusionx.passes.rewrite_quantized import RewriteQuantized
+from tvm_fusionx.passes.sum_in_halves import SumInHalves
 from tvm_fusionx.passes.unroll_recurrent import UnrollRecurrent
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "ReuseSimilar",
     "RewriteGraph",
     "RewriteQuantized",
+    "SumInHalves",
     "UnrollRecurrent",
 ]

@@ -17,6 +17,9 @@ from tvm_fusionx.schedules import resolve_target
 
 PRECISIONS = (HALF, BRAIN)
 
+# Stored as halves, and products of halves summed up in halves; of a build, not of this pass.
+HALF_SUMS = "float16-sums"
+
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.PackFloats")
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -51,6 +51,9 @@ class PackLayouts:
     """Whether 3x3 convolutions may be computed by Winograd's minimal filtering, which is faster but
     rounds up to ten times worse than the direct sum."""
 
+    halves: bool = False
+    """Whether chunks of channels fill vectors of halves on a CPU, for :class:`SumInHalves`."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with layouts chosen."""
         target = resolve_target(self.target)
@@ -71,7 +74,8 @@ class PackLayouts:
 
     def _choose_for_cpu(self, cpu: Cpu) -> Callable[[Graph], None]:
         def choose(graph: Graph) -> None:
-            pack_convolutions(graph, cpu)
+            lanes = 2 * cpu.lanes if self.halves else cpu.lanes
+            pack_convolutions(graph, replace(cpu, lanes=lanes))
             if self.winograd:
                 pack_winograd(graph, cpu)
             pack_dense(graph, cpu)

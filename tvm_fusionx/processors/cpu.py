@@ -127,6 +127,11 @@ class Cpu:
     byte_tables: ByteTables | None = None
     """Looks bytes up in a table of 256; None where arithmetic costs no more."""
 
+    @property
+    def adds_halves(self) -> bool:
+        """Whether multiply-adds of halves take one operand from a lane, as those of float32 do."""
+        return self.compares_halves and self.multiplies_by_lane
+
     def dot_for(self, data: str) -> DotInstruction | None:
         """Return what multiplies integers of an element type, or None."""
         found = (self.dot, self.word_dot)

@@ -40,16 +40,20 @@ from tvm_fusionx.schedules.template import (
     UnschedulableError,
 )
 from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
-from tvm_fusionx.schedules.windows.channelwise import DEPTHWISE, POOL
+from tvm_fusionx.schedules.windows.channelwise import DEPTHWISE, DEPTHWISE_IN_HALVES, POOL
 from tvm_fusionx.schedules.windows.dense import CONV2D
-from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
+from tvm_fusionx.schedules.windows.depthwise_pointwise import (
+    DEPTHWISE_POINTWISE,
+    DEPTHWISE_POINTWISE_IN_HALVES,
+)
 from tvm_fusionx.schedules.windows.dilated import DILATED
 from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
-from tvm_fusionx.schedules.windows.pointwise import POINTWISE
+from tvm_fusionx.schedules.windows.pointwise import POINTWISE, POINTWISE_IN_HALVES
 from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
 from tvm_fusionx.schedules.winograd.template import WINOGRAD
 from tvm_fusionx.tir.block import BlockInfo, describe_block
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.half_terms import Mark, told, without_marks
 from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
 from tvm_fusionx.tir.stored_types import as_single, in_memory
 
@@ -105,6 +109,9 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     ROWS,
     DEFAULT,
 )
+
+# Sum up in halves, where a block may be.
+IN_HALVES = (DEPTHWISE_POINTWISE_IN_HALVES, POINTWISE_IN_HALVES, DEPTHWISE_IN_HALVES)
 
 # Read an operand for each of their tiles, and take what a stage before them computes.
 _CONVERT_APART = (DOT.name, POINTWISE.name, FIRST_LAYER.name)
@@ -195,6 +202,12 @@ def schedule(
         return _scheduled(block, target, family, knobs, template)
 
     if is_cpu(target):
+        func, mark = without_marks(func)
+        cpu = family.describe(target)
+        if mark.terms and isinstance(cpu, Cpu) and cpu.adds_halves:
+            found = _in_halves(func, mark, target, cpu, knobs)
+            if found is not None:
+                return found
         for stores_apart in (False, True):
             found = _in_single(func, stores_apart, scheduled, family.describe(target))
             if found is not None:
@@ -219,6 +232,27 @@ def _in_single(
         if other is not None and (again := scheduled(other.func)).template == found.template:
             single, found = other, again
     kernel = in_memory(found.func, single.stored)
+    return None if kernel is None else replace(found, func=kernel)
+
+
+def _in_halves(
+    func: tir.PrimFunc,
+    mark: Mark,
+    target: tvm.target.Target,
+    cpu: Cpu,
+    knobs: Mapping[str, int] | None,
+) -> Scheduled | None:
+    """Schedule a block whose sums are of halves, as `mark` allows; None where none serves.
+
+    A template sees a processor whose vectors have twice the lanes.
+    """
+    single = as_single(func)
+    if single is None:
+        return None
+    wide = replace(cpu, lanes=2 * cpu.lanes)
+    block = told(single.func, mark, single.stored)
+    found = _scheduled(block, target, Family(lambda _: wide, IN_HALVES), knobs, None)
+    kernel = None if found.template == UNSCHEDULED else in_memory(found.func, single.stored)
     return None if kernel is None else replace(found, func=kernel)
 
 

@@ -96,7 +96,9 @@ def as_single(
         buffers[param] = wide
     if not stored:
         return None
-    kept = [_replaced(nest, replaced) for at, nest in enumerate(nests) if at not in dropped]
+    kept = [
+        with_other_buffers(nest, replaced) for at, nest in enumerate(nests) if at not in dropped
+    ]
     body = kept[0] if len(kept) == 1 else tir.SeqStmt(kept)
     whole = with_root(func, body, [each for each in allocated if each not in replaced])
     single = tir.PrimFunc(whole.params, whole.body, whole.ret_type, buffers, whole.attrs)
@@ -129,7 +131,10 @@ def in_memory(func: Any, stored: Mapping[int, str]) -> Any | None:
     return tir.PrimFunc(func.params, body, func.ret_type, buffers, func.attrs)
 
 
-_KINDS = ["tir.BufferLoad", "tir.BufferStore", "tir.Block", "tir.DeclBuffer", "tir.Call"]
+_KINDS = [
+    *("tir.BufferLoad", "tir.BufferStore", "tir.Block", "tir.DeclBuffer", "tir.Call"),
+    "tir.Cast",
+]
 
 
 class _Narrowing:
@@ -165,6 +170,8 @@ class _Narrowing:
             return self._block(node)
         if isinstance(node, tir.Call):
             return _address(node)
+        if isinstance(node, tir.Cast):
+            return _as_it_lies(node)
         if node.buffer.data not in self.data:
             return None
         buffer = self.buffer(node.buffer)
@@ -211,6 +218,13 @@ def _address(call: Any) -> Any:
     while not isinstance(value, tir.BufferLoad):
         value = value.value if isinstance(value, tir.Cast) else value.args[0]
     return tir.Call(call.dtype, call.op, [value])
+
+
+def _as_it_lies(cast: Any) -> Any:
+    """Return the halves that are widened and then narrowed again; None of another cast."""
+    value = cast.value
+    is_halves = isinstance(value, tir.Cast) and str(cast.dtype).startswith("float16")
+    return value.value if is_halves and value.value.dtype == cast.dtype else None
 
 
 def _narrowed(value: Any, dtype: str) -> Any:
@@ -292,7 +306,7 @@ def _are_same(indices: Any, places: list[Any]) -> bool:
     )
 
 
-def _replaced(nest: Any, buffers: Mapping[Any, Any]) -> Any:
+def with_other_buffers(nest: Any, buffers: Mapping[Any, Any]) -> Any:
     """Return a nest that uses other buffers; a cast between equal types is dropped."""
 
     def rewrite(node: Any) -> Any:

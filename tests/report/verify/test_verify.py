@@ -18,7 +18,7 @@ from tests.relay_modules import const, module, var
 from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.winograd_convolution import filtered
 from tests.tiny_models import FEATURES, ROWS, TARGET, lookup, perceptron
-from tvm_fusionx.errors import InputError, OutputFileError, WrongResultError
+from tvm_fusionx.errors import InputError, OutputFileError, TargetError, WrongResultError
 from tvm_fusionx.report.verify.reference import run_onnxruntime
 from tvm_fusionx.report.verify.verdict import VerifyReport
 
@@ -137,6 +137,11 @@ def _attention_by_numpy(inputs: dict[str, np.ndarray]) -> np.ndarray:
     powers = np.exp(q @ k.transpose(0, 2, 1) * 32**-0.5) * is_open
     weighed: np.ndarray = powers / powers.sum(axis=2, keepdims=True) @ v
     return weighed
+
+
+def test_sums_of_halves_are_not_held_to_a_step() -> None:
+    with pytest.raises(TargetError, match=r"precision: expected float16 or bfloat16.*error_bound"):
+        fx.verify(_attention(), {}, {}, TARGET, precision="float16-sums")
 
 
 @pytest.mark.parametrize("precision", few_fast(["float16", "bfloat16"], 1))

@@ -22,7 +22,9 @@ from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.build.kernels import GraphNode
+from tvm_fusionx.errors import TargetError
 from tvm_fusionx.inputs import check_inputs, inputs_of
+from tvm_fusionx.passes.pack_floats import HALF_SUMS
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.report.bench.stored_numbers import count_saturated, numbers_of, step_of, stored
@@ -109,8 +111,18 @@ def verify(
     ------
     InputError, ShapeError
         An input's name, shape or dtype is wrong; a shape in the module is not known.
+    TargetError
+        `precision` sums up in halves, for which a step is no bound.
     """
     on_stage = _tell_nobody if on_stage is None else on_stage
+    if precision == HALF_SUMS:
+        raise TargetError(
+            "precision",
+            expected="float16 or bfloat16, whose blocks are held to one step of the type",
+            found=repr(precision),
+            next_step="Verify with float16, which rounds the same between blocks; what sums"
+            " of halves add is bounded by tvm_fusionx.layout.half_sums.error_bound.",
+        )
     mod = relay.transform.InferType()(mod)
     if chosen_executor(mod, None) == VM:
         return verify_machine(

@@ -22,6 +22,7 @@ FUNCTION = "fusionx_hidden_number"
 # An instruction that loads a pair of vectors of float32 has an offset of seven bits, in vectors of
 # 16 bytes (Arm ARM, C6.2, LDP (SIMD&FP)): the last one begins so many elements from an address.
 PAIR_REACH = 63 * 4
+PAIR_REACH_OF_HALVES = 63 * 8
 
 # `sideeffect` keeps LLVM from running it once in the place of twice; it touches no memory.
 _LLVM = f"""

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tvm_fusionx.schedules.parts.half_sums import HALF, HalfSums
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 
 # Takes a step, and row and column of a place; returns a vector, or None where the place has none.
@@ -28,6 +29,11 @@ Operand = Callable[[Any, int, int], Any]
 
 # Opens the loops over the terms of a sum, and gives the steps that are written out inside.
 Steps = AbstractContextManager[Iterable[Any]]
+
+
+def add_product(sums: VectorSums, place: int, left: Any, right: Any) -> None:
+    """Add the product of two vectors to a sum, as those sums are added to."""
+    sums.add_product(place, left, right)
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Microkernel:
     store: Callable[[VectorSums], None]
     """Stores the sums."""
 
-    product: Callable[[VectorSums, int, Any, Any], None] = VectorSums.add_product
+    product: Callable[[VectorSums, int, Any, Any], None] = add_product
     """Takes the sums, the number of one, and both operands, and adds to it."""
 
     begin: Callable[[VectorSums], None] = VectorSums.fill
@@ -60,7 +66,11 @@ class Microkernel:
 
     def emit(self, ib: Any, steps: Steps) -> None:
         """Emit the kernel of one tile."""
-        sums = VectorSums(ib, len(self.places), self.lanes, self.dtype)
+        number = len(self.places)
+        if self.dtype == HALF:
+            sums: VectorSums = HalfSums(ib, number, self.lanes)
+        else:
+            sums = VectorSums(ib, number, self.lanes, self.dtype)
         self.begin(sums)
         with steps as unrolled:
             for step in unrolled:

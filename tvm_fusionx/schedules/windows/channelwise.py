@@ -11,6 +11,7 @@ on the registers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +24,10 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     stage_nests,
     storing,
 )
+from tvm_fusionx.schedules.parts.hidden_numbers import PAIR_REACH, PAIR_REACH_OF_HALVES
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
+from tvm_fusionx.schedules.windows.first_addend import take_first_addend
 from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import finish_others, open_nest
@@ -35,6 +38,7 @@ from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window, find_w
 from tvm_fusionx.schedules.windows.tiling import MAX_TILE_CHUNKS, best_tasks, depthwise_columns
 from tvm_fusionx.tir.block import BFLOAT16, BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.half_terms import NOT_IN_HALVES, adds_in_halves, half_terms
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 from tvm_fusionx.tir.widening import find_widening
@@ -109,6 +113,8 @@ class Channelwise(Match):
     in_place: PaddedWindow | str
     """The window over its data before the padding, which is then read in place; or why it is not:
     what a task reads is gathered first."""
+    in_halves: bool = False
+    """Whether its products are summed up in halves."""
 
     def knobs(self) -> Knobs:
         """Return the tile of chunks and columns, and the tasks."""
@@ -154,7 +160,7 @@ class Channelwise(Match):
         info, window = self.info, self.window
         sch = fresh_schedule(info.func)
         if isinstance(self.in_place, PaddedWindow):
-            return _in_place(sch, info, self.in_place, values)
+            return _in_place(sch, info, self.in_place, values, in_halves=self.in_halves)
         stages = isolate_window(sch, info, window)
         nest = open_nest(sch, stages, window, values)
         sch = nest.sch
@@ -175,7 +181,9 @@ def _waste(width: int, columns: int) -> float:
     return tiles * (columns + 1) / width
 
 
-def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues) -> Any:
+def _in_place(
+    sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues, *, in_halves: bool
+) -> Any:
     """Return the scheduled function of a block around a padded window.
 
     Parameters
@@ -183,6 +191,8 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     values
         ``tile_columns``, ``task_rows``, ``channel_tasks``, and ``tile_rows`` where rows are summed
         together, ``tile_chunks`` where they are not.
+    in_halves
+        Whether products are summed up in halves.
     """
     name = found.window.stage.name
     write = gather_what_follows(sch, info, name, info.outputs[0])
@@ -190,11 +200,15 @@ def _in_place(sch: Any, info: BlockInfo, found: PaddedWindow, values: KnobValues
     blocks = stage_nests(func)
     written = {region.buffer.data for region in blocks[name].writes}
     parallel = should_parallelise(info.stages.values(), info.cpu.cores)
-    result = WindowResult.by_chunk(storing(blocks[write], written), found.window)
+    block, addend = blocks[write], None
+    if in_halves and adds_in_halves(info.func):
+        block, addend = take_first_addend(block, written)
+    result = WindowResult.by_chunk(storing(block, written), found.window, addend)
     columns = values["tile_columns"]
     loops: InPlaceKernel | StripKernel
     if "tile_rows" in values:
-        loops = StripKernel(found, values["tile_rows"], columns, result)
+        reach = PAIR_REACH_OF_HALVES if in_halves else PAIR_REACH
+        loops = StripKernel(found, values["tile_rows"], columns, result, reach, in_halves)
     else:
         dot = info.cpu.dot
         pair = None if dot is None else dot.pair_name_for(found.window.block_out)
@@ -217,6 +231,22 @@ def _depthwise(info: BlockInfo) -> Channelwise | str:
     return Channelwise(info, window, find_padded(info, window))
 
 
+def _depthwise_in_halves(info: BlockInfo) -> Channelwise | str:
+    found = _depthwise(info)
+    if isinstance(found, str):
+        return found
+    padded, window = found.in_place, found.window
+    if isinstance(padded, str):
+        return padded
+    if padded.widening is not None or not strip_tiles(window, info.cpu):
+        return "it has no strips of rows"
+    if math.prod(window.kernel) > half_terms(info.func, padded.data, window.weights):
+        return NOT_IN_HALVES
+    if window.block_out != info.cpu.lanes:
+        return "its chunks are no vectors of halves"
+    return replace(found, in_halves=True)
+
+
 def _pool(info: BlockInfo) -> Channelwise | str:
     window = find_window(info)
     if isinstance(window, str):
@@ -227,4 +257,5 @@ def _pool(info: BlockInfo) -> Channelwise | str:
 
 
 DEPTHWISE = Template("depthwise", _depthwise)
+DEPTHWISE_IN_HALVES = Template(DEPTHWISE.name, _depthwise_in_halves)
 POOL = Template("pool", _pool)

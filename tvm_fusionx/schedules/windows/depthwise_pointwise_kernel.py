@@ -21,12 +21,18 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.half_sums import HALF
 from tvm_fusionx.schedules.parts.hand_written_kernel import Gather
-from tvm_fusionx.schedules.parts.hidden_numbers import with_hidden_numbers
+from tvm_fusionx.schedules.parts.hidden_numbers import (
+    PAIR_REACH,
+    PAIR_REACH_OF_HALVES,
+    with_hidden_numbers,
+)
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.windows.depthwise_pointwise_structure import Pair
 from tvm_fusionx.schedules.windows.depthwise_pointwise_tiling import PairTiling
+from tvm_fusionx.schedules.windows.first_addend import FirstAddend
 from tvm_fusionx.schedules.windows.in_place_kernel import InPlaceKernel
 from tvm_fusionx.schedules.windows.pointwise_kernel import PixelProducts
 from tvm_fusionx.schedules.windows.pointwise_tiling import in_chunks
@@ -56,6 +62,12 @@ class DepthwisePointwiseKernel:
     has_rest: bool = False
     """Whether pixels that fill no tile have a narrower one."""
 
+    half_terms: int = 0
+    """Most terms of a sum of halves, and the depthwise result is halves; 0 for float32 alone."""
+
+    addend: FirstAddend | None = None
+    """What depthwise sums of halves begin with."""
+
     @property
     def shares_rows(self) -> bool:
         """Whether tasks share rows pixel by pixel."""
@@ -80,13 +92,15 @@ class DepthwisePointwiseKernel:
             self.result,
             self.packs,
             self.has_rest,
+            self.half_terms,
         )
         groups = self.result.vectors.number // tiling.tile.chunks
         slabs = math.ceil(first.rows / tiling.rows)
         with tasks(ib, (first.batch, slabs), parallel=parallel) as (image, slab):
             first_row, rows, offset = self._place_of_task(slab)
             pixels = tiling.pixels + 2 * self.lead
-            wide = GatheredOperand(ib, self.pair.data.dtype, first.out_blocks, pixels * inner)
+            dtype = HALF if self.half_terms else self.pair.data.dtype
+            wide = GatheredOperand(ib, dtype, first.out_blocks, pixels * inner)
             with ib.for_range(0, first.out_blocks, "chunk") as chunk:
                 if tiling.strip:
                     self._strips(wide, first_row, self.lead - offset).rows(
@@ -140,14 +154,19 @@ class DepthwisePointwiseKernel:
 
         def keep(_: Any, chunk: Any, row: Any, column: Any, lane: Any, value: Any) -> Any:
             pixel = begin + (row - first_row) * window.columns + column
-            return wide.store(value, chunk, pixel * window.block_out, lane)
+            return wide.store(self._kept(value), chunk, pixel * window.block_out, lane)
 
         return StripKernel(
             self._padded,
             self.tiling.strip,
             self.tiling.columns,
-            WindowResult.by_chunk(self.middle(keep), window),
+            WindowResult.by_chunk(self.middle(keep), window, self.addend),
+            PAIR_REACH_OF_HALVES if self.half_terms else PAIR_REACH,
+            bool(self.half_terms),
         )
+
+    def _kept(self, value: Any) -> Any:
+        return tir.Cast(HALF, value) if self.half_terms else value
 
     @property
     def _padded(self) -> PaddedWindow:
@@ -159,7 +178,7 @@ class DepthwisePointwiseKernel:
         window = self.pair.depthwise
 
         def keep(_: Any, chunk: Any, __: Any, column: Any, lane: Any, value: Any) -> Any:
-            return wide.store(value, chunk, (begin + column) * window.block_out, lane)
+            return wide.store(self._kept(value), chunk, (begin + column) * window.block_out, lane)
 
         return InPlaceKernel(
             self._padded,

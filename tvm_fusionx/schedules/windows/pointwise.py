@@ -8,7 +8,7 @@ first-level cache while all pixels of a task pass.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
@@ -36,6 +36,7 @@ from tvm_fusionx.schedules.windows.tiling import ChunkTile
 from tvm_fusionx.schedules.windows.weight_panel import should_pack
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.half_terms import NOT_IN_HALVES, adds_in_halves, half_terms
 from tvm_fusionx.tir.indices import simplify_indices
 from tvm_fusionx.tir.numbers import divisors
 
@@ -64,6 +65,8 @@ class Pointwise(Match):
     """A block around a window of one pixel, whose pixels are counted across rows."""
 
     window: Window
+    half_terms: int = 0
+    """Most terms of a sum of halves; 0 for sums of float32 alone."""
 
     def knobs(self) -> Knobs:
         """Return the register tile, the tasks, and the input channels of a block."""
@@ -115,8 +118,12 @@ class Pointwise(Match):
                 sums,
                 begins_with_bias=info.cpu.begins_with_bias,
             ),
-            should_pack(window, tiling.tile, tiling.pixels(window), info.cpu),
+            # A panel would be of floats.
+            not self.half_terms
+            and should_pack(window, tiling.tile, tiling.pixels(window), info.cpu),
             info.cpu.multiplies_by_lane,
+            self.half_terms,
+            adds_in_halves(info.func),
         ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
         replaced = [name for name in (stages.gather, stages.reduce) if name is not None]
         operands = [weights] if stages.gather is not None else [weights, window.data]
@@ -147,4 +154,20 @@ def _match(info: BlockInfo) -> Pointwise | str:
     return Pointwise(info, window)
 
 
+def _match_in_halves(info: BlockInfo) -> Pointwise | str:
+    found = _match(info)
+    if isinstance(found, str):
+        return found
+    window = found.window
+    if info.producers[window.stage.name]:
+        return "its pixels are computed"
+    terms = half_terms(info.func, window.data, window.weights)
+    if terms < window.block_in:
+        return NOT_IN_HALVES
+    if window.block_in % info.cpu.lanes or window.block_out % info.cpu.lanes:
+        return "its chunks are no vectors of halves"
+    return replace(found, half_terms=terms)
+
+
 POINTWISE = Template("pointwise", _match)
+POINTWISE_IN_HALVES = Template(POINTWISE.name, _match_in_halves)

@@ -26,8 +26,13 @@ from tvm import tir
 
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import Pauses, pauses_in
+from tvm_fusionx.schedules.parts.half_sums import HALF, HalfChains
 from tvm_fusionx.schedules.parts.hand_written_kernel import Gather
-from tvm_fusionx.schedules.parts.microkernel import Microkernel, places_by_rows
+from tvm_fusionx.schedules.parts.microkernel import (
+    Microkernel,
+    add_product,
+    places_by_rows,
+)
 from tvm_fusionx.schedules.parts.operand import GatheredOperand
 from tvm_fusionx.schedules.parts.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
@@ -38,6 +43,7 @@ from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import ChunkTile
 from tvm_fusionx.schedules.windows.weight_panel import WeightPanel
+from tvm_fusionx.tir.numbers import divisors
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,12 @@ class PointwiseKernel:
     has_rest: bool = False
     """Whether pixels that fill no tile have a narrower one; the last tile moves back else."""
 
+    half_terms: int = 0
+    """Most terms of a sum of halves; 0 for sums of float32 alone."""
+
+    adds_in_halves: bool = False
+    """Whether what a sum begins with may be a term of a sum of halves."""
+
     def build(self, *, parallel: bool) -> Any:
         """Return the statement that computes the convolution, on several threads or on one."""
         ib, tiling, window = tir.ir_builder.create(), self.tiling, self.window
@@ -80,6 +92,8 @@ class PointwiseKernel:
             self.result,
             self.packs,
             self.has_rest,
+            self.half_terms,
+            self.adds_in_halves,
         )
         with tasks(ib, extents, parallel=parallel) as (image, number, part):
             first = start_of(number, pixels, total, tiling.pixel_tasks)
@@ -161,6 +175,19 @@ class PixelProducts:
     has_rest: bool = False
     """Whether pixels that fill no tile have a narrower one; the last tile moves back else."""
 
+    half_terms: int = 0
+    """Most terms of a sum of halves, no fewer than a chunk has; 0 for sums of float32 alone."""
+
+    adds_in_halves: bool = False
+    """Whether what a sum begins with may be a term of a sum of halves."""
+
+    @property
+    def is_one_chain(self) -> bool:
+        """Whether each sum is of halves whole."""
+        begins = self.result.addend is None or self.adds_in_halves
+        is_short = self.blocks == 1 and self.window.in_channels <= self.half_terms
+        return is_short and begins and not self.result.along_pixels
+
     @property
     def columns(self) -> int:
         """Pixels of a tile."""
@@ -236,15 +263,18 @@ class PixelProducts:
                     for place, slot in enumerate(slots):
                         ib.emit(store(kept, slot, sums.value(place), lanes))
 
+                in_chains = self.half_terms and not self.is_one_chain
+                chains = HalfChains(ib) if in_chains else None
                 Microkernel(
                     places,
                     lanes,
-                    self.window.dtype,
+                    HALF if self.is_one_chain else self.window.dtype,
                     lambda at, pixel, _: broadcast(element(at[0], start, pixel, at[1]), lanes),
                     weight,
                     end,
-                    begin=begin,
-                ).emit(ib, self._steps(group, number, tile))
+                    product=chains.add_product if chains else add_product,
+                    begin=chains.beginning(begin) if chains else begin,
+                ).emit(ib, self._steps(group, number, tile, chains))
 
             whole = self.pixels - self.rest
             with ib.for_range(0, self.tiles, "tile") as tile:
@@ -282,8 +312,14 @@ class PixelProducts:
             self.result.store(sums, chosen, image, first_chunk, pixel_at)
 
     @contextlib.contextmanager
-    def _steps(self, group: Any, block: Any, tile: Any) -> Iterator[list[tuple[Any, Any]]]:
+    def _steps(
+        self, group: Any, block: Any, tile: Any, chains: HalfChains | None
+    ) -> Iterator[list[tuple[Any, Any]]]:
         """Open the loops over the channels of a block; weights are fetched ahead between them."""
+        if chains is not None:
+            with self._chains(block, chains) as steps:
+                yield steps
+            return
         ib, chunks, inner = self.ib, self.block_chunks, self.window.block_in
         vectors = self.columns * self.tile.chunks
         panel_bytes = self.tile.chunks * chunks * inner * self.result.vectors.lanes * FLOAT_BYTES
@@ -299,6 +335,19 @@ class PixelProducts:
                 ib.for_range(0, inner, "channel") as channel,
             ):
                 yield [(block * chunks + piece * together + step, channel)]
+
+    @contextlib.contextmanager
+    def _chains(self, block: Any, chains: HalfChains) -> Iterator[list[tuple[Any, Any]]]:
+        """Open the loops over the channels of a block, of which so many make a chain."""
+        ib, chunks, inner = self.ib, self.block_chunks, self.window.block_in
+        together = max(each for each in divisors(chunks) if each * inner <= self.half_terms)
+        with (
+            ib.for_range(0, chunks // together, "chain") as chain,
+            chains.chained(),
+            ib.for_range(0, together, "in_chunk") as step,
+            ib.for_range(0, inner, "channel") as channel,
+        ):
+            yield [(block * chunks + chain * together + step, channel)]
 
     def _fetch(self, group: Any, block: Any, pause: Any, pauses: Pauses) -> None:
         """Fetch a share of the weights that follow those of a tile of channels and a block."""

@@ -108,9 +108,12 @@ class WindowResult:
         )
 
     @classmethod
-    def by_chunk(cls, write: Store, window: Window) -> WindowResult:
+    def by_chunk(
+        cls, write: Store, window: Window, addend: FirstAddend | None = None
+    ) -> WindowResult:
         """Return the result that `write` makes, each vector one chunk of `window`."""
-        return cls(write, OutputVectors(window.out_blocks, window.block_out, 1), False)
+        vectors = OutputVectors(window.out_blocks, window.block_out, 1)
+        return cls(write, vectors, False, addend)
 
     def begin(self, sums: VectorSums, vectors: Sequence[Any]) -> None:
         """Give sums their first values.

@@ -22,6 +22,7 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.half_sums import HalfSums, half_of
 from tvm_fusionx.schedules.parts.hidden_numbers import (
     PAIR_REACH,
     hidden,
@@ -56,6 +57,9 @@ class StripKernel:
 
     reach: int = PAIR_REACH
     """Elements from an address to the last ones that are loaded from it."""
+
+    in_halves: bool = False
+    """Whether the products of a sum are summed up in halves, all of them."""
 
     def build(self, *, rows: int, parts: int, parallel: bool) -> Any:
         """Return the statement that computes the window.
@@ -146,10 +150,13 @@ class StripKernel:
 
     def _tile(self, ib: Any, image: Any, chunk: Any, out_row: Any, height: int, start: Any) -> None:
         """Compute the sums of some rows and columns, and store them."""
-        window, lanes = self.padded.window, self.padded.window.block_out
+        lanes = self.padded.window.block_out
         places = [(row, column) for row in range(height) for column in range(self.columns)]
-        sums = VectorSums(ib, len(places), lanes, window.dtype)
+        sums = self._sums(ib, len(places), lanes)
         begun: set[int] = set()
+        if self.in_halves and self.result.addend is not None:
+            self.result.begin(sums, [chunk] * len(places))
+            begun.update(range(len(places)))
         data, weights = (
             self._data(ib, image, chunk, out_row, start, height),
             self._weights(ib, chunk),
@@ -157,12 +164,14 @@ class StripKernel:
         for row, column, tap_row, tap_column in self._products(out_row, start, height):
             number = row * self.columns + column
             tap = tap_row, tap_column
-            product = data(self._read((row, column), tap)) * weights(tap)
+            sides = data(self._read((row, column), tap)), weights(tap)
+            left, right = map(half_of, sides) if self.in_halves else sides
+            product = left * right
             # The first product is the sum: adding it to zero would be an instruction more.
             sums.put(number, sums.value(number) + product if number in begun else product)
             begun.add(number)
         for number in set(range(len(places))) - begun:
-            sums.put(number, tir.Broadcast(tir.const(0, window.dtype), lanes))
+            sums.put(number, tir.Broadcast(tir.const(0, sums.buffer.dtype), lanes))
         chosen = range(len(places))
         first = hidden(ib, out_row, "first") if isinstance(out_row, int) else out_row
 
@@ -171,6 +180,11 @@ class StripKernel:
             return first + row, start + column
 
         self.result.store(sums, chosen, image, chunk, pixel_at)
+
+    def _sums(self, ib: Any, number: int, lanes: int) -> VectorSums:
+        if self.in_halves:
+            return HalfSums(ib, number, lanes)
+        return VectorSums(ib, number, lanes, self.padded.window.dtype)
 
     def _products(self, out_row: Any, start: Any, height: int) -> Iterator[tuple[int, ...]]:
         """Return row and column of a place and of a tap, of all that lie in the data.

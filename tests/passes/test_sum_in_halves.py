@@ -1,0 +1,51 @@
+"""The pass marks products of halves, and refuses targets that do not add halves."""
+
+from __future__ import annotations
+
+import pytest
+
+import tvm_fusionx as fx
+from tests.layout.test_half_sums import bias_of, net, pointwise
+from tests.passes.assert_pass import assert_unchanged
+from tests.relay_modules import module, operator_names, var
+from tvm_fusionx.errors import TargetError
+from tvm_fusionx.expressions.half_terms import MARK
+from tvm_fusionx.passes import SumInHalves
+
+ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu={} -num-cores=1"
+A76 = ARM.format("cortex-a76")
+
+
+def test_products_of_halves_are_marked_once() -> None:
+    pass_ = SumInHalves(A76)
+    before = net(pointwise(), bias_of())
+    found = pass_(before)
+    assert str(found).count(MARK) == 1
+    assert_unchanged(pass_, found, because="its products are marked")
+
+
+def test_sums_of_fewer_terms_than_a_chunk_stay_single() -> None:
+    mod = net(pointwise(), bias_of())
+    assert_unchanged(SumInHalves(A76, terms=4), mod, because="a chunk has eight terms")
+
+
+def test_what_has_no_blocks_stays() -> None:
+    mod = module(var("x", 2, 3) + var("y", 2, 3))
+    assert operator_names(SumInHalves(A76)(mod)["main"]) == ["add"]
+
+
+@pytest.mark.parametrize("target", ["opencl", "llvm -mcpu=skylake", ARM.format("cortex-a53")])
+def test_a_target_that_does_not_add_halves_is_refused(target: str) -> None:
+    with pytest.raises(TargetError, match="precision: expected a core with arithmetic of halves"):
+        SumInHalves(target)(net(pointwise(), bias_of()))
+
+
+def test_a_build_refuses_it_too() -> None:
+    with pytest.raises(TargetError, match="arithmetic of halves"):
+        fx.pipeline("llvm -mcpu=skylake", precision="float16-sums")
+
+
+@pytest.mark.parametrize("terms", [0, 65])
+def test_so_many_terms_are_refused(terms: int) -> None:
+    with pytest.raises(ValueError, match=f"terms: expected 1 to 64; found {terms}"):
+        SumInHalves(A76, terms)(net(pointwise(), bias_of()))

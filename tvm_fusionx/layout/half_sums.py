@@ -1,0 +1,264 @@
+"""Weights of blocks whose products are summed up in halves: as halves, no sum beyond the type.
+
+The largest half is 65,504, and a sum of products of halves may be beyond it though the result is
+not. Weights are known: where the largest operand times the largest weights of a chain may reach the
+end of the type, all weights of the layer are divided by a power of two, and the sums of float32
+multiplied by it. So no finite operand makes a chain infinite. A chain of K products, and the
+bias where it is a term, each at most rounded by 2^-11 of what is summed so far, is off by at most
+
+    (K + 1) 2^-11 (sum of |a w| + |bias|) (1 + K 2^-11)  +  (K + 1) 2^-25 2^s,
+
+the last where numbers are below the smallest normal half (`error_bound`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+
+from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order, with_operands
+from tvm_fusionx.expressions.half_terms import marked, register_half_terms
+from tvm_fusionx.layout.value_range import Range, ValueRanges, largest_in
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.tir.half_terms import Mark
+
+CONVOLUTION = "nn.contrib_conv2d_NCHWc"
+DEPTHWISE = "nn.contrib_depthwise_conv2d_NCHWc"
+
+SINGLE, HALF = "float32", "float16"
+
+LARGEST = float(np.finfo(HALF).max)
+# Half of the distance between 1 and the next half; and between zero and the next.
+UNIT, LEAST = 2.0**-11, 2.0**-25
+
+# Weights that would be divided by more lose digits: they would be near the smallest halves.
+MOST_EXPONENT = 10
+
+# As ``tvm.relay.op.op.OpPattern.INJECTIVE``: what is above it sums, or cannot be fused.
+INJECTIVE = 2
+
+# Axes of OIHWio.
+WEIGHT_AXES = 6
+
+
+def error_bound(terms: int, magnitude: Any, exponent: int = 0) -> Any:
+    """Return the largest error of a sum of chains in halves, before its own rounding.
+
+    Parameters
+    ----------
+    terms
+        Of a chain: products, and a bias where it is one of them.
+    magnitude
+        Sum of the products' magnitudes, and the bias's; of the whole sum, or of each.
+    exponent
+        Of the power of two that the weights were divided by.
+    """
+    relative = terms * UNIT * (1 + terms * UNIT)
+    return relative * magnitude + terms * LEAST * 2.0**exponent
+
+
+def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Function:
+    """Return a function of blocks of which those that may sum up products in halves are marked.
+
+    Parameters
+    ----------
+    function
+        Typed; its blocks are inline functions that compute in float32.
+    cpu
+        What the blocks are for.
+    terms
+        Most products of a sum of halves.
+
+    Returns
+    -------
+    relay.Function
+        The same parameters and results; not typed. Weights of marked blocks are halves.
+    """
+    register_half_terms()
+    made: dict[Any, Any] = {}
+    ranges = ValueRanges()
+    for expr in post_order(function.body):
+        operands = [made[operand] for operand in operands_of(expr)]
+        made[expr] = with_operands(expr, operands)
+        if is_block_call(expr):
+            for product in _products_of(expr, ranges.add(expr), cpu, terms):
+                made[expr] = _in_halves(made[expr], product, terms)
+    return relay.Function(
+        function.params,
+        made[function.body],
+        function.ret_type,
+        function.type_params,
+        function.attrs,
+    )
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product of halves and of weights in a block."""
+
+    place: int
+    """Its number among the block's products."""
+    weights: int
+    """Number of the parameter of weights."""
+    numbers: np.ndarray
+    """The weights."""
+    largest: float
+    """Largest magnitude of what is multiplied."""
+    addend: float | None
+    """Largest magnitude of the constant that is added first; None where there is none."""
+    saturates: bool
+    """Whether what is multiplied may be beyond the halves that a kernel keeps it in."""
+
+
+def _products_of(
+    block_call: Any, within: Mapping[Any, Range], cpu: Cpu, terms: int
+) -> list[_Product]:
+    """Return the products of a block that a template sums up in halves; none of other blocks.
+
+    They are one, of halves in memory, or two, the second of pixels that the first gives.
+    """
+    block = block_call.op
+    calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
+    products = [each for each in calls if _pattern(each) > INJECTIVE]
+    names = [getattr(each.op, "name", "") for each in products]
+    if names not in ([CONVOLUTION], [DEPTHWISE], [DEPTHWISE, CONVOLUTION]):
+        return []
+    operands = {param: given for param, given in zip(block.params, block_call.args, strict=True)}
+    data = _parameter(products[0].args[0])
+    if data not in operands or data.checked_type.dtype != HALF:
+        return []
+    found = []
+    for place, product in enumerate(products):
+        weights = _parameter(product.args[1])
+        is_once = sum(weights in operands_of(each) for each in calls) == 1
+        constant = operands.get(weights)
+        if not is_once or not isinstance(constant, relay.Constant):
+            return []
+        if not _has_template(product, weights, 2 * cpu.lanes, terms):
+            return []
+        largest = largest_in(within[product.args[0]])
+        found.append(
+            _Product(
+                place,
+                list(block.params).index(weights),
+                constant.data.numpy().astype("float64"),
+                min(LARGEST, largest),
+                _largest_addend(operands, product, calls, within),
+                place > 0 and largest > LARGEST,
+            )
+        )
+    exponents = [_exponent_of(each, terms) for each in found]
+    return found if all(each is not None for each in exponents) else []
+
+
+def _pattern(call: Any) -> int:
+    pattern = call.op.get_attr("TOpPattern") if isinstance(call.op, tvm.ir.Op) else None
+    return INJECTIVE + 1 if pattern is None else int(pattern)
+
+
+def _parameter(expr: Any) -> Any:
+    """Return the parameter that an operand is, or is cast from."""
+    is_cast = isinstance(expr, relay.Call) and expr.op.name == "cast"
+    return expr.args[0] if is_cast else expr
+
+
+def _has_template(product: Any, weights: Any, lanes: int, terms: int) -> bool:
+    shape = [int(each) for each in weights.checked_type.shape]
+    if len(shape) != WEIGHT_AXES or shape[-1] != lanes:
+        return False
+    _, _, height, width, inner, _ = shape
+    attrs, rows = product.attrs, int(product.checked_type.shape[2])
+    if any(int(each) != 1 for each in attrs.dilation):
+        return False
+    if product.op.name == DEPTHWISE:
+        return height * width <= terms and any(int(each) for each in attrs.padding)
+    is_pixel = (height, width) == (1, 1) and all(int(each) == 1 for each in attrs.strides)
+    is_whole = int(attrs.groups) == 1 and inner == lanes <= terms
+    return is_pixel and is_whole and rows > 1 and not any(int(each) for each in attrs.padding)
+
+
+def _reach_of(product: _Product, terms: int) -> float:
+    """Return what no chain of a product exceeds, the rounding of its sums included."""
+    rounded = 1 + (terms + 1) * 2 * UNIT
+    return product.largest * _heaviest(product.numbers, terms) * rounded
+
+
+def _exponent_of(product: _Product, terms: int) -> int | None:
+    """Return the power of two that weights are divided by; None where they stay single."""
+    reach = _reach_of(product, terms)
+    if not math.isfinite(reach):
+        return None
+    exponent = max(0, math.ceil(math.log2(reach / LARGEST))) if reach > LARGEST else 0
+    return exponent if exponent <= MOST_EXPONENT else None
+
+
+def _in_halves(block_call: Any, product: _Product, terms: int) -> Any:
+    """Return a block's call with a product marked, and its weights halves."""
+    block, exponent = block_call.op, _exponent_of(product, terms)
+    assert exponent is not None
+    # A sum that begins with the bias is no larger than both; another adds it in float32.
+    adds = product.addend is not None and 2 * product.addend + _reach_of(product, terms) <= LARGEST
+    halves = relay.const(tvm.nd.array((product.numbers * 2.0**-exponent).astype(HALF)))
+    old = block.params[product.weights]
+    new = relay.Var(old.name_hint, relay.TensorType(halves.data.shape, HALF))
+    params = [new if each.same_as(old) else each for each in block.params]
+    calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
+    found = [each for each in calls if each.op.name in (CONVOLUTION, DEPTHWISE)][product.place]
+    mark = Mark(terms, adds)
+    body = _Marked(found, new, mark, exponent, product.saturates).visit(block.body)
+    operands = list(block_call.args)
+    operands[product.weights] = halves
+    made = relay.Function(params, body, None, block.type_params, block.attrs)
+    return relay.Call(made, operands, block_call.attrs, None, block_call.span)
+
+
+class _Marked(relay.ExprMutator):
+    """Marks the weights of a product, and multiplies the result by a power of two."""
+
+    def __init__(
+        self, product: Any, weights: Any, mark: Mark, exponent: int, saturates: bool
+    ) -> None:
+        super().__init__()
+        self.product, self.weights, self.mark = product, weights, mark
+        self.exponent, self.saturates = exponent, saturates
+
+    def visit_call(self, call: Any) -> Any:
+        """Return a call with what it takes changed."""
+        if not call.same_as(self.product):
+            return super().visit_call(call)
+        data, weights = self.visit(call.args[0]), relay.cast(self.weights, SINGLE)
+        if self.saturates:
+            # As what lies between blocks: the largest half, and what is no number stays none.
+            data = relay.maximum(relay.const(-LARGEST, SINGLE), data)
+            data = relay.minimum(relay.const(LARGEST, SINGLE), data)
+        made = relay.Call(call.op, [data, marked(weights, self.mark)], call.attrs, None, call.span)
+        if not self.exponent:
+            return made
+        return relay.multiply(made, relay.const(2.0**self.exponent, SINGLE))
+
+
+def _heaviest(weights: np.ndarray, terms: int) -> float:
+    """Return the largest sum of magnitudes of up to `terms` weights of one output channel."""
+    chunks, _, _, _, _, lanes = weights.shape
+    rows = np.moveaxis(np.abs(weights), -1, 1).reshape(chunks * lanes, -1)
+    chosen = np.sort(rows, axis=1)[:, -terms:]
+    return float(chosen.sum(axis=1).max())
+
+
+def _largest_addend(
+    operands: Mapping[Any, Any], product: Any, calls: list[Any], within: Mapping[Any, Range]
+) -> float | None:
+    """Return the largest magnitude of the constant that is added to a product first, or None."""
+    users = [each for each in calls if any(arg.same_as(product) for arg in each.args)]
+    if len(users) != 1 or users[0].op.name not in ("add", "nn.bias_add"):
+        return None
+    (other,) = (each for each in users[0].args if not each.same_as(product))
+    constant = _parameter(other)
+    is_constant = isinstance(operands.get(constant, constant), relay.Constant)
+    return largest_in(within[other]) if is_constant else None
