@@ -25,6 +25,7 @@ from tvm_fusionx.late_passes.let_nans_through import let_nans_through
 from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.pair_rows import pair_rows
+from tvm_fusionx.late_passes.round_to_bytes import round_to_bytes
 from tvm_fusionx.late_passes.shuffle_bytes import shuffle_bytes
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
 from tvm_fusionx.late_passes.steal_work import steal_work
@@ -77,6 +78,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (BEFORE_VECTORS, leave_undivided_lets()),
             *([(AFTER_LOWERING, narrowed)] if cpu.widens_upper_half else []),
             *([(AFTER_LOWERING, bound_halves(2 * cpu.lanes))] if cpu.compares_halves else []),
+            (AFTER_LOWERING, round_to_bytes(cpu.rounding)),
             # Before there are polynomials, which have their own bounds.
             (
                 AFTER_LOWERING,

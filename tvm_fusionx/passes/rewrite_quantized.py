@@ -20,6 +20,7 @@ from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.rewrite.byte_functions import look_up_bytes
 from tvm_fusionx.rewrite.dequantized_constants import unpack_constants
+from tvm_fusionx.rewrite.integer_bias import biases_into_sums
 from tvm_fusionx.rewrite.integer_operators import multiply_bytes
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
@@ -99,6 +100,7 @@ def rewrite_quantized(
             made = _multiply(graph, cpu, why_slower)
             choices.extend(made)
             changes += sum(choice.reason is None for choice in made)
+            changes += biases_into_sums(graph)
             changes += pack_products(graph, cpu)
         return to_relay(graph) if changes + unpack_constants(graph) else None
 

@@ -17,9 +17,11 @@ from tvm.target import codegen
 from tvm_fusionx.processors.integers import (
     ByteTables,
     DotInstruction,
+    RoundingToBytes,
     byte_dot_of,
     byte_tables_of,
     instruction_of,
+    rounding_of,
     word_dot_of,
 )
 from tvm_fusionx.processors.rates import DEFAULT_RATES, rates_of, scalable_vectors, vector_sets
@@ -127,6 +129,9 @@ class Cpu:
     byte_tables: ByteTables | None = None
     """Looks bytes up in a table of 256; None where arithmetic costs no more."""
 
+    rounding: RoundingToBytes | None = None
+    """Rounds floats to bytes; None where that takes bounds."""
+
     @property
     def adds_halves(self) -> bool:
         """Whether multiply-adds of halves take one operand from a lane, as those of float32 do."""
@@ -211,4 +216,5 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         byte_dot=byte_dot_of(features),
         word_dot=word_dot_of(features),
         byte_tables=byte_tables_of(features),
+        rounding=rounding_of(features),
     )

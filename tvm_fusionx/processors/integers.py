@@ -66,6 +66,50 @@ BYTE_TABLES: tuple[tuple[frozenset[str], ByteTables], ...] = (
 )
 
 
+@dataclass(frozen=True)
+class RoundingToBytes:
+    """LLVM's names of the instructions that round floats to bytes, each of which saturates."""
+
+    lanes: int
+    """Floats of a vector."""
+
+    nearest: str
+    """To the nearest 32-bit integers, of two the even one."""
+
+    to_words: str
+    """32-bit integers to 16-bit ones."""
+
+    add_words: str
+    """The sums of 16-bit integers, twice as many."""
+
+    to_bytes: tuple[tuple[str, str], ...]
+    """16-bit integers, twice as many, to bytes of each type."""
+
+
+# By the features that they need. Arm ARM, section C7.2: FCVTNS (vector), SQXTN, SQADD, SQXTUN.
+# x86's `vcvtps2dq` makes the smallest integer of what is too large.
+ROUNDINGS: tuple[tuple[frozenset[str], RoundingToBytes], ...] = (
+    (
+        frozenset({"neon"}),
+        RoundingToBytes(
+            4,
+            "llvm.aarch64.neon.fcvtns.v4i32.v4f32",
+            "llvm.aarch64.neon.sqxtn.v4i16",
+            "llvm.aarch64.neon.sqadd.v8i16",
+            (
+                ("int8", "llvm.aarch64.neon.sqxtn.v8i8"),
+                ("uint8", "llvm.aarch64.neon.sqxtun.v8i8"),
+            ),
+        ),
+    ),
+)
+
+
+def rounding_of(features: set[str]) -> RoundingToBytes | None:
+    """Return how a processor of these features rounds to bytes, or None where nothing saturates."""
+    return next((rounding for needed, rounding in ROUNDINGS if needed <= features), None)
+
+
 def byte_tables_of(features: set[str]) -> ByteTables | None:
     """Return how a processor of these features looks bytes up, or None where that does not pay."""
     return next((tables for needed, tables in BYTE_TABLES if needed <= features), None)

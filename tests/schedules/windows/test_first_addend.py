@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
-from tvm import relay
+import tvm
+from tvm import relay, te
 
 from tests.depthwise_pairs import pair
 from tests.relay_modules import module, var
@@ -24,7 +27,7 @@ from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import gather_what_follows, stage_nests
 from tvm_fusionx.schedules.template import Template
 from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
-from tvm_fusionx.schedules.windows.first_addend import take_first_addend
+from tvm_fusionx.schedules.windows.first_addend import begin_with_addend, take_first_addend
 from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
 from tvm_fusionx.schedules.windows.pointwise import POINTWISE
 from tvm_fusionx.tir.block import describe_block
@@ -86,3 +89,36 @@ def test_what_may_be_taken(body: relay.Expr, is_taken: bool) -> None:
     block, addend = take_first_addend(blocks[write], sums)
     assert (addend is not None) is is_taken
     assert block.body.same_as(blocks[write].body) is not is_taken
+
+
+def _sums_of_integers(sign: str) -> Any:
+    """Return sums of three integers for each channel, with what follows them, unscheduled."""
+    x = te.placeholder((1, 2, 3, 5, 4, 3), "int32", name="x")
+    less = te.placeholder((1, 2, 1, 1, 4), "int32", name="less")
+    term = te.reduce_axis((0, 3), "term")
+    sums = te.compute((1, 2, 3, 5, 4), lambda *i: te.sum(x[(*i, term)], axis=term), name="sums")
+
+    def after(n: Any, c: Any, h: Any, w: Any, lane: Any) -> Any:
+        number = less[n, c, 0, 0, lane]
+        total = sums[n, c, h, w, lane]
+        total = {"-": total - number, "+": total + number, "pixels": total - h}[sign]
+        return total.astype("float32") * 0.5
+
+    result = te.compute((1, 2, 3, 5, 4), after, name="after")
+    return te.create_prim_func([x, less, result])
+
+
+@pytest.mark.parametrize("sign", ["-", "+", "pixels"])
+def test_integers_begin_with_what_is_subtracted(sign: str) -> None:
+    func = _sums_of_integers(sign)
+    begun = begin_with_addend(func, "sums", "after")
+    assert tvm.ir.structural_equal(begun, func) == (sign != "-")
+    generator = np.random.default_rng(0)
+    x = generator.integers(-99, 99, (1, 2, 3, 5, 4, 3)).astype("int32")
+    less = generator.integers(-99, 99, (1, 2, 1, 1, 4)).astype("int32")
+    found = []
+    for each in (func, begun):
+        result = tvm.nd.array(np.zeros((1, 2, 3, 5, 4), "float32"))
+        tvm.build(each, "llvm")(tvm.nd.array(x), tvm.nd.array(less), result)
+        found.append(result.numpy())
+    np.testing.assert_array_equal(*found)

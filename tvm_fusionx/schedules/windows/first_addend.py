@@ -83,6 +83,75 @@ def take_first_addend(block: Any, sums: Collection[Any]) -> tuple[Any, FirstAdde
     )
 
 
+def begin_with_addend(func: Any, reduce: str, write: str) -> Any:
+    """Return an unscheduled `func` whose sums of integers begin with what is subtracted from them.
+
+    They are as they were where nothing of each channel alone is.
+
+    Parameters
+    ----------
+    func
+        A stage that sums over a window, and one that reads its sums in the window's axes.
+    reduce, write
+        Names of their blocks.
+    """
+    blocks: dict[str, Any] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.Block):
+            blocks[node.name_hint] = node
+
+    tir.stmt_functor.post_order_visit(func.body, visit)
+    summed = blocks[reduce]
+    sums = {region.buffer.data for region in summed.writes}
+    differences = _with_sums_for_differences(blocks[write], sums)
+    if differences is None:
+        return func
+    after, addend = take_first_addend(differences, sums)
+    if addend is None or not isinstance(summed.init, tir.BufferStore):
+        return func
+    places = {
+        there.var: here.var
+        for there, here in zip(blocks[write].iter_vars, summed.iter_vars, strict=False)
+    }
+    element = tir.stmt_functor.substitute(addend.element, places)
+    less = tir.const(0, element.dtype) - element
+    start = tir.BufferStore(summed.init.buffer, less, summed.init.indices)
+    region = [tvm.ir.Range.from_min_extent(index, 1) for index in element.indices]
+    reads = [*summed.reads, tir.BufferRegion(element.buffer, region)]
+    begun = tir.Block(summed.iter_vars, reads, summed.writes, reduce, summed.body, start)
+    changed = {reduce: begun, write: after}
+
+    def replaced(node: Any) -> Any:
+        return changed.get(node.name_hint)
+
+    return func.with_body(tir.stmt_functor.ir_transform(func.body, None, replaced, ["tir.Block"]))
+
+
+def _with_sums_for_differences(block: Any, sums: Collection[Any]) -> Any | None:
+    """Return a block that adds what it subtracts from a window's sums; None where it adds some."""
+
+    def added(node: Any) -> Any:
+        is_sum = isinstance(node.a, tir.BufferLoad) and node.a.buffer.data in sums
+        return node.a + node.b if is_sum and isinstance(node, tir.Sub) else None
+
+    def is_added(node: Any) -> bool:
+        return isinstance(node, tir.Add) and any(
+            isinstance(each, tir.BufferLoad) and each.buffer.data in sums
+            for each in (node.a, node.b)
+        )
+
+    found: list[Any] = []
+    tir.stmt_functor.post_order_visit(
+        block.body, lambda node: found.append(node) if is_added(node) else None
+    )
+    if found:
+        return None
+    body = tir.stmt_functor.ir_transform(block.body, None, added, ["tir.Sub"])
+    parts = block.iter_vars, block.reads, block.writes, block.name_hint
+    return tir.Block(*parts, body, block.init)
+
+
 def _is_of_channels(addend: Any, block: Any, dtype: str) -> bool:
     """Tell whether an addend is loaded from where one lies for each channel, side by side."""
     if not isinstance(addend, tir.BufferLoad) or addend.dtype != dtype:

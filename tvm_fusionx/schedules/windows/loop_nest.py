@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.integers import SUM
 from tvm_fusionx.schedules.parts.nest import schedule_alone
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, widen_axis
 from tvm_fusionx.schedules.parts.peel_tests import (
@@ -17,6 +18,7 @@ from tvm_fusionx.schedules.parts.peel_tests import (
     move_test_into_body,
 )
 from tvm_fusionx.schedules.template import KnobValues
+from tvm_fusionx.schedules.windows.first_addend import begin_with_addend
 from tvm_fusionx.schedules.windows.isolate import Isolated
 from tvm_fusionx.schedules.windows.result import COLUMN_AXIS
 from tvm_fusionx.schedules.windows.structure import Window
@@ -35,7 +37,11 @@ def open_schedule(
     last piece of several tiles, so that each piece gathers as many columns as the others. TVM could
     not prove such tiles complete to a stage that follows: then they shrink to a divisor.
     """
-    func = move_test_into_body(simplify_indices(sch.mod["main"]), stages.write)
+    func = simplify_indices(sch.mod["main"])
+    if window.dtype == SUM:
+        # Integers are the same in any order; an instruction less, wherever a constant is loaded.
+        func = begin_with_addend(func, stages.reduce, stages.write)
+    func = move_test_into_body(func, stages.write)
     tiles = math.ceil(window.columns / columns)
     if stages.others:
         columns = max(each for each in divisors(window.columns) if each <= columns)
