@@ -75,6 +75,8 @@ class SearchTask:
         Who proposes, of :data:`STRATEGIES`.
     settings
         How it goes; its trials and its budget may change when it is resumed.
+    notes
+        What happened to the space before, for people.
     """
 
     space: Space
@@ -82,6 +84,7 @@ class SearchTask:
     folder: Path
     strategy: str = "controller"
     settings: SearchSettings = field(default_factory=SearchSettings)
+    notes: tuple[str, ...] = ()
 
     def training_digest(self, device: str) -> str:
         """Return a name for all that results depend on, beside the space."""
@@ -264,6 +267,7 @@ def why_it_won(task: SearchTask, outcome: SearchOutcome, latency: Latency, check
             )
     slow = sum(math.isnan(each.accuracy) for each in outcome.results)
     lines.append(f"{slow} networks were not trained: too slow, or failed.")
+    lines.extend(task.notes)
     lines.append(f"The search ended because {outcome.why_ended}.")
     return "\n".join(lines) + "\n"
 
