@@ -148,11 +148,12 @@ def run_arm(
         part = only_pruning(space, largest(space))
         return search(options, part, folder, seed, trials, cost)
     if arm == "after":
-        first = search(options, only_architecture(space), folder / "1", seed, trials // 2, cost)
+        # Whole batches are trained: a half that is none would train more than the other arms.
+        half = max(BATCH, trials // 2 // BATCH * BATCH)
+        first = search(options, only_architecture(space), folder / "1", seed, half, cost)
         best = max(first, key=Reward(is_front=True)).candidate
         part = only_pruning(space, best)
-        rest = trials - trials // 2
-        return first + search(options, part, folder / "2", seed, rest, cost)
+        return first + search(options, part, folder / "2", seed, max(1, trials - half), cost)
     if arm == "caps":
         return search(options, space, folder, seed, trials, cost)
     found = search(options, space, folder, seed, trials, flops_of)

@@ -10,8 +10,8 @@ from tests.cli.run_cli import runner
 from tests.search.small_spaces import TRANSFORMERS
 from tests.search.test_executor import TRAIN
 from tvm_fusionx.cli.search_command import STRATEGY_NAMES
+from tvm_fusionx.devices import cluster
 from tvm_fusionx.errors import DeviceError
-from tvm_fusionx.search import ray_executor
 from tvm_fusionx.search.session import STRATEGIES
 
 SPACE = {**TRANSFORMERS, "layers": [1], "hidden": [16], "heads": [2]}
@@ -84,5 +84,5 @@ def test_a_cluster_that_is_not_there_is_told_before_anything_is_measured(
     def refuse(address: str) -> None:
         raise DeviceError("Ray cluster", expected="one", found=address, next_step="Start it.")
 
-    monkeypatch.setattr(ray_executor, "connect", refuse)
+    monkeypatch.setattr(cluster, "connect", refuse)
     assert "host:1" in runner(capsys)(*words, "--ray", "host:1").problem

@@ -9,7 +9,9 @@ import pytest
 
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_models import perceptron
+from tvm_fusionx.errors import DeviceError
 from tvm_fusionx.records import read_records
+from tvm_fusionx.tuning import farm_bench
 
 
 @pytest.fixture
@@ -39,6 +41,18 @@ def test_a_device_that_does_not_exist(run: Callable[..., Ran], model: Path) -> N
     ran = run("tune", model, "--device", "abacus")
     assert ran.code == 2
     assert "abacus" in ran.problem
+
+
+def test_a_cluster_that_is_not_there(
+    run: Callable[..., Ran], model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(address: str) -> None:
+        raise DeviceError("Ray cluster", expected="one", found=address, next_step="Start it.")
+
+    monkeypatch.setattr(farm_bench, "connect", refuse)
+    ran = run("tune", model, "--ray", "host:1", "--parallel", "2")
+    assert ran.code == 3
+    assert "host:1" in ran.problem
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from tests.relay_modules import const, var
 from tvm_fusionx.devices import find_device
 from tvm_fusionx.errors import TargetError, UnknownDeviceError
 from tvm_fusionx.lowering import lowering
+from tvm_fusionx.search import clocks
 from tvm_fusionx.search.clocks import Clock, CountingClock, DeviceClock, HostClock, clock_of
+from tvm_fusionx.tuning import farm_bench
 
 
 def _library(clock: Clock) -> tuple[Any, tvm.IRModule]:
@@ -53,3 +57,24 @@ def test_words_for_clocks() -> None:
         clock(*_library(clock))
     with pytest.raises(UnknownDeviceError), clock_of("no-such-phone"):
         pass
+
+
+@pytest.mark.slow
+def test_a_device_of_a_cluster_is_timed_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def measure_on(address: str, device: str, call: Any, *words: Any, retries: int) -> Any:
+        asked.append((address, device))
+        return call(*words)
+
+    monkeypatch.setattr(farm_bench, "connect", lambda address: None)
+    monkeypatch.setattr(farm_bench, "measure_on", measure_on)
+    monkeypatch.setattr(clocks, "has_device", lambda address, device: device == "phone")
+    for name in ("phone", "tablet"):
+        described = tmp_path / f"{name}.json"
+        described.write_text(json.dumps({"name": name, "target": "llvm"}))
+        with clock_of(str(described), "host:1") as clock:
+            assert clock(*_library(clock)) > 0
+    assert asked == [("host:1", "phone")]

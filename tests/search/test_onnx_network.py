@@ -10,6 +10,8 @@ import pytest
 from tests.search.small_spaces import cnns, transformers
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.search.onnx_network import onnx_network
+from tvm_fusionx.search.replacements import with_activation
+from tvm_fusionx.search.space_file import ACTIVATIONS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -34,6 +36,21 @@ def test_it_computes_what_the_torch_module_computes(name: str, seed: int) -> Non
     model = onnx_network(candidate, network.arrays(), batch=4)
     onnx.checker.check_model(model)
     (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_each_activation_is_the_same_in_both(name: str, activation: str) -> None:
+    candidate = with_activation(SPACES[name]().sample(random.Random(1)), activation)
+    network = torch_network(candidate, 1).eval()
+    x = torch.arange(8).reshape(1, 8) % 20
+    if name == "cnns":
+        x = torch.linspace(-4, 4, 64).reshape(1, 1, 8, 8)
+    with torch.no_grad():
+        expected = network(x).numpy()
+    model = onnx_network(candidate, network.arrays()).SerializeToString()
+    (found,) = onnxruntime.InferenceSession(model).run(None, {"x": x.numpy()})
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
 
 

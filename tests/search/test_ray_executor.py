@@ -4,17 +4,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.devices.two_raylets import fixture_address  # noqa: F401
 from tests.search import quick_training
 from tests.search.small_spaces import transformers
 from tests.search.test_executor import TRAIN, _jobs
 from tvm_fusionx.errors import DeviceError, ModelError
-from tvm_fusionx.search import latency
 from tvm_fusionx.search.executor import Ended, Job
 from tvm_fusionx.search.journal import SearchJournal
 from tvm_fusionx.search.reward import Reward
@@ -24,9 +23,7 @@ from tvm_fusionx.search.strategies import RandomStrategy
 pytestmark = pytest.mark.slow
 ray: Any = pytest.importorskip("ray", reason="ray is not installed")
 
-from ray.cluster_utils import Cluster  # noqa: E402
-
-from tvm_fusionx.search.ray_executor import AHEAD, RayExecutor, latency_there, measure_on  # noqa: E402
+from tvm_fusionx.search.ray_executor import AHEAD, RayExecutor  # noqa: E402
 
 # Tells its process, and waits for a file where it is told to.
 WAITING = """
@@ -39,18 +36,6 @@ def train(candidate, trial):
         time.sleep(0.05)
     return {{"accuracy": 0.5}}
 """
-
-
-@pytest.fixture(scope="module", name="address")
-def fixture_address() -> Iterator[str]:
-    """Yield the address of two local raylets, one with a device."""
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    cluster.add_node(num_cpus=1, resources={"trainer": 1, "device:phone": 1})
-    cluster.wait_for_nodes()
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    yield cluster.address
-    ray.shutdown()
-    cluster.shutdown()
 
 
 def _run(executor: RayExecutor, jobs: list[Job]) -> dict[int, Ended]:
@@ -137,24 +122,6 @@ def test_a_search_is_that_of_this_machine(address: str, tmp_path: Path) -> None:
         ).run()
     for each in made.results:
         assert each.accuracy == pytest.approx(quick_training.accuracy_of(each.candidate["choices"]))
-
-
-def test_a_device_is_measured_where_it_hangs(address: str) -> None:
-    assert measure_on(address, "phone", abs, -3.5) == 3.5
-    with pytest.raises(DeviceError, match=r"device phone.*bad operand"):
-        measure_on(address, "phone", abs, "fast")
-    with pytest.raises(DeviceError, match="device:tablet"):
-        measure_on(address, "tablet", abs, -3.5)
-
-
-def test_a_candidate_is_told_where_the_device_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Told:
-        microseconds = 7.0
-
-    asked = []
-    monkeypatch.setattr(latency, "latency_of", lambda *words: asked.append(words) or Told)
-    assert latency_there({"family": "cnn"}, "phone") == 7.0
-    assert asked == [({"family": "cnn"}, "phone")]
 
 
 def test_what_is_missing_is_told(address: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +72,28 @@ def test_a_search_leaves_what_a_person_wants(
     why = (tmp_path / WHY).read_text()
     assert f"accuracy {best.accuracy:.2%}" in why
     assert "off by 10.00%" in why
+    assert "There is no model.onnx" in why
     # Again with weights, as a training leaves them.
     network = torch_network(best.candidate)
     folder = tmp_path / "trials" / candidate_key(best.candidate)
     np.savez(folder / WEIGHTS, **network.arrays())
     files = write_results(_task(tmp_path), report.outcome, report.latency, report.check)
     assert files[0].name == MODEL
+    assert "There is no model.onnx" not in (tmp_path / WHY).read_text()
     onnx.checker.check_model(onnx.load(files[0]))
+
+
+def test_the_page_is_live_while_it_goes_on_and_notes_are_told(
+    tmp_path: Path, estimator: LatencyEstimator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimator, "check", lambda candidate: Check(9.0, 10.0, 4))
+    task = replace(_task(tmp_path), notes=("gelu stays.",))
+    pages = []
+    run_search(task, estimator, on_result=lambda *_: pages.append((tmp_path / PAGE).read_text()))
+    assert len(pages) == 4
+    assert all('http-equiv="refresh"' in page for page in pages)
+    assert 'http-equiv="refresh"' not in (tmp_path / PAGE).read_text()
+    assert "gelu stays." in (tmp_path / WHY).read_text()
 
 
 def test_it_is_resumed_only_where_that_is_asked(

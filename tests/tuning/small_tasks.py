@@ -90,8 +90,8 @@ class PretendedBench:
         self.ran: list[dict[str, int]] = []
         self.candidate: dict[str, int] = {}
 
-    def session(self) -> Any:
-        """Return nothing."""
+    def expect(self) -> None:
+        """Do nothing."""
 
     def drop(self) -> None:
         """Do nothing."""

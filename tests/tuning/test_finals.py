@@ -106,7 +106,7 @@ def test_a_device_that_is_gone_decides_nothing(
 ) -> None:
     monkeypatch.setattr(finals, compared, _raising(error))
     session = _session([BETTER])
-    session.benches[0].session = _raising(LOST)
+    session.benches[0].expect = _raising(LOST)
     with pytest.raises(DeviceLostError):
         decide(session)
 

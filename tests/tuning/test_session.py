@@ -278,7 +278,7 @@ class _Unplugged(PretendedBench):
         self.trial = trial
         self.comes_back = comes_back
 
-    def session(self) -> Any:
+    def expect(self) -> None:
         if len(self.ran) == self.trial and not self.comes_back:
             raise DeviceLostError("phone", expected="an answer", found="none", next_step="x.")
 

@@ -44,6 +44,7 @@ CALIBRATING = 3
     help="Networks that are measured as a whole to learn what a launch adds; as many more are "
     "predicted and measured, and the error is told.",
 )
+@click.option("--ray", metavar="ADDRESS", help="Time on this Ray cluster a device that it has.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of what is drawn.")
 @database_option
 @debug_option
@@ -53,6 +54,7 @@ def command(
     output: Path,
     most: int,
     checks: int,
+    ray: str | None,
     seed: int,
     database: Path | None,
 ) -> None:
@@ -77,7 +79,7 @@ def command(
     check_writable(output)
     found = load_space(space)
     generator = random.Random(seed)
-    with Stages(space.name) as stage, clock_of(device) as clock:
+    with Stages(space.name) as stage, clock_of(device, ray) as clock:
         estimator = LatencyEstimator(clock, ProfileDatabase(database or database_path()))
         stage("measuring layers")
         count = fill_table(

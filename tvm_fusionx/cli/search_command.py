@@ -92,7 +92,17 @@ class LatencyType(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--halving", is_flag=True, help="Train the better third of a batch to the end only.")
 @click.option("--median", is_flag=True, help="Stop what is worse than the median on its way.")
-@click.option("--ray", metavar="ADDRESS", help="Train on this Ray cluster, such as host:6379.")
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Train, and time a device that it has, on this Ray cluster, such as host:6379.",
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="First ask the device whether it likes the activation, and take another where it does "
+    "not.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--resume", is_flag=True, help="Go on with the journal in the folder.")
 @database_option
@@ -112,6 +122,7 @@ def command(
     halving: bool,
     median: bool,
     ray: str | None,
+    replace: bool,
     seed: int,
     resume: bool,
     database: Path | None,
@@ -138,6 +149,7 @@ def command(
     from tvm_fusionx.output_file import make_folder
     from tvm_fusionx.search.clocks import clock_of
     from tvm_fusionx.search.latency import LatencyEstimator
+    from tvm_fusionx.search.replacements import settle_operations
     from tvm_fusionx.search.reward import SOFT_EXPONENT, Reward
     from tvm_fusionx.search.search import HALVING, MEDIAN, SearchSettings
     from tvm_fusionx.search.session import WHY, SearchTask, check_folder, run_search
@@ -146,7 +158,8 @@ def command(
 
     cluster: Any = None
     if ray is not None:
-        from tvm_fusionx.search.ray_executor import RayExecutor, connect
+        from tvm_fusionx.devices.cluster import connect
+        from tvm_fusionx.search.ray_executor import RayExecutor
 
         cluster = RayExecutor
         connect(ray)
@@ -168,11 +181,16 @@ def command(
         stop=MEDIAN if median else HALVING,
         seed=seed,
     )
-    task = SearchTask(found, train, output, strategy, settings)
-    with Stages(f"searching {found.size()} networks") as stage, clock_of(device) as clock:
+    with Stages(f"searching {found.size()} networks") as stage, clock_of(device, ray) as clock:
         estimator = LatencyEstimator(clock, ProfileDatabase(database or database_path()))
-        stage("measuring launches, judging the first networks")
         generator = random.Random(seed)
+        notes: tuple[str, ...] = ()
+        if replace:
+            stage("asking for operations that the device dislikes")
+            drawn = [found.sample(generator) for _ in range(CALIBRATING)]
+            found, notes = settle_operations(found, estimator, drawn, output)
+        task = SearchTask(found, train, output, strategy, settings, notes)
+        stage("measuring launches, judging the first networks")
 
         def told(search: Search, result: Result) -> None:
             best = search.best

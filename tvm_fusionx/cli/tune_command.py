@@ -71,6 +71,11 @@ SHOWN_BLOCKS = 20
     show_default=True,
     help="Devices of the key to use at a time.",
 )
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Run candidates on this Ray cluster, whose workers have the device, such as host:6379.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--no-transfer", is_flag=True, help="Learn nothing from older trials.")
 @input_shapes_option
@@ -93,6 +98,7 @@ def command(
     resume: bool,
     dry_run: bool,
     parallel: int,
+    ray: str | None,
     seed: int,
     no_transfer: bool,
     shape: dict[str, tuple[int, ...]] | None,
@@ -139,6 +145,7 @@ def command(
             only=only,
             dry_run=dry_run,
             parallel=parallel,
+            cluster=ray,
             inputs=None if inputs is None else without_bound(read_inputs(inputs), constants),
             model=model.stem,
             watch=bar,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from tvm_fusionx.counting.cycles import CYCLE_CORES
 from tvm_fusionx.counting.model_build import target_text
 from tvm_fusionx.devices import Device, export_kernel, find_device
 from tvm_fusionx.devices.build_server import ARCHITECTURES
+from tvm_fusionx.devices.cluster import has_device
 from tvm_fusionx.devices.emulation import ARCH
 from tvm_fusionx.fusion.profile_database import Setting
 from tvm_fusionx.inputs import inputs_of
@@ -29,6 +31,7 @@ from tvm_fusionx.measuring.block_timer import MICROSECONDS, REPEATS, example_inp
 from tvm_fusionx.measuring.places import setting_of, versions
 from tvm_fusionx.schedules import resolve_target, target_key
 from tvm_fusionx.tuning.bench import Bench
+from tvm_fusionx.tuning.farm_bench import FarmBench
 
 COUNTED = "count:"
 """Before the name of a core: what it executes is counted under emulation."""
@@ -114,15 +117,17 @@ class DeviceClock:
     ----------
     device
         What runs the libraries; a session that breaks is opened again.
+    cluster
+        Address of a Ray cluster whose workers have it; by default this process asks it.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, cluster: str | None = None) -> None:
         self.device = device
         self.target = device.tvm_target()
         self.setting = Setting(
             target_key(self.target), 1, f"{device.name} ({device.key or LOCAL})", versions()
         )
-        self._bench = Bench(device)
+        self._bench = Bench(device) if cluster is None else FarmBench(device, address=cluster)
 
     def __enter__(self) -> DeviceClock:
         return self
@@ -134,21 +139,35 @@ class DeviceClock:
         """Return the median microseconds of a run, timed on the device itself."""
         with tempfile.TemporaryDirectory(prefix="fusionx-device-") as folder:
             path = export_kernel(library.get_lib(), Path(folder) / "block.so", self.device)
-            session = self._bench.session()
-            module = session.load(path)
-        executor = graph_executor.create(library.get_graph_json(), module, session.context)
-        executor.load_params(tvm.runtime.save_param_dict(dict(library.get_params())))
-        for place, array in enumerate(example_inputs(mod)):
-            executor.set_input(place, tvm.nd.array(array, session.context))
-        timer = executor.module.time_evaluator(
-            "run", session.context, number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MILLISECONDS
-        )
-        return float(np.median(timer().results)) * MICROSECONDS
+            parameters = bytes(tvm.runtime.save_param_dict(dict(library.get_params())))
+            graph, inputs = library.get_graph_json(), example_inputs(mod)
+            return self._bench.call(_time, graph, path, parameters, inputs)
+
+
+def _time(
+    bench: Bench, graph: str, path: Path, parameters: bytes, inputs: Sequence[np.ndarray]
+) -> float:
+    """Return the median microseconds of a run of a model on a bench."""
+    session = bench.session()
+    executor = graph_executor.create(graph, session.load(path), session.context)
+    executor.load_params(parameters)
+    for place, array in enumerate(inputs):
+        executor.set_input(place, tvm.nd.array(array, session.context))
+    timer = executor.module.time_evaluator(
+        "run", session.context, number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MILLISECONDS
+    )
+    return float(np.median(timer().results)) * MICROSECONDS
 
 
 @contextlib.contextmanager
-def clock_of(name: str) -> Any:
+def clock_of(name: str, cluster: str | None = None) -> Any:
     """Yield the clock that a word names: ``local``, ``count:CORE``, or a device's name or file.
+
+    Parameters
+    ----------
+    cluster
+        Address of a Ray cluster: a device that one of its workers has is timed there, others by
+        this process, as counts and this machine are.
 
     Raises
     ------
@@ -162,5 +181,7 @@ def clock_of(name: str) -> Any:
     elif name.startswith(COUNTED):
         yield CountingClock(name.removeprefix(COUNTED))
     else:
-        with DeviceClock(find_device(name)) as clock:
+        device = find_device(name)
+        is_there = cluster is not None and has_device(cluster, device.name)
+        with DeviceClock(device, cluster if is_there else None) as clock:
             yield clock

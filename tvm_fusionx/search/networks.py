@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tvm_fusionx.errors import SpaceError
-from tvm_fusionx.search.space_file import CNN, NO_PRUNING, TRANSFORMER
+from tvm_fusionx.search.space_file import (
+    ACTIVATION,
+    CNN,
+    NO_PRUNING,
+    TRANSFORMER,
+    USUAL_ACTIVATION,
+)
 
 DEPTHWISE = "depthwise"
 # Of layer normalisation and batch normalisation: what PyTorch has.
@@ -20,7 +26,7 @@ EPSILON = 1e-5
 
 # Sizes that a layer beside this one cannot see: what is fused over the border of an encoder is half
 # of a normalisation, which has neither.
-INSIDE = {"encoder": ("heads", "feed_forward")}
+INSIDE = {"encoder": ("heads", "feed_forward", ACTIVATION)}
 
 Sizes = Mapping[str, int | str]
 
@@ -75,11 +81,8 @@ class Ops(Protocol):
     def softmax(self, x: Any) -> Any:
         """Return the softmax over the last axis."""
 
-    def gelu(self, x: Any) -> Any:
-        """Return the exact GELU."""
-
-    def relu(self, x: Any) -> Any:
-        """Return the larger of `x` and 0."""
+    def activate(self, x: Any, kind: str) -> Any:
+        """Return one of :data:`tvm_fusionx.search.space_file.ACTIVATIONS` of each element."""
 
     def reshape(self, x: Any, shape: Sequence[int]) -> Any:
         """Return `x` with `shape` behind the batch."""
@@ -196,6 +199,7 @@ def _transformer(fixed: Mapping[str, Any], choices: Mapping[str, Any]) -> tuple[
                 hidden=hidden,
                 heads=choices[f"layer{place}.heads"],
                 feed_forward=choices[f"layer{place}.feed_forward"],
+                **_activation(TRANSFORMER, fixed),
             )
         )
     return (*found, _layer("classify_tokens", hidden=hidden, classes=fixed["classes"]))
@@ -218,6 +222,7 @@ def _cnn(fixed: Mapping[str, Any], choices: Mapping[str, Any]) -> tuple[Layer, .
                     stride=stride if place == 0 else 1,
                     window=choices[f"{name}.kind"],
                     expansion=choices[f"{name}.expansion"],
+                    **_activation(CNN, fixed),
                 )
             )
             width = outputs
@@ -228,6 +233,13 @@ _FAMILIES: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[Laye
     TRANSFORMER: _transformer,
     CNN: _cnn,
 }
+
+
+def _activation(family: str, fixed: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a symbol says of the activation: nothing where it is the family's usual one."""
+    usual = USUAL_ACTIVATION[family]
+    found = str(fixed.get(ACTIVATION, usual))
+    return {} if found == usual else {ACTIVATION: found}
 
 
 def _layer(kind: str, pruning: str = NO_PRUNING, **sizes: int | str) -> Layer:
@@ -257,7 +269,8 @@ def _encoder(ops: Ops, name: str, x: Any, sizes: Sizes) -> Any:
     mixed = ops.transpose(ops.matmul(ops.softmax(scores), value), (0, 2, 1, 3))
     mixed = ops.dense(ops.reshape(mixed, (tokens, hidden)), f"{name}_mix", hidden, hidden)
     x = ops.layer_norm(ops.add(x, mixed), f"{name}_norm1", hidden)
-    wide = ops.gelu(ops.dense(x, f"{name}_wide", hidden, inner))
+    wide = ops.dense(x, f"{name}_wide", hidden, inner)
+    wide = ops.activate(wide, str(sizes.get(ACTIVATION, USUAL_ACTIVATION[TRANSFORMER])))
     narrow = ops.dense(wide, f"{name}_narrow", inner, hidden)
     return ops.layer_norm(ops.add(x, narrow), f"{name}_norm2", hidden)
 
@@ -267,20 +280,23 @@ def _convolve(ops: Ops, name: str, x: Any, sizes: Sizes) -> Any:
     inputs, outputs, kernel, stride, expansion = (
         int(sizes[each]) for each in ("inputs", "outputs", "kernel", "stride", "expansion")
     )
+    activation = str(sizes.get(ACTIVATION, USUAL_ACTIVATION[CNN]))
     is_depthwise = sizes["window"] == DEPTHWISE
     middle = inputs * expansion
     made = x
     if expansion > 1:
-        made = ops.relu(ops.convolution(made, f"{name}_expand", inputs, middle, 1))
+        wide = ops.convolution(made, f"{name}_expand", inputs, middle, 1)
+        made = ops.activate(wide, activation)
     if is_depthwise or expansion > 1:
         groups = middle if is_depthwise else 1
         window = ops.convolution(made, f"{name}_window", middle, middle, kernel, stride, groups)
-        made = ops.convolution(ops.relu(window), f"{name}_project", middle, outputs, 1)
+        window = ops.activate(window, activation)
+        made = ops.convolution(window, f"{name}_project", middle, outputs, 1)
     else:
         made = ops.convolution(made, f"{name}_window", inputs, outputs, kernel, stride)
     if stride == 1 and inputs == outputs:
         made = ops.add(made, x)
-    return ops.relu(made)
+    return ops.activate(made, activation)
 
 
 def _classify_tokens(ops: Ops, name: str, x: Any, sizes: Sizes) -> Any:

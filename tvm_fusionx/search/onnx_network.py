@@ -67,6 +67,15 @@ def onnx_network(
     return model
 
 
+ACTIVATION_NODES: dict[str, tuple[str, dict[str, str]]] = {
+    "relu": ("Relu", {}),
+    "gelu": ("Gelu", {"approximate": "none"}),
+    "gelu_tanh": ("Gelu", {"approximate": "tanh"}),
+    "hard_swish": ("HardSwish", {}),
+}
+"""Activations that are one node; ONNX has no swish before operator set 24."""
+
+
 class OnnxOps:
     """The operators of :class:`tvm_fusionx.search.networks.Ops` as nodes; tensors are names.
 
@@ -148,13 +157,12 @@ class OnnxOps:
         """Return the softmax over the last axis."""
         return self._node("Softmax", x, axis=-1)
 
-    def gelu(self, x: str) -> str:
-        """Return the exact GELU."""
-        return self._node("Gelu", x, approximate="none")
-
-    def relu(self, x: str) -> str:
-        """Return the larger of `x` and 0."""
-        return self._node("Relu", x)
+    def activate(self, x: str, kind: str) -> str:
+        """Return an activation of each element."""
+        if kind == "swish":
+            return self._node("Mul", x, self._node("Sigmoid", x))
+        operator, attributes = ACTIVATION_NODES[kind]
+        return self._node(operator, x, **attributes)
 
     def reshape(self, x: str, shape: Sequence[int]) -> str:
         """Return `x` with `shape` behind the batch."""

@@ -1,4 +1,4 @@
-"""Trials and measurements on a Ray cluster, behind the interface of the local executor.
+"""Trials on a Ray cluster, behind the interface of the local executor.
 
 A trial is a task that runs the same trial process as on this machine, on a core of its worker. Ray
 gives a task that lost its worker to another one; what a training fails by itself is told once. Few
@@ -8,7 +8,6 @@ tasks more than the cluster has room for are handed out, so a queue of thousands
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
 import tempfile
@@ -17,16 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tvm_fusionx._tvm.presence import install_command
-from tvm_fusionx.errors import DeviceError, MissingDependencyError, ModelError
+from tvm_fusionx.devices.cluster import MOST_RETRIES, connect, first_line
+from tvm_fusionx.errors import DeviceError, ModelError
 from tvm_fusionx.search.executor import PROGRAM, REASON_CHARACTERS, Ended, Job
 from tvm_fusionx.search.training_file import FUNCTION
 
-# Custom resources of workers: what trains, and what has a device of this name.
-TRAINER = "trainer"
-DEVICE = "device:{}"
-# A worker that is lost in mid-trial is replaced so often.
-MOST_RETRIES = 3
 # Tasks beyond those that run, so that no worker waits for this process.
 AHEAD = 1
 
@@ -116,36 +110,12 @@ class RayExecutor:
         try:
             returned, files, reason = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            return Ended(job.number, reason=f"the worker was lost: {_first_line(error)}")
+            return Ended(job.number, reason=f"the worker was lost: {first_line(error)}")
         folder = Path(job.trial["folder"])
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (folder / name).write_bytes(content)
         return Ended(job.number, returned, reason)
-
-
-def connect(address: str) -> Any:
-    """Return the module ``ray``, connected to a cluster; raises as :class:`RayExecutor`."""
-    try:
-        import ray
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            "a search on a Ray cluster",
-            expected="the ray package",
-            found=str(error),
-            next_step=f"Install it with: {install_command('ray')}.",
-        ) from error
-    if not ray.is_initialized():
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise DeviceError(
-                f"Ray cluster {address}",
-                expected="a cluster that answers",
-                found=_first_line(error),
-                next_step="`ray start --head` starts one; `ray status` tells its address.",
-            ) from error
-    return ray
 
 
 def run_trial(
@@ -196,64 +166,3 @@ def run_trial(
         lines = ended.stdout.decode("utf-8", errors="replace").strip().splitlines()
         last = lines[-1][-REASON_CHARACTERS:] if lines else "it printed nothing"
         return {}, files, f"exit code {ended.returncode}: {last}"
-
-
-def measure_on(
-    address: str, device: str, call: Callable[..., float], *arguments: Any, retries: int = 0
-) -> float:
-    """Return what a measurement says that runs where a device hangs: one at a time on each.
-
-    Parameters
-    ----------
-    device
-        A worker with the resource ``device:NAME`` runs it, and nothing else is measured there.
-    call, arguments
-        A function of a module that the workers have, and what it is given.
-    retries
-        How often it is tried elsewhere when the worker is lost.
-
-    Raises
-    ------
-    DeviceError
-        No worker has the device, or the worker was lost.
-    """
-    ray = connect(address)
-    name = DEVICE.format(device)
-    if ray.cluster_resources().get(name, 0.0) < 1:
-        raise DeviceError(
-            f"device {device}",
-            expected=f"a worker of the Ray cluster with the resource {name}",
-            found=", ".join(sorted(ray.cluster_resources())),
-            next_step=f"ray start --address=... --resources='{{\"{name}\": 1}}' where it hangs.",
-        )
-    task = ray.remote(_measure).options(num_cpus=0, resources={name: 1}, max_retries=retries)
-    try:
-        return float(ray.get(task.remote(call, *arguments)))
-    except ray.exceptions.RayError as error:
-        raise DeviceError(
-            f"device {device}",
-            expected="a measurement",
-            found=_first_line(error),
-            next_step="Look at its worker, and measure again.",
-        ) from error
-
-
-def latency_there(candidate: Mapping[str, Any], device: str) -> float:
-    """Return the microseconds of a candidate, planned and timed on the machine that runs this.
-
-    For :func:`measure_on`: kernels that this machine knows are kept there.
-    """
-    from tvm_fusionx.search.latency import latency_of
-
-    return latency_of(candidate, device).microseconds
-
-
-def _measure(call: Callable[..., float], *arguments: Any) -> float:
-    return call(*arguments)
-
-
-def _first_line(error: BaseException) -> str:
-    # What a task raised has the traceback of its worker around it.
-    said = str(getattr(error, "cause", None) or error)
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -14,6 +14,8 @@ from tvm_fusionx.search.space import candidate_text
 
 WIDTH, HEIGHT, MARGIN = 720, 420, 56
 TICKS = 5
+# How often the page of a search that goes on is loaded anew by whoever looks at it.
+RELOAD_SECONDS = 10
 # Of the axes: a little air around the outermost points.
 AIR = 0.06
 
@@ -30,7 +32,12 @@ svg { width: 100%; height: auto; } svg text { font-size: 12px; fill: currentColo
 
 
 def write_page(
-    results: Sequence[Result], path: str | Path, *, title: str, limit_us: float = math.inf
+    results: Sequence[Result],
+    path: str | Path,
+    *,
+    title: str,
+    limit_us: float = math.inf,
+    goes_on: bool = False,
 ) -> None:
     """Write the page of a search; it needs nothing else to be looked at.
 
@@ -40,6 +47,8 @@ def write_page(
         All that was judged; those that were not trained whole are counted alone.
     limit_us
         The latency that was asked for, drawn where there is one.
+    goes_on
+        Whether the search does: then the page loads itself anew.
 
     Raises
     ------
@@ -47,10 +56,13 @@ def write_page(
         The file cannot be written.
     """
     with new_file(path) as scratch:
-        scratch.write_text(page(results, title=title, limit_us=limit_us), encoding="utf-8")
+        text = page(results, title=title, limit_us=limit_us, goes_on=goes_on)
+        scratch.write_text(text, encoding="utf-8")
 
 
-def page(results: Sequence[Result], *, title: str, limit_us: float = math.inf) -> str:
+def page(
+    results: Sequence[Result], *, title: str, limit_us: float = math.inf, goes_on: bool = False
+) -> str:
     """Return the page as text; parameters as for :func:`write_page`."""
     shown = [
         each
@@ -71,8 +83,9 @@ def page(results: Sequence[Result], *, title: str, limit_us: float = math.inf) -
     told = "".join(
         f"<li>{count} not trained: {html.escape(reason)}</li>" for reason, count in reasons.items()
     )
+    reload = f'<meta http-equiv="refresh" content="{RELOAD_SECONDS}">' if goes_on else ""
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{reload}'
         f"<title>{html.escape(title)}</title><style>{STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><p>{len(results)} networks judged, {len(shown)} trained "
         f"whole, {len(front)} on the front.</p>{_plot(shown, front, limit_us)}"

@@ -75,6 +75,8 @@ class SearchTask:
         Who proposes, of :data:`STRATEGIES`.
     settings
         How it goes; its trials and its budget may change when it is resumed.
+    notes
+        What happened to the space before, for people.
     """
 
     space: Space
@@ -82,6 +84,7 @@ class SearchTask:
     folder: Path
     strategy: str = "controller"
     settings: SearchSettings = field(default_factory=SearchSettings)
+    notes: tuple[str, ...] = ()
 
     def training_digest(self, device: str) -> str:
         """Return a name for all that results depend on, beside the space."""
@@ -161,7 +164,7 @@ def run_search(
         _settle_launch(journal, estimator, list(calibrating))
 
         def told(search: Search, result: Result) -> None:
-            _write_page(task, tuple(search.judged.values()))
+            _write_page(task, tuple(search.judged.values()), goes_on=True)
             on_result(search, result)
 
         search = Search(
@@ -264,6 +267,9 @@ def why_it_won(task: SearchTask, outcome: SearchOutcome, latency: Latency, check
             )
     slow = sum(math.isnan(each.accuracy) for each in outcome.results)
     lines.append(f"{slow} networks were not trained: too slow, or failed.")
+    lines.extend(task.notes)
+    if weights_of(task.folder, best) is None:
+        lines.append(f"There is no {MODEL}, as the training left no {WEIGHTS} in its folder.")
     lines.append(f"The search ended because {outcome.why_ended}.")
     return "\n".join(lines) + "\n"
 
@@ -291,12 +297,13 @@ def weights_of(folder: Path, result: Result) -> Mapping[str, np.ndarray] | None:
         ) from error
 
 
-def _write_page(task: SearchTask, results: tuple[Result, ...]) -> None:
+def _write_page(task: SearchTask, results: tuple[Result, ...], *, goes_on: bool = False) -> None:
     write_page(
         results,
         task.folder / PAGE,
         title=f"Search by {task.strategy}",
         limit_us=task.settings.reward.limit_us,
+        goes_on=goes_on,
     )
 
 

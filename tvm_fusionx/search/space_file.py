@@ -21,6 +21,11 @@ SCHEMES = (FILTER, PATTERN)
 # The decision how weights come to their zeros.
 PRUNING_METHOD = "pruning_method"
 
+# What follows products and convolutions, and what does where the space says nothing.
+ACTIVATION = "activation"
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "swish", "hard_swish")
+USUAL_ACTIVATION = {TRANSFORMER: "gelu", CNN: "relu"}
+
 KERNELS = (1, 3, 5, 7)
 KINDS = ("dense", "depthwise")
 
@@ -52,7 +57,8 @@ def parse_space(content: Any) -> Space:
     ``heads`` and ``feed_forward``; a CNN ``channels``, ``side``, ``classes`` and a list ``stages``,
     each with ``stride`` and lists ``depth``, ``width``, ``kernel``, ``kind`` and ``expansion``.
     ``pruning`` of both has lists ``schemes`` and ``rates``, and may have ``methods``, of which one
-    is chosen for a whole network; without it nothing is pruned.
+    is chosen for a whole network; without it nothing is pruned. ``activation`` of both is one of
+    :data:`ACTIVATIONS`, that of :data:`USUAL_ACTIVATION` where it is left out.
 
     Raises
     ------
@@ -72,7 +78,7 @@ def parse_space(content: Any) -> Space:
 def _transformer(content: Mapping[str, Any]) -> Space:
     searched = ("layers", "hidden", "heads", "feed_forward")
     fixed = ("tokens", "vocabulary", "classes")
-    _only(content, ("family", "pruning", *fixed, *searched))
+    _only(content, ("family", "pruning", ACTIVATION, *fixed, *searched))
     of_layer = (
         Choice("heads", _numbers(content, "heads"), divides="hidden"),
         Choice("feed_forward", _numbers(content, "feed_forward")),
@@ -80,7 +86,7 @@ def _transformer(content: Mapping[str, Any]) -> Space:
     )
     return Space(
         TRANSFORMER,
-        {name: _number(content, name) for name in fixed},
+        {**{name: _number(content, name) for name in fixed}, **_activation(content)},
         (
             *_method(content),
             Choice("layers", _numbers(content, "layers")),
@@ -92,7 +98,7 @@ def _transformer(content: Mapping[str, Any]) -> Space:
 
 def _cnn(content: Mapping[str, Any]) -> Space:
     fixed = ("channels", "side", "classes")
-    _only(content, ("family", "pruning", "stages", *fixed))
+    _only(content, ("family", "pruning", "stages", ACTIVATION, *fixed))
     stages = content.get("stages")
     if not isinstance(stages, list) or not stages:
         raise _wrong("stages", "a list of one stage at least", repr(stages))
@@ -118,12 +124,26 @@ def _cnn(content: Mapping[str, Any]) -> Space:
         layers.append(Repeat(f"{name}.layer", f"{name}.depth", of_layer))
     return Space(
         CNN,
-        {**{name: _number(content, name) for name in fixed}, "strides": strides},
+        {
+            **{name: _number(content, name) for name in fixed},
+            "strides": strides,
+            **_activation(content),
+        },
         (*_method(content), *counts, *widths, *layers),
     )
 
 
 _PARSERS = {TRANSFORMER: _transformer, CNN: _cnn}
+
+
+def _activation(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the activation where the space names one: the digest of others stays as it is."""
+    if ACTIVATION not in content:
+        return {}
+    found = content[ACTIVATION]
+    if found not in ACTIVATIONS:
+        raise _wrong(ACTIVATION, f"one of {', '.join(ACTIVATIONS)}", repr(found))
+    return {ACTIVATION: str(found)}
 
 
 def _pruning(content: Mapping[str, Any]) -> tuple[Choice, ...]:

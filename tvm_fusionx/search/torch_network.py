@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,16 @@ def held_by(network: TorchNetwork) -> _Held:
     return _Held(network)
 
 
+ACTIVATION_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "swish": functional.silu,
+    "hard_swish": functional.hardswish,
+}
+"""Each activation of :data:`tvm_fusionx.search.space_file.ACTIVATIONS` in torch."""
+
+
 class TorchOps:
     """The operators of :class:`tvm_fusionx.search.networks.Ops` in torch.
 
@@ -183,13 +194,9 @@ class TorchOps:
         """Return the softmax over the last axis."""
         return x.softmax(-1)
 
-    def gelu(self, x: Any) -> Any:
-        """Return the exact GELU."""
-        return functional.gelu(x)
-
-    def relu(self, x: Any) -> Any:
-        """Return the larger of `x` and 0."""
-        return x.relu()
+    def activate(self, x: Any, kind: str) -> Any:
+        """Return an activation of each element."""
+        return ACTIVATION_FUNCTIONS[kind](x)
 
     def reshape(self, x: Any, shape: Sequence[int]) -> Any:
         """Return `x` with `shape` behind the batch."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tvm
@@ -27,6 +27,8 @@ from tvm_fusionx.tuning.outcome import DEVICE_LOST, TIMEOUT, Outcome
 from tvm_fusionx.tuning.task import Task
 
 logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 WRONG = "wrong result"
 RUN_FAILED = "run"
@@ -96,6 +98,18 @@ class Bench:
         # A scope whose device is gone may fail to close: there is nothing left to save in it.
         with contextlib.suppress(DeviceError, tvm.TVMError, OSError):
             stack.close()
+
+    def call(self, function: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Return what a function says of this bench and `arguments`, run where the device hangs.
+
+        What :class:`tvm_fusionx.tuning.farm_bench.FarmBench` sends elsewhere goes through here:
+        functions of modules, and arguments that can be sent, files as paths among them.
+        """
+        return function(self, *arguments)
+
+    def expect(self) -> None:
+        """Raise DeviceLostError where the device is not there, and stays away."""
+        self.session()
 
     def session(self, lasting: float | None = None) -> DeviceSession:
         """Return an open session with time left, a new one where need be.

@@ -103,6 +103,16 @@ def compare_kernels(
     DeviceError, DeviceLostError, tvm.TVMError
         The device does not run them.
     """
+    return bench.call(_kernels_in_turns, task, list(paths), rounds, list(images))
+
+
+def _kernels_in_turns(
+    bench: Bench,
+    task: Task,
+    paths: Sequence[Path],
+    rounds: int,
+    images: Sequence[Mapping[int, str]],
+) -> list[tuple[float, ...]]:
     session = _patient_session(bench)
     modules = [session.load(path) for path in paths]
     taken = images or [{} for _ in paths]
@@ -153,14 +163,29 @@ def compare_models(
     DeviceError, DeviceLostError, tvm.TVMError
         The device does not run them.
     """
+    models = [
+        (
+            factory.get_graph_json(),
+            export_kernel(factory.get_lib(), folder / f"model_{number}.so", bench.device),
+            bytes(tvm.runtime.save_param_dict(factory.get_params())),
+        )
+        for number, factory in enumerate(factories)
+    ]
+    return bench.call(_models_in_turns, models, dict(inputs), rounds)
+
+
+def _models_in_turns(
+    bench: Bench,
+    models: Sequence[tuple[str, Path, bytes]],
+    inputs: Mapping[str, np.ndarray],
+    rounds: int,
+) -> tuple[list[tuple[float, ...]], list[list[np.ndarray]]]:
+    """Measure models in turns: graph, library and parameters of each."""
     session = _patient_session(bench)
     executors = []
-    for number, factory in enumerate(factories):
-        path = export_kernel(factory.get_lib(), folder / f"model_{number}.so", bench.device)
-        executor = graph_executor.create(
-            factory.get_graph_json(), session.load(path), session.context
-        )
-        executor.load_params(tvm.runtime.save_param_dict(factory.get_params()))
+    for graph, path, parameters in models:
+        executor = graph_executor.create(graph, session.load(path), session.context)
+        executor.load_params(parameters)
         for name, value in inputs.items():
             executor.set_input(name, tvm.nd.array(value, session.context))
         for _ in range(WARM_UP_RUNS):

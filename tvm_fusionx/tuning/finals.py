@@ -127,4 +127,4 @@ def decide_model(
 def _expect_back(bench: Bench) -> None:
     """Raise `DeviceLostError` where a comparison failed because the device is gone."""
     bench.drop()
-    bench.session()
+    bench.expect()

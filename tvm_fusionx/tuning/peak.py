@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tvm
@@ -89,13 +88,12 @@ def measure_peak(bench: Bench, folder: Path) -> Peak | None:
         "fusionx_divisions": (divisions(cores, lanes, STEPS), (width,)),
         "fusionx_copying": (copying(cores, lanes, COPIED_FLOATS), (COPIED_FLOATS, COPIED_FLOATS)),
     }
-    timers = [_timer(bench, folder, name, *kernel) for name, kernel in kernels.items()]
-    rounds = []
-    for number in range(ROUNDS):
-        if number:
-            time.sleep(PAUSE_SECONDS)
-        rounds.append([timer() for timer in timers])
-    arithmetic, division, copied = map(min, zip(*rounds, strict=True))
+    built = []
+    for name, (func, extents) in kernels.items():
+        path = folder / f"{name}.so"
+        library = compile_kernel(func, target, name)
+        built.append((name, export_kernel(library, path, bench.device), extents))
+    arithmetic, division, copied = bench.call(_least_seconds, built)
     return Peak(
         width * STEPS * FLOPS_OF_A_MULTIPLY_ADD / arithmetic,
         moved / copied,
@@ -103,11 +101,20 @@ def measure_peak(bench: Bench, folder: Path) -> Peak | None:
     )
 
 
-def _timer(
-    bench: Bench, folder: Path, name: str, func: Any, extents: tuple[int, ...]
-) -> Callable[[], float]:
-    path = folder / f"{name}.so"
-    export_kernel(compile_kernel(func, bench.device.tvm_target(), name), path, bench.device)
+def _least_seconds(
+    bench: Bench, built: Sequence[tuple[str, Path, tuple[int, ...]]]
+) -> tuple[float, ...]:
+    """Return the least seconds of each kernel: its name, its library, its parameters' extents."""
+    timers = [_timer(bench, *each) for each in built]
+    rounds = []
+    for number in range(ROUNDS):
+        if number:
+            time.sleep(PAUSE_SECONDS)
+        rounds.append([timer() for timer in timers])
+    return tuple(map(min, zip(*rounds, strict=True)))
+
+
+def _timer(bench: Bench, name: str, path: Path, extents: tuple[int, ...]) -> Callable[[], float]:
     session = bench.session()
     module = session.load(path)
     arrays = [tvm.nd.array(np.ones(extent, "float32"), session.context) for extent in extents]

@@ -312,7 +312,7 @@ class Session:
             with self._bench() as bench:
                 reference = None if is_default else self._reference(task, bench)
                 if candidate.failure is None:
-                    bench.session()
+                    bench.expect()
                 with self._lock:
                     trial = self.journal.start(task.key, task.template, candidate.choice)
                 if candidate.failure == DUPLICATE:
@@ -349,7 +349,7 @@ class Session:
             raise
         if ran[0].is_quarantined:
             # A device that stays away may have been unplugged: then the trial was cut short.
-            bench.session()
+            bench.expect()
         return ran
 
     def _reference(self, task: Task, bench: Bench) -> list[np.ndarray] | None:

@@ -19,7 +19,6 @@ from tvm import IRModule
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.devices import Device, find_device
-from tvm_fusionx.devices.own_records import device_fingerprint
 from tvm_fusionx.errors import DeviceError, RecordError, TuningError
 from tvm_fusionx.inputs import Arrays, Params, check_inputs, inputs_of, random_inputs
 from tvm_fusionx.measuring.places import data_folder, versions
@@ -32,6 +31,7 @@ from tvm_fusionx.tuning.allocation import next_task
 from tvm_fusionx.tuning.bench import Bench
 from tvm_fusionx.tuning.build_candidates import CandidateBuilder
 from tvm_fusionx.tuning.earlier import Earlier
+from tvm_fusionx.tuning.farm_bench import FarmBench, identify
 from tvm_fusionx.tuning.finals import decide_block, decide_model
 from tvm_fusionx.tuning.journal import DRY_RUN, Journal
 from tvm_fusionx.tuning.peak import measure_peak
@@ -65,6 +65,7 @@ def tune(
     only: Iterable[str] = (),
     dry_run: bool = False,
     parallel: int = 1,
+    cluster: str | None = None,
     inputs: Arrays | None = None,
     model: str = "",
     workers: int | None = None,
@@ -100,6 +101,9 @@ def tune(
         Only time the blocks and say where the budget would go.
     parallel
         Devices of the same key to use at a time.
+    cluster
+        Address of a Ray cluster whose workers have the device, as ``ray start
+        --resources='{"device:NAME": 1}'`` says; by default this process asks the device itself.
     inputs
         One array for each input, for the comparison of the whole model; seeded ones by default.
     model
@@ -121,6 +125,8 @@ def tune(
     DeviceError, DeviceLostError
         The device cannot be reached, went away for good, or another kind is in its place (all
         trials so far are kept); or several at a time are this machine.
+    MissingDependencyError
+        A cluster is given, and Ray is not installed.
     TuningError
         No candidate could be measured, or TVM's space was asked for on a target that is no CPU.
     RecordError, OutputFileError
@@ -143,7 +149,8 @@ def tune(
     target = device.tvm_target()
     _check_space(chosen, target)
     if device.is_local:
-        _check_parallel(device, parallel)
+        if cluster is None:
+            _check_parallel(device, parallel)
         threads_in_use()
     root = Path(records) if records is not None else data_folder() / RECORDS
     if root.suffix == ".jsonl":
@@ -160,11 +167,16 @@ def tune(
         tasks = [replace(task, takes_traces=True) for task in tasks]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fusionx-tune-")))
-        benches = [stack.enter_context(Bench(device)) for _ in range(max(1, parallel))]
+        benches = [
+            stack.enter_context(
+                Bench(device) if cluster is None else FarmBench(device, address=cluster)
+            )
+            for _ in range(max(1, parallel))
+        ]
         watch("reaching the device", None)
-        fingerprint = device_fingerprint(device, benches[0].session().facts())
+        fingerprint, processor = benches[0].call(identify)
         for bench in benches:
-            bench.processor = benches[0].processor
+            bench.processor = processor
         builder = CandidateBuilder(device, folder, workers)
         stack.callback(builder.close)
         peak = measure_peak(benches[0], folder)
@@ -173,7 +185,7 @@ def tune(
                 journal_path(root, target, fingerprint),
                 target_key(target),
                 fingerprint,
-                is_local=device.is_local,
+                is_local=device.is_local and cluster is None,
             )
         )
         earlier = Earlier() if dry_run else Earlier.read(root, target, fingerprint)
