@@ -24,8 +24,8 @@ CHANNELS = (4, 8, 12, 16, 24, 32, 40)
 ACTIVATIONS = ("Relu", "Sigmoid", "HardSwish", None)
 
 
-class Drawn:
-    """A graph as it grows: a chain of products, residuals beside some.
+class Grown:
+    """A graph as it grows from its input ``x``: a chain of products.
 
     Parameters
     ----------
@@ -33,18 +33,47 @@ class Drawn:
         Decides everything.
     """
 
+    opset: int
+    shape: tuple[int, ...]
+    """Of the last tensor."""
+
     def __init__(self, seed: int) -> None:
         self.draw = np.random.default_rng(seed)
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
-        self.axes = int(self.draw.choice([0, 2, 2, 3]))
+        self.last = "x"
         self.shape = self._first_shape()
         self.input_shape = self.shape
-        self.last = "x"
         for _ in range(int(self.draw.integers(1, 4))):
             self._product()
 
     def _first_shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def _product(self) -> None:
+        raise NotImplementedError
+
+    def model(self) -> onnx.ModelProto:
+        """Return the graph."""
+        made = helper.make_graph(
+            self.nodes,
+            "pruned",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.input_shape)],
+            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
+        )
+        model = helper.make_model(made, opset_imports=[helper.make_opsetid("", self.opset)])
+        model.ir_version = 8
+        return model
+
+
+class Drawn(Grown):
+    """A chain of products of floats, residuals beside some."""
+
+    opset = 14
+
+    def _first_shape(self) -> tuple[int, ...]:
+        self.axes = int(self.draw.choice([0, 2, 2, 3]))
         channels = int(self.draw.choice(CHANNELS))
         if not self.axes:
             return int(self.draw.choice([1, 1, 2, 7, 30])), channels
@@ -114,19 +143,6 @@ class Drawn:
             for axis, size in enumerate(shape[2:])
         )
         self.shape = (shape[0], outputs, *pixels)
-
-    def model(self) -> onnx.ModelProto:
-        """Return the graph."""
-        made = helper.make_graph(
-            self.nodes,
-            "pruned",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.input_shape)],
-            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)],
-            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
-        )
-        model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 14)])
-        model.ir_version = 8
-        return model
 
 
 def compare(seed: int) -> tuple[float, int]:

@@ -9,23 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
 import tvm
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
 from tests.quantized_models import on_integers
+from tests.random_sparse import TARGET, Grown
 from tests.schedules.sparse_blocks import pruned
 from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.build.phases import Phase
 from tvm_fusionx.passes import PackSparse
 
-Array = np.ndarray[Any, Any]
-
-TARGET = "llvm -mcpu=native"
 GROUPS = (8, 16)
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 CHANNELS = (8, 12, 16, 24, 32, 40)
@@ -35,28 +32,17 @@ LARGEST = 31
 STEP = 2.0**-5
 
 
-class DrawnIntegers:
-    """A graph as it grows: a chain of quantized products, residuals beside some.
+class DrawnIntegers(Grown):
+    """A chain of quantized products, residuals beside some."""
 
-    Parameters
-    ----------
-    seed
-        Decides everything.
-    """
+    opset = 13
 
-    def __init__(self, seed: int) -> None:
-        self.draw = np.random.default_rng(seed)
-        self.nodes: list[Any] = []
-        self.constants: dict[str, Array] = {}
+    def _first_shape(self) -> tuple[int, ...]:
         self.is_image = bool(self.draw.random() < 0.6)
         channels = int(self.draw.choice(CHANNELS))
         pixels = tuple(int(each) for each in self.draw.integers(3, 10, 2))
         rows = int(self.draw.choice([1, 2, 7, 30]))
-        self.shape: tuple[int, ...] = (1, channels, *pixels) if self.is_image else (rows, channels)
-        self.input_shape = self.shape
-        self.last = "x"
-        for _ in range(int(self.draw.integers(1, 4))):
-            self._product()
+        return (1, channels, *pixels) if self.is_image else (rows, channels)
 
     def _add(self, op: str, *inputs: str, **attributes: Any) -> str:
         name = f"v{len(self.nodes)}"
@@ -133,19 +119,6 @@ class DrawnIntegers:
             for axis, size in enumerate(self.shape[2:])
         )
         self.shape = (self.shape[0], outputs, *pixels)
-
-    def model(self) -> onnx.ModelProto:
-        """Return the graph."""
-        made = helper.make_graph(
-            self.nodes,
-            "pruned",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.input_shape)],
-            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)],
-            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
-        )
-        model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 13)])
-        model.ir_version = 8
-        return model
 
 
 def compare(seed: int) -> tuple[float, int]:
