@@ -114,6 +114,9 @@ def test_an_arm_board_answers_too(tmp_path: Path) -> None:
         numbers = np.frombuffer(two, "float32")
         error = np.abs(np.frombuffer(one, "float32") - numbers).max()
         assert error <= 1e-5 * np.abs(numbers).max()
+    guarded = compiled(HERE / "guarded.c", tmp_path / "guarded", [folder], (compiler, "-std=gnu99"))
+    run([EMULATOR, "-L", SYSROOT, guarded, *written_inputs(tmp_path), tmp_path / "out"])
+    assert (tmp_path / "out").read_bytes() == b"".join(found) * 2
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
@@ -152,6 +155,20 @@ def test_a_java_machine_gets_the_same_answer(tmp_path: Path) -> None:
     made = glue(bundle(), tmp_path / "net_jni.o")
     run(["gcc", "-shared", made, bundle() / f"lib{NAME}.a", "-lm", "-o", library])
     started: list[str | Path] = [program, HERE / "Net.java", library]
+    assert _outputs(started, tmp_path, written_inputs(tmp_path)) == answer()
+
+
+@pytest.mark.slow
+def test_the_class_of_kotlin_gets_the_same_answer(tmp_path: Path) -> None:
+    need("kotlinc")
+    program, _ = java()
+    made = glue(bundle(), tmp_path / "net_jni.o")
+    run(
+        ["gcc", "-shared", made, bundle() / f"lib{NAME}.a", "-lm", "-o", tmp_path / "libnet_jni.so"]
+    )
+    sources, classes = [bundle() / f"{class_name(NAME)}.kt", HERE / "Main.kt"], tmp_path / "net.jar"
+    run(["kotlinc", *sources, "-include-runtime", "-d", classes])
+    started = [program, f"-Djava.library.path={tmp_path}", "-cp", classes, "fusionx.MainKt"]
     assert _outputs(started, tmp_path, written_inputs(tmp_path)) == answer()
 
 

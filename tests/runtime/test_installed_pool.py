@@ -304,5 +304,38 @@ def test_workers_run_on_the_cores_that_were_named(pool: InstalledPool) -> None:
     assert before >= kept - workers
 
 
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="one core")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the cores of a thread")
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_workers_leave_the_core_to_a_caller_who_moves_unless_they_were_moved(
+    pool: InstalledPool, is_changed: bool
+) -> None:
+    cores = usable_cores()
+    kept = set(os.listdir("/proc/self/task"))
+    pool.configure(1, cores)
+    pool.configure(2, cores)
+    worker = next(iter(set(os.listdir("/proc/self/task")) - kept))
+    one, two = cores[:2]
+    try:
+        if is_changed:
+            _on_core(one, pool, worker, wanted=set(cores) - {one})
+            os.sched_setaffinity(int(worker), {one})
+        for core in (one, two, one):
+            _on_core(core, pool, worker, wanted={one} if is_changed else set(cores) - {core})
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _on_core(core: int, pool: InstalledPool, worker: str, wanted: set[int]) -> None:
+    """Launch from a core until the worker, which begins in its own time, has the wanted ones."""
+    os.sched_setaffinity(0, {core})
+    until = time.monotonic() + 20
+    while True:
+        assert launch(pool, lambda n, g: 0, 2) == 0
+        if os.sched_getaffinity(int(worker)) == wanted or time.monotonic() > until:
+            break
+    assert os.sched_getaffinity(int(worker)) == wanted
+
+
 def test_there_is_one_pool_in_a_process(pool: InstalledPool) -> None:
     assert load_pool(tvm_library()) is pool is found_pool()

@@ -69,6 +69,8 @@ constexpr int kMostLooks = 25;
 struct alignas(kLine) Worker {
   std::atomic<int> is_running;  // a share
   std::atomic<int> has_lent_core;
+  std::atomic<int> knows_cores;  // once it began
+  Cores cores;                   // what the pool gave it last; then written by who holds the slot
 };
 
 struct Pool {
@@ -157,6 +159,7 @@ void* Work(void* argument) {
     sched_setaffinity(0, sizeof mask, &mask);  // a core that is gone: it runs where it may
   }
 #endif
+  if (GetCores(pthread_self(), &self.cores)) self.knows_cores.store(1, std::memory_order_release);
   for (;;) {
     const uint32_t seen = pool.bell.load(std::memory_order_seq_cst);
     if (own > pool.wanted.load(std::memory_order_seq_cst)) return nullptr;
@@ -239,6 +242,7 @@ int StartWorkers() {
   int number = pool.workers.load(std::memory_order_relaxed) + 1;
   int failed = 0;
   for (; number <= count; ++number) {
+    pool.all[number].knows_cores.store(0, std::memory_order_relaxed);
     void* argument = reinterpret_cast<void*>(static_cast<intptr_t>(number));
     failed = pthread_create(&pool.handles[number], nullptr, Work, argument);
     if (failed) break;
@@ -349,11 +353,16 @@ bool WaitForOthers(uint32_t shares, uint32_t generation) {
 // Keeps workers off the core that the caller runs on; the slot is held.
 //
 // A system likes to wake a thread where its waker runs. There it would get no time before the caller
-// has taken all shares itself. Nothing is done where workers are pinned, or more than the other cores.
+// has taken all shares itself. Nothing is done where workers are pinned, or more than the other cores;
+// nor to a worker whose cores the program or its user has changed: there it is not ours to move.
 void LeaveCoreToCaller() {
 #if defined(__linux__)
   const int core = OwnCore();
   if (core < 0 || core + 1 == pool.caller_core) return;
+  const int workers = pool.workers.load(std::memory_order_relaxed);
+  for (int number = 1; number <= workers; ++number) {
+    if (!pool.all[number].knows_cores.load(std::memory_order_acquire)) return;  // with a later launch
+  }
   pool.caller_core = core + 1;
   if (pool.core_count && pool.is_pinned) return;
   cpu_set_t mask;
@@ -364,10 +373,14 @@ void LeaveCoreToCaller() {
     return;
   }
   CPU_CLR(core, &mask);
-  const int workers = pool.workers.load(std::memory_order_relaxed);
   if (CPU_COUNT(&mask) < workers) return;
   for (int number = 1; number <= workers; ++number) {
-    SetCores(pool.handles[number], mask);
+    const pthread_t worker = pool.handles[number];
+    Cores& given = pool.all[number].cores;
+    Cores now;
+    if (!GetCores(worker, &now) || !CPU_EQUAL(&now, &given)) continue;
+    // Read back: the system leaves out cores that the process may not use.
+    if (SetCores(worker, mask) && GetCores(worker, &now)) given = now;
   }
 #endif
 }
