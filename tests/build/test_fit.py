@@ -101,10 +101,25 @@ def test_inputs_whose_axes_grow_together_are_given_alike() -> None:
     message = r"inputs 'ids' and 'mask': expected the same .* of 8, 16, 32, .*found \[7\] and \[8\]"
     with pytest.raises(InputError, match=message):
         fitted(TEXTS, given)
-    # Two axes of one input are its own affair.
-    images = [_program({"x": (n, n), "mask": (n, n)}, (n, n)) for n in (8, 16)]
-    pair = np.ones((5, 7), "int64")
-    assert fitted(images, {"x": pair, "mask": pair}).cut([np.zeros((8, 8))])[0].shape == (7, 7)
+
+
+def test_axes_that_no_program_tells_apart_are_given_alike_where_an_output_follows_one() -> None:
+    squares = [(8, 8), (16, 16)]
+    pair = {"x": np.ones((5, 7), "int64")}
+    message = (
+        r"^axis 0 of 'x', axis 1 of 'x': expected the same extents, .* axis 0 of 'output_0' may "
+        r"follow any of them; found 5, 7. Pad the input so, or compile for a shape too in which"
+    )
+    with pytest.raises(InputError, match=message):
+        fitted([_program({"x": shape}, shape) for shape in squares], pair)
+    # The larger one fills its program.
+    whole = {"x": np.ones((5, 8), "int64")}
+    with pytest.raises(InputError, match="found 5, 8"):
+        fitted([_program({"x": shape}, shape) for shape in squares], whole)
+    classes = fitted([_program({"x": shape}, (10,)) for shape in squares], pair)
+    assert classes.cut([np.zeros(10)])[0].shape == (10,)
+    told_apart = [_program({"x": shape}, shape[::-1]) for shape in (*squares, (8, 16))]
+    assert fitted(told_apart, pair).cut([np.zeros((8, 8))])[0].shape == (7, 5)
 
 
 def test_an_input_that_is_no_array_is_told() -> None:

@@ -10,7 +10,8 @@ import tvm
 from tvm import relay, tir
 from tvm.script import tir as T  # noqa: N812 - TVM's own spelling of its script
 
-from tests.relay_modules import TARGET, var
+import tvm_fusionx as fx
+from tests.relay_modules import TARGET, module, var
 from tests.schedules.blocked_blocks import unscheduled
 from tests.verified_kernels import assert_kernel
 from tvm_fusionx.schedules import resolve_target, schedule
@@ -191,6 +192,19 @@ def test_a_result_that_is_a_parameter_in_float32_is_written() -> None:
     expected = [given.astype(SINGLE), np.exp(given.astype(SINGLE)).astype(HALF)]
     func = _assert_computes(body, [given], expected)
     assert _dtypes(func) == [HALF, SINGLE, HALF]
+
+
+@pytest.mark.parametrize("types", [(HALF, "bfloat16"), ("bfloat16", HALF)])
+def test_a_cast_between_two_narrow_types_alone_stays(types: tuple[str, str]) -> None:
+    given, wanted = types
+    body = relay.cast(relay.cast(var("x", 8, 32, dtype=given), SINGLE), wanted)
+    assert as_single(unscheduled(body)) is None
+    numbers = _numbers(8, 32).astype(given)
+    (found,) = fx.build(module(relay.cast(var("x", 8, 32, dtype=given), wanted)), TARGET).run(
+        x=numbers
+    )
+    assert found.dtype == wanted
+    assert np.array_equal(found, numbers.astype(SINGLE).astype(wanted))
 
 
 def test_what_is_stored_apart_has_a_stage_of_its_own() -> None:

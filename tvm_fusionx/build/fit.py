@@ -88,7 +88,8 @@ def fitted(programs: Sequence[Library], given: Mapping[str, Any]) -> Fit:
             for axis, extent in enumerate(spec.shape)
             if (spec.name, axis) in varying and arrays[spec.name].shape[axis] < extent
         }
-        return Fit(number, program, inputs, padded, _cuts(programs, number, padded))
+        cuts = _cuts(programs, number, arrays) if padded else _whole(program)
+        return Fit(number, program, inputs, padded, cuts)
     raise _too_large(programs, arrays, varying)
 
 
@@ -125,9 +126,18 @@ def _padded(array: np.ndarray, name: str, program: Library, varying: set[Axis]) 
     return np.pad(array, [(0, count) for count in missing]) if any(missing) else array
 
 
+def _whole(program: Library) -> tuple[tuple[int | None, ...], ...]:
+    return tuple((None,) * len(output.shape) for output in program.outputs)
+
+
 def _cuts(
-    programs: Sequence[Library], number: int, padded: Mapping[Axis, int]
+    programs: Sequence[Library], number: int, arrays: Mapping[str, np.ndarray]
 ) -> tuple[tuple[int | None, ...], ...]:
+    given_extents = {
+        (name, axis): arrays[name].shape[axis]
+        for name, axis in sorted(varying_axes(programs))
+        if name in arrays
+    }
     extents = {
         (spec.name, axis): [_input(each, spec.name).shape[axis] for each in programs]
         for spec in programs[number].inputs
@@ -138,14 +148,27 @@ def _cuts(
         ends: list[int | None] = []
         for axis in range(len(output.shape)):
             own = [program.outputs[place].shape[axis] for program in programs]
-            found = [
-                -(-given * own[number] // extents[source][number])
-                for source, given in padded.items()
+            found = {
+                source: -(-given * own[number] // extents[source][number])
+                for source, given in given_extents.items()
                 if _ends_with(own, extents[source])
-            ]
-            ends.append(max(found) if found else None)
+            }
+            if len(set(found.values())) > 1:
+                raise _cannot_cut(output.name, axis, {each: given_extents[each] for each in found})
+            ends.extend(set(found.values()) or [None])
         cuts.append(tuple(ends))
     return tuple(cuts)
+
+
+def _cannot_cut(output: str, axis: int, given: Mapping[Axis, int]) -> InputError:
+    names = ", ".join(f"axis {axis} of {name!r}" for name, axis in given)
+    return InputError(
+        names,
+        expected="the same extents, for they grow alike in all programs: "
+        f"axis {axis} of {output!r} may follow any of them",
+        found=", ".join(map(str, given.values())),
+        next_step="Pad the input so, or compile for a shape too in which they differ.",
+    )
 
 
 def _ends_with(ours: Sequence[int], theirs: Sequence[int]) -> bool:

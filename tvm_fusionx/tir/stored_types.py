@@ -94,7 +94,8 @@ def as_single(
             continue
         stored[number] = str(buffer.dtype)
         buffers[param] = wide
-    if not stored:
+    # A block that turns one narrow type into another computes nothing between its casts.
+    if not stored or len(dropped) == len(nests):
         return None
     kept = [
         with_other_buffers(nest, replaced) for at, nest in enumerate(nests) if at not in dropped

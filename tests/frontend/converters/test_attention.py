@@ -93,6 +93,15 @@ def test_halves_take_their_softmax_in_single() -> None:
     _check(_attend(q, k, v, scale=0.3, softmax_dtype="float64"), _numpy(q, k, v, 0.3), 5e-3)
 
 
+@pytest.mark.parametrize(("scale", "size"), [(2e-8, 200.0), (3e-8, 200.0), (80**-0.5, 4.0)])
+def test_a_scale_of_halves_is_not_rounded_to_one(scale: float, size: float) -> None:
+    """The first two are below the smallest half, and so are the queries times the second."""
+    q, k, v = ((size * x).astype("float16") for x in _inputs(2, 2))
+    *_, found = _attend(q, k, v, scale=scale)
+    *_, expected = _numpy(q, k, v, scale)
+    assert np.abs(found - expected).max() <= 2.0**-10 * np.abs(expected).max()
+
+
 def test_heads_are_split_and_joined() -> None:
     x = floats(2, 3, 8)
     given = relay.var("x", shape=x.shape)
