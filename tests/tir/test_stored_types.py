@@ -14,6 +14,7 @@ import tvm_fusionx as fx
 from tests.relay_modules import TARGET, module, var
 from tests.schedules.blocked_blocks import unscheduled
 from tests.verified_kernels import assert_kernel
+from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target, schedule
 from tvm_fusionx.tir.root_block import nests_of
 from tvm_fusionx.tir.stored_types import as_single, in_memory
@@ -200,9 +201,8 @@ def test_a_cast_between_two_narrow_types_alone_stays(types: tuple[str, str]) -> 
     body = relay.cast(relay.cast(var("x", 8, 32, dtype=given), SINGLE), wanted)
     assert as_single(unscheduled(body)) is None
     numbers = _numbers(8, 32).astype(given)
-    (found,) = fx.build(module(relay.cast(var("x", 8, 32, dtype=given), wanted)), TARGET).run(
-        x=numbers
-    )
+    mod = module(relay.cast(var("x", 8, 32, dtype=given), wanted))
+    (found,) = run_once(fx.build(mod, TARGET), {"x": numbers})
     assert found.dtype == wanted
     assert np.array_equal(found, numbers.astype(SINGLE).astype(wanted))
 
