@@ -10,8 +10,10 @@ file, and a run that was stopped goes on with what is lacking.
 Each network is quantized by ONNX Runtime's tool, compiled, run, and compared with ONNX's own
 reference evaluator, node by node: no output further than one step of its scale, and fewer than 1 %
 of them a step away. Sums of integers are exact; the evaluator rounds its sums of floats, so that a
-value within a few units in the last place of a half may fall on either side. Those that go wrong
-are named with their seed. Exit code 0 if none did, else 1.
+value within a few units in the last place of a half may fall on either side. Early in a network one
+such value moves all that it reaches, so that what is further away is right, too, where ONNX
+Runtime, whose floats have 32 bits as ours, is within those bounds of it. Those that go wrong are
+named with their seed. Exit code 0 if none did, else 1.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import tvm_fusionx as fx
 from tests.quantized_models import build_on_integers, meaning, step_of_last
 from tests.random_quantized import MOST_SHARE, MOST_STEPS, Network, difference
+from tvm_fusionx.report.verify.reference import run_onnxruntime
 
 OK, WRONG, FAILED = "ok", "wrong", "failed"
 
@@ -61,10 +64,18 @@ def judge(seed: int, target: str) -> tuple[str, str]:
         found = run(model, x, target, on_integers=seed % 2 == 1)
     except Exception:  # whatever a build raises is what is looked for
         return FAILED, traceback.format_exc(limit=-2)
-    worst, share = difference(found, meaning(model, x), step_of_last(model))
-    is_right = worst <= MOST_STEPS and share < MOST_SHARE
+    step = step_of_last(model)
+    worst, share = difference(found, meaning(model, x), step)
+    if not _is_right(worst, share):
+        (rounded,) = run_onnxruntime(model.SerializeToString(), {"x": x})
+        worst, share = difference(found, rounded, step)
+    is_right = _is_right(worst, share)
     operators = " ".join(node.op_type for node in model.graph.node if "uantize" not in node.op_type)
     return OK if is_right else WRONG, f"{worst:.2f} steps, {share:.2%}: {operators}"
+
+
+def _is_right(worst: float, share: float) -> bool:
+    return worst <= MOST_STEPS and share < MOST_SHARE
 
 
 def main(words: list[str] | None = None) -> int:
