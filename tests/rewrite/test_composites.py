@@ -271,7 +271,7 @@ FOLDED: dict[str, tuple[Callable[[], relay.Expr], list[str]]] = {
     ),
     "scale before a padding of zeros": (
         lambda: _convolved(relay.nn.pad(pixels * shrunk, around)),
-        ["nn.conv2d", "nn.pad"],
+        ["nn.conv2d"],
     ),
     "scale before a padding of ones": (
         lambda: _convolved(relay.nn.pad(pixels * shrunk, around, 1.0)),
