@@ -7,12 +7,7 @@ import tvm
 
 from tvm_fusionx import operators
 from tvm_fusionx._tvm.selection import register_selection
-from tvm_fusionx.expressions.block_weights import register_block_weights
-from tvm_fusionx.expressions.integer_products import register_integer_products
-from tvm_fusionx.expressions.look_up import register_look_up
-from tvm_fusionx.expressions.round_even import register_rounding
-from tvm_fusionx.expressions.similar_products import register_similar_products
-from tvm_fusionx.expressions.sparse_products import register_sparse_products
+from tvm_fusionx.expressions.registered import register_expressions
 from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.operators import MAPPING_TYPES, MappingType, mapping_type_of
 from tvm_fusionx.operators.recurrent_operator import register_recurrent
@@ -36,17 +31,12 @@ def _relay_operators() -> set[str]:
 
 
 def test_every_relay_operator_has_a_mapping_type_and_nothing_else_does() -> None:
-    register_block_weights()
-    register_integer_products()
-    register_look_up()
+    register_expressions()
     register_recurrent()
-    register_rounding()
     register_sampling()
     register_selection()
-    register_similar_products()
-    register_sparse_products()
     known = _relay_operators()
-    assert len(known) == 318
+    assert len(known) == 319
     assert MAPPING_TYPES.keys() == known
 
 
