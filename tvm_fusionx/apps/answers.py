@@ -36,7 +36,7 @@ def ask(
     model: Reader,
     passage: str,
     question: str,
-    is_stopped: Callable[[], bool] = lambda: False,
+    is_stopped: Callable[[], bool] | None = None,
 ) -> Answer:
     """Answer a question from a passage.
 

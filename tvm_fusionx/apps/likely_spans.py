@@ -62,7 +62,7 @@ def likeliest_span(
     model: Reader,
     prompt: str,
     passage: str,
-    is_stopped: Callable[[], bool] = lambda: False,
+    is_stopped: Callable[[], bool] | None = None,
 ) -> LikelySpan | None:
     """Return the likeliest answer that the passage has; None where it has no word.
 
@@ -95,7 +95,7 @@ def likeliest_span(
             heapq.heappush(begun, (-score - float(chances[token]), (*said, token), those))
 
     go_on((), 0.0, range(len(words)), after(()))
-    while begun and not is_stopped():
+    while begun and not (is_stopped is not None and is_stopped()):
         negative, said, numbers = heapq.heappop(begun)
         if best is not None and -negative <= best.score:
             break

@@ -76,7 +76,7 @@ class TextPrograms:
     """What packed weights are multiplied by, ``"float32"`` or ``"int8"``: see
     :func:`tvm_fusionx.from_gguf`. ``"auto"`` becomes ``"int8"`` where the target's processor
     multiplies bytes, else ``"float32"``."""
-    on_stage: Callable[[str], None] = field(default=lambda stage: None, repr=False)
+    on_stage: Callable[[str], None] = field(default_factory=lambda: lambda stage: None, repr=False)
     """Told what is being done, in words."""
 
     def __post_init__(self) -> None:

@@ -119,13 +119,13 @@ class LatencyEstimator:
         self,
         clock: Clock,
         database: ProfileDatabase | str | Path | None = None,
-        prune: Prune = prune_model,
+        prune: Prune | None = None,
     ) -> None:
         self.clock = clock
         if not isinstance(database, ProfileDatabase):
             database = ProfileDatabase(Path(database or database_path()))
         self.database = database
-        self.planner = CandidatePlanner(clock.target, prune)
+        self.planner = CandidatePlanner(clock.target, prune or prune_model)
         self.launch_us = 0.0
         self.timed = 0
         self._known: dict[str, float] = {}

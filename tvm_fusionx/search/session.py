@@ -127,7 +127,7 @@ def run_search(
     cores: tuple[int, ...] | None = None,
     executor: Executor | None = None,
     calibrating: Iterable[Candidate] = (),
-    on_result: Callable[[Search, Result], None] = lambda search, result: None,
+    on_result: Callable[[Search, Result], None] | None = None,
 ) -> SearchReport:
     """Search, and write what was found into the task's folder.
 
@@ -165,7 +165,8 @@ def run_search(
 
         def told(search: Search, result: Result) -> None:
             _write_page(task, tuple(search.judged.values()), goes_on=True)
-            on_result(search, result)
+            if on_result is not None:
+                on_result(search, result)
 
         search = Search(
             strategy,

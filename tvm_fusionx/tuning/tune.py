@@ -49,6 +49,12 @@ DIGITS = 16
 LOCAL = "local"
 
 AnyDevice: TypeAlias = "TargetLike | Device"
+# Short names of what may be left out: a signature is read in a terminal.
+Weights: TypeAlias = "Params | None"
+Folder: TypeAlias = "AnyPath | None"
+Feeds: TypeAlias = "Arrays | None"
+Ray: TypeAlias = "str | None"
+Count: TypeAlias = "int | None"
 Tell = Callable[[str, Session | None], None]
 Watch = Tell | None
 """Told the stage's name, or after a trial the session; nothing is told where it is None."""
@@ -58,17 +64,17 @@ Watch = Tell | None
 def tune(
     mod: IRModule,
     target_or_device: AnyDevice = LOCAL,
-    params: Params | None = None,
+    params: Weights = None,
     *,
-    records: AnyPath | None = None,
+    records: Folder = None,
     resume: bool = False,
     only: Iterable[str] = (),
     dry_run: bool = False,
     parallel: int = 1,
-    cluster: str | None = None,
-    inputs: Arrays | None = None,
+    cluster: Ray = None,
+    inputs: Feeds = None,
     model: str = "",
-    workers: int | None = None,
+    workers: Count = None,
     watch: Watch = None,
     tuner: str = Settings.tuner,
     algorithm: str = Settings.algorithm,
