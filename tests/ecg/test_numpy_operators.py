@@ -100,7 +100,9 @@ CALLS: dict[str, Callable[[], relay.Expr]] = {
     "nn.batch_flatten": lambda: relay.nn.batch_flatten(batch),
     "nn.batch_matmul": lambda: relay.nn.batch_matmul(batch, other),
     "nn.conv1d": lambda: relay.nn.conv1d(
-        var("steps", 2, 4, 9), const(3, 4, 3), strides=2, padding=(2, 1), dilation=2
+        *(var("steps", 2, 4, 9), const(6, 2, 3)),
+        **{"channels": 6, "kernel_size": 3, "groups": 2},
+        **{"strides": 2, "padding": (2, 1), "dilation": 2},
     ),
     "nn.conv2d": lambda: relay.nn.conv2d(
         image, const(6, 2, 3, 3), strides=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2

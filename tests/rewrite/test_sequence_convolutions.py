@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tvm
@@ -33,14 +35,26 @@ def test_zeros_are_padded_inside(padding: float, is_kept: bool) -> None:
     assert ("nn.pad" in names) == is_kept
 
 
+def _grouped() -> tvm.IRModule:
+    """Return a layer of two groups, whose weights are an input."""
+    x, weight = var("x", 1, CHANNELS, STEPS), var("w", 6, CHANNELS // 2, 3)
+    padded = relay.nn.pad(x, ((0, 0), (0, 0), (2, 0)))
+    out = relay.nn.conv1d(padded, weight, channels=6, kernel_size=3, groups=2, strides=2)
+    return tvm.IRModule.from_expr(relay.Function([x, weight], out))
+
+
 @pytest.mark.slow
-def test_numbers() -> None:
-    mod = _gated()
+@pytest.mark.parametrize("made", [_gated, _grouped])
+def test_numbers(made: Callable[[], tvm.IRModule]) -> None:
+    mod = made()
     x = np.random.default_rng(3).standard_normal((1, CHANNELS, STEPS)).astype("float32")
+    weight = np.random.default_rng(4).standard_normal((6, CHANNELS // 2, 3)).astype("float32")
     outputs = []
     for built in (fx.build(mod, "llvm"), relay.build(mod, "llvm")):
         module = GraphModule(built["default"](tvm.cpu()))
         module.set_input("x", x)
+        if made is _grouped:
+            module.set_input("w", weight)
         module.run()
         outputs.append(module.get_output(0).numpy())
     np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-5)

@@ -100,10 +100,11 @@ def conv1d(node: Node, arrays: Arrays) -> np.ndarray:
         padded[:, :, tap * step : tap * step + (columns - 1) * stride + 1 : stride]
         for tap in range(weight.shape[2])
     ]
-    # batch, channel and tap, column
-    stacked = np.stack(taps, axis=2).reshape(batch, -1, columns)
-    out: np.ndarray = np.matmul(weight.reshape(outputs, -1), stacked)
-    return out
+    groups = int(attrs["groups"])
+    # batch, group, channel and tap, column
+    stacked = np.stack(taps, axis=2).reshape(batch, groups, -1, columns)
+    weights = weight.reshape(groups, outputs // groups, -1)
+    return np.matmul(weights, stacked).reshape(batch, outputs, columns)
 
 
 def conv2d_transpose(node: Node, arrays: Arrays) -> np.ndarray:

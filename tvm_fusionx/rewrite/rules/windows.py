@@ -32,6 +32,7 @@ def sequence_convolution_as_picture(graph: Graph, node: Node) -> list[Replacemen
         strides=[1, int(given["strides"][0])],
         padding=[0, pads[0], 0, pads[-1]],
         dilation=[1, int(given["dilation"][0])],
+        groups=given["groups"],
         channels=weight.shape[0],
         kernel_size=[1, weight.shape[2]],
         out_dtype=given["out_dtype"],
