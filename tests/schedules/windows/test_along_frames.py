@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import tvm
 from tvm import relay
@@ -15,9 +16,11 @@ from tests.schedules.blocked_blocks import (
     dense,
     describe,
     eight_lanes,
+    unscheduled,
 )
 from tests.schedules.frame_blocks import along, frames, planes
 from tests.schedules.matching import why_not
+from tvm_fusionx.schedules import schedule
 from tvm_fusionx.schedules.windows import along_frames
 from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 
@@ -55,6 +58,19 @@ CASES = {
 @pytest.mark.parametrize("case", few_fast(CASES, 1))
 def test_it_is_the_convolution(case: str) -> None:
     assert_scheduled(CASES[case], "along_frames", REASSOCIATING, target=eight_lanes())
+
+
+def _resized(y: relay.Expr) -> relay.Expr:
+    """Return rows and columns picked by number, weighted: what a later stage reads in parts."""
+    rows = relay.take(planes(y), relay.const(np.array([0, 0, 1, 3, 2])), axis=2, mode="clip")
+    return rows + relay.take(planes(y), relay.const(np.array([1, 2, 3, 3, 0])), axis=2, mode="clip")
+
+
+def test_what_a_later_stage_reads_in_parts_goes_to_another_template() -> None:
+    target = eight_lanes()
+    body = along(5, (4, 48), 8, post=_resized)
+    assert schedule(unscheduled(body, target), target).template != "along_frames"
+    assert_scheduled(body, "conv2d", REASSOCIATING, target=target)
 
 
 REFUSED = {

@@ -11,6 +11,7 @@ from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.nest import schedule_alone
+from tvm_fusionx.schedules.template import UnschedulableError
 from tvm_fusionx.tir.block import BlockInfo, collect_blocks, describe_stage
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline_into_producer import inline_into_producer
@@ -111,6 +112,12 @@ def replace_stages(
         Name of the block that the kernel becomes.
     kernel
         The statement.
+
+    Raises
+    ------
+    UnschedulableError
+        The kernel has another view of a buffer that later stages read: TVM takes it for a second
+        buffer in the same place, and lowers no such block.
     """
     root = func.body.block
     constants, body = [], root.body
@@ -144,7 +151,24 @@ def replace_stages(
             each.buffer_var, each.dtype, each.extents, each.data, body, each.annotations
         )
     kept = [buffer for buffer in root.alloc_buffers if buffer.data not in internal]
+    if _has_views(kernel, kept):
+        raise UnschedulableError("it stores a result that another stage reads as a row of numbers")
     return with_root(func, body, kept)
+
+
+def _has_views(kernel: Any, buffers: Sequence[Any]) -> bool:
+    """Tell whether a statement reads or writes one of some buffers in another shape."""
+    shapes = {buffer.data: buffer for buffer in buffers}
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad | tir.BufferStore):
+            buffer = shapes.get(node.buffer.data)
+            if buffer is not None and not buffer.same_as(node.buffer):
+                found.append(node)
+
+    tir.stmt_functor.post_order_visit(kernel, visit)
+    return bool(found)
 
 
 def schedule_around(func: Any, kernel: str, cpu: Cpu) -> Any:
