@@ -49,6 +49,8 @@ MEAN, VARIANCE = np.full(4, 300, HALF), np.full(4, 16, HALF)
 # ONNX's own evaluator forgets channels of the first, and lacks the second.
 NOT_OF_THE_REFERENCE = ("LRN", "GlobalLpPool")
 AXES = np.array([1], "int64")
+THRESHOLD = 0.6484016
+NEAR = np.array([0.648, 0.6484375, 0.649, -0.6484375], HALF)
 
 CASES: dict[str, Case] = {
     "LayerNormalization": Case(
@@ -91,6 +93,9 @@ CASES: dict[str, Case] = {
     "Gelu": Case("Gelu", [_large(64) * np.resize(HALF([1, -1]), 64)], {"approximate": "tanh"}),
     "Mish": Case("Mish", [_large(64) / 16]),
     "Mean": Case("Mean", [np.full(4, 60000, HALF)] * 3),
+    # The half next to the threshold is above it; the threshold as a half is that half.
+    "ThresholdedRelu": Case("ThresholdedRelu", [NEAR], {"alpha": THRESHOLD}),
+    "Shrink": Case("Shrink", [NEAR], {"lambd": THRESHOLD, "bias": 0.25}),
 }
 
 

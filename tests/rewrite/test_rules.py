@@ -245,6 +245,14 @@ def test_a_reduction_made_from_another_keeps_its_axes() -> None:
     assert found.outputs[0].shape == (2, 1, 4)
 
 
+def test_products_that_lose_all_axes_are_merged_too() -> None:
+    x = var("x", 1, 8)
+    scalars = [relay.reshape(relay.nn.dense(x, const(1, 8, seed=seed)), ()) for seed in (1, 2)]
+    found = graph(relay.Tuple(scalars))
+    apply_rules(found, [RULES["merge_products_of_one_input"]])
+    assert [node.op for node in found.calls()].count("nn.dense") == 1
+
+
 def test_parts_of_merged_products_keep_their_types() -> None:
     found = graph(_query_key_value())
     apply_rules(found, [RULES["merge_products_of_one_input"]])

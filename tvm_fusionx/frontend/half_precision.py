@@ -34,6 +34,8 @@ COMPUTED_IN_SINGLE: Mapping[str, Types] = {
             *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"),
             *("ReduceProd", "ReduceSum", "ReduceSumSquare", "CumSum", "Einsum", "Gelu", "Mish"),
             "Mean",
+            # Which side of a threshold a half is on: the threshold is a float.
+            *("Shrink", "ThresholdedRelu"),
         ],
         (0,),
     ),

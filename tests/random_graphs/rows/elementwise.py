@@ -271,7 +271,8 @@ def infinity(g: GraphBuilder) -> dict[str, Any]:
 def draw_constant_of_shape(g: GraphBuilder) -> None:
     """Fill a shape with one number and multiply something by it."""
     shape = g.add_constant(np.array(g.draw_shape(), np.int64))
-    value = helper.make_tensor("value", TensorProto.FLOAT, [1], [float(g.rng.uniform(0.5, 2))])
+    number = g.representable(np.array([g.rng.uniform(0.5, 2)], np.float32))
+    value = helper.make_tensor("value", TensorProto.FLOAT, [1], [float(number[0])])
     g.add("ConstantOfShape", [shape], exact=True, value=value)
 
 

@@ -125,7 +125,7 @@ def _bias_of(graph: Graph, product: Node) -> _Bias | None:
         if len(users) != 1 or graph.is_output(value.node):
             return None
         user = users[0]
-        if user.op == "reshape" and user.outputs[0].shape[-1] == product.outputs[0].shape[-1]:
+        if user.op == "reshape" and user.outputs[0].shape[-1:] == product.outputs[0].shape[-1:]:
             value = user[0]
             continue
         if user.op != "add":
