@@ -18,7 +18,7 @@ from tvm_fusionx.tir.dot_call import dot
 
 LANES, DEPTH, STEPS = 4, 8, 5
 TARGET = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod,+i8mm"
-MATRICES = instruction_of({"dotprod", "i8mm"})
+MATRICES = instruction_of({"aarch64", "dotprod", "i8mm"})
 
 
 def _kernel(
@@ -146,7 +146,7 @@ def _buffers(loop: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("features", [{"dotprod"}, set(), {"avx512vnni", "avx512vl"}])
+@pytest.mark.parametrize("features", [{"aarch64", "dotprod"}, set(), {"avx512vnni", "avx512vl"}])
 def test_nothing_changes_for_other_processors(features: set[str]) -> None:
     register()
     module = tvm.IRModule({"main": _kernel(2)})

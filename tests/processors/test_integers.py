@@ -56,6 +56,18 @@ def test_words_of_bytes(target: str) -> None:
     assert cpu.byte_dot.name_for(cpu.lanes) is not None
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "llvm -mtriple=armv7a-linux-gnueabihf -mattr=+neon",
+        "llvm -mtriple=armv8a-linux-gnueabihf -mattr=+neon,+dotprod,+i8mm",
+    ],
+)
+def test_arm_of_32_bits_has_none_of_those_of_64(target: str) -> None:
+    cpu = describe_cpu(resolve_target(target))
+    assert (cpu.dot, cpu.byte_dot, cpu.rounding) == (None, None, None)
+
+
 @pytest.mark.parametrize("target", ["llvm", "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"])
 def test_processors_without_one(target: str) -> None:
     assert describe_cpu(resolve_target(target)).dot is None

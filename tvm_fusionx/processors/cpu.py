@@ -15,6 +15,7 @@ import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.processors.integers import (
+    AARCH64,
     ByteTables,
     DotInstruction,
     RoundingToBytes,
@@ -183,6 +184,9 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         narrowest = vector_sets()[-1]
         return Cpu(narrowest.bits // FLOAT32_BITS, narrowest.registers, cores)
     features = {str(feature) for feature in codegen.llvm_get_cpu_features(target)}
+    triple = str(target.attrs.get("mtriple", "")) or codegen.llvm_get_system_triple()
+    if triple.startswith(("aarch64", "arm64")):
+        features.add(AARCH64)
     vectors = next(each for each in vector_sets() if not each.feature or each.feature in features)
     rates = rates_of(str(target.attrs.get("mcpu", "")))
     scalable = scalable_vectors()

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 SUM = "int32"
 
+# A set of instructions, among the features: 32-bit Arm has features of the same names, and LLVM
+# ends the process where it meets an instruction that the processor has not.
+AARCH64 = "aarch64"
+
 # Integers of 8 bits whose products go to one sum of 32.
 WORD_BYTES = 4
 
@@ -90,7 +94,7 @@ class RoundingToBytes:
 # x86's `vcvtps2dq` makes the smallest integer of what is too large.
 ROUNDINGS: tuple[tuple[frozenset[str], RoundingToBytes], ...] = (
     (
-        frozenset({"neon"}),
+        frozenset({AARCH64, "neon"}),
         RoundingToBytes(
             4,
             "llvm.aarch64.neon.fcvtns.v4i32.v4f32",
@@ -142,11 +146,11 @@ INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
         DotInstruction("uint8", "int8", 4, _VPDPBUSD_SHORT, True, pairs=_PMADDWD_SHORT),
     ),
     (
-        frozenset({"i8mm"}),
+        frozenset({AARCH64, "i8mm"}),
         DotInstruction("int8", "int8", 8, ((4, "llvm.aarch64.neon.smmla.v4i32.v16i8"),), True, 2),
     ),
     (
-        frozenset({"dotprod"}),
+        frozenset({AARCH64, "dotprod"}),
         DotInstruction("int8", "int8", 4, ((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),), True),
     ),
     (
