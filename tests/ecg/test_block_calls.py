@@ -9,6 +9,7 @@ from tvm_fusionx.ecg.block_calls import (
     is_block_call,
     operands_of,
     post_order,
+    with_body,
     with_operands,
 )
 from tvm_fusionx.ecg.to_relay import BLOCK_NAME
@@ -77,3 +78,12 @@ def test_an_expression_of_other_operands_is_of_the_same_kind() -> None:
         assert len(operands) == len(operands_of(expr))
         assert tvm.ir.structural_equal(with_operands(expr, operands), other, map_free_vars=True)
     assert with_operands(a, []).same_as(a)
+
+
+def test_a_function_of_another_body_keeps_all_else() -> None:
+    x = relay.var("x", shape=(2,))
+    function = relay.Function([x], relay.exp(x)).with_attr("kept", "yes")
+    changed = with_body(function, relay.nn.relu(x))
+    assert changed.body.op.name == "nn.relu"
+    assert changed.params[0].same_as(x)
+    assert changed.attrs["kept"] == "yes"

@@ -8,7 +8,7 @@ import tvm_fusionx as fx
 from tests.layout.test_half_sums import bias_of, net, pointwise
 from tests.passes.assert_pass import assert_unchanged
 from tests.relay_modules import module, operator_names, var
-from tvm_fusionx.errors import TargetError
+from tvm_fusionx.errors import InputError, TargetError
 from tvm_fusionx.expressions.half_terms import MARK
 from tvm_fusionx.passes import SumInHalves
 
@@ -47,5 +47,5 @@ def test_a_build_refuses_it_too() -> None:
 
 @pytest.mark.parametrize("terms", [0, 65])
 def test_so_many_terms_are_refused(terms: int) -> None:
-    with pytest.raises(ValueError, match=f"terms: expected 1 to 64; found {terms}"):
+    with pytest.raises(InputError, match=f"terms: expected a number from 1 to 64; found {terms}"):
         SumInHalves(A76, terms)(net(pointwise(), bias_of()))

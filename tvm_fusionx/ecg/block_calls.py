@@ -79,3 +79,10 @@ def with_operands(expr: Any, operands: list[Any]) -> Any:
     if isinstance(expr, relay.TupleGetItem):
         return relay.TupleGetItem(operands[0], expr.index, expr.span)
     return expr
+
+
+def with_body(function: relay.Function, body: Any) -> relay.Function:
+    """Return `function` with another body of its parameters; not typed."""
+    return relay.Function(
+        function.params, body, function.ret_type, function.type_params, function.attrs
+    )

@@ -22,7 +22,13 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tvm_fusionx.ecg.block_calls import is_block_call, operands_of, post_order, with_operands
+from tvm_fusionx.ecg.block_calls import (
+    is_block_call,
+    operands_of,
+    post_order,
+    with_body,
+    with_operands,
+)
 from tvm_fusionx.expressions.half_terms import marked, register_half_terms
 from tvm_fusionx.layout.value_range import Range, ValueRanges, largest_in
 from tvm_fusionx.processors.cpu import Cpu
@@ -89,13 +95,7 @@ def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Funct
         if is_block_call(expr):
             for product in _products_of(expr, ranges.add(expr), cpu, terms):
                 made[expr] = _in_halves(made[expr], product, terms)
-    return relay.Function(
-        function.params,
-        made[function.body],
-        function.ret_type,
-        function.type_params,
-        function.attrs,
-    )
+    return with_body(function, made[function.body])
 
 
 @dataclass(frozen=True)

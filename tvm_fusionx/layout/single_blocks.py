@@ -17,6 +17,7 @@ from tvm_fusionx.ecg.block_calls import (
     is_block_call,
     operands_of,
     post_order,
+    with_body,
     with_operands,
 )
 from tvm_fusionx.ecg.relay_constants import cast_constant
@@ -54,13 +55,7 @@ def compute_in_single(function: relay.Function, most_uses: float) -> relay.Funct
     made: dict[Any, Any] = {}
     for expr in order:
         made[expr] = _rebuilt(expr, made, most_uses)
-    return relay.Function(
-        function.params,
-        made[function.body],
-        function.ret_type,
-        function.type_params,
-        function.attrs,
-    )
+    return with_body(function, made[function.body])
 
 
 def _rebuilt(expr: Any, made: Mapping[Any, Any], most_uses: float) -> Any:

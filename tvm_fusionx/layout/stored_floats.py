@@ -20,6 +20,7 @@ from tvm_fusionx.ecg.block_calls import (
     is_block_call,
     operands_of,
     post_order,
+    with_body,
     with_operands,
 )
 from tvm_fusionx.ecg.relay_constants import cast_constant
@@ -103,13 +104,7 @@ def store_narrow(
             made[expr] = narrowing.call(expr, made)
         else:
             made[expr] = with_operands(expr, [made[operand] for operand in operands_of(expr)])
-    return relay.Function(
-        function.params,
-        made[function.body],
-        function.ret_type,
-        function.type_params,
-        function.attrs,
-    )
+    return with_body(function, made[function.body])
 
 
 def _narrow_places(result: Any, order: list[Any]) -> set[Place]:

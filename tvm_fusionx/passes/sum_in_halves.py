@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import relay
 
-from tvm_fusionx.errors import TargetError
+from tvm_fusionx.errors import InputError, TargetError
 from tvm_fusionx.layout import sum_in_halves
 from tvm_fusionx.passes.graph_pass import is_data_flow
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
@@ -56,11 +56,16 @@ class SumInHalves:
         ------
         TargetError
             The target has no arithmetic of halves.
-        ValueError
+        InputError
             There are no terms, or more than :data:`MOST_TERMS`.
         """
         if not 1 <= self.terms <= MOST_TERMS:
-            raise ValueError(f"terms: expected 1 to {MOST_TERMS}; found {self.terms}.")
+            raise InputError(
+                "terms",
+                expected=f"a number from 1 to {MOST_TERMS}",
+                found=str(self.terms),
+                next_step="Give how many products a sum of halves has at most.",
+            )
         cpu = cpu_of_halves(resolve_target(self.target))
         mod = relay.transform.InferType()(mod)
         out = tvm.IRModule(dict(mod.functions.items()), mod.type_definitions, attrs=mod.attrs)
