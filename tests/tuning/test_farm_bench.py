@@ -77,6 +77,19 @@ def test_a_candidate_runs_on_a_worker_and_is_compared(
     assert [len(each) for each in times] == [2, 2]
 
 
+def _contents(bench: Bench, paths: list[Path]) -> list[bytes]:
+    return [path.read_bytes() for path in paths]
+
+
+def test_files_of_one_name_stay_apart(address: str, tmp_path: Path) -> None:
+    paths = [tmp_path / word / "kernel.so" for word in ("one", "two")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(path.parent.name)
+    with _farm(address) as farm:
+        assert farm.call(_contents, paths) == [b"one", b"two"]
+
+
 def test_a_kernel_that_crashes_does_not_take_the_worker(
     address: str, library: Path, tmp_path: Path
 ) -> None:

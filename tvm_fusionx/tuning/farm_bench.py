@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import numpy as np
@@ -184,7 +184,8 @@ def _packed(value: Any) -> Any:
 
 def _unpacked(value: Any, folder: Path) -> Any:
     if isinstance(value, SentFile):
-        path = folder / value.name
+        # Of its own folder: files of several may have one name.
+        path = Path(mkdtemp(dir=folder)) / value.name
         path.write_bytes(value.content)
         return path
     if isinstance(value, (list, tuple)):
