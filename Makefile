@@ -43,10 +43,10 @@ help: ## print this list
 demo: $(VENV)/demo.stamp ## compile, verify, run and compare a real text detection model
 	$(BIN)/python benchmarks/demo.py
 
-test: debian-packages $(VENV)/all.stamp ## run the whole test suite (at most 25 minutes on 2 cores)
+test: debian-packages $(VENV)/all.stamp ## run the whole test suite (half an hour on 2 cores)
 	$(PYTEST) -n $(JOBS) --dist worksteal
 
-test-fast: $(VENV)/all.stamp ## run the tests that are not slow (four to five minutes on 2 cores)
+test-fast: $(VENV)/all.stamp ## run the tests that are not slow (six to eight minutes on 2 cores)
 	$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow"
 
 check: $(VENV)/all.stamp docs ## check format, lint, types, build the documentation, then run all tests
