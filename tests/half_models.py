@@ -1,4 +1,4 @@
-"""ONNX models of float32 as the same nodes in float16 or bfloat16."""
+"""ONNX models of float32 as the same nodes in float16, bfloat16 or float64."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ import onnx
 from onnx import TensorProto, defs, helper, numpy_helper
 
 SINGLE, HALF, BRAIN = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16
+DOUBLE = TensorProto.DOUBLE
 SINGLE_NAME = "tensor(float)"
-NAMES = {HALF: "tensor(float16)", BRAIN: "tensor(bfloat16)"}
-ELEMENTS = {"float16": HALF, "bfloat16": BRAIN}
-DTYPES = {"float16": np.dtype("float16"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+NAMES = {HALF: "tensor(float16)", BRAIN: "tensor(bfloat16)", DOUBLE: "tensor(double)"}
+ELEMENTS = {"float16": HALF, "bfloat16": BRAIN, "float64": DOUBLE}
+DTYPES = {
+    "float16": np.dtype("float16"),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float64": np.dtype("float64"),
+}
 
 
 class NotInHalvesError(Exception):
@@ -23,7 +28,7 @@ class NotInHalvesError(Exception):
 def in_halves(
     model: onnx.ModelProto, *, casts_ends: bool = False, element: int = HALF
 ) -> onnx.ModelProto:
-    """Return a model of the same nodes in float16, or another element type of 16 bits.
+    """Return a model of the same nodes in float16, or the element type of one of ``ELEMENTS``.
 
     Initialisers, constants and casts to float32 become float16. What an operator takes as float32
     alone (where to resize to) stays so.
@@ -123,7 +128,8 @@ def _narrow(tensor: onnx.TensorProto, element: int) -> None:
         return
     dtype = next(DTYPES[name] for name, each in ELEMENTS.items() if each == element)
     largest = float(ml_dtypes.finfo(dtype).max)
-    array = np.clip(numpy_helper.to_array(tensor), -largest, largest).astype(dtype)
+    wide = numpy_helper.to_array(tensor).astype(np.float64)
+    array = np.clip(wide, -largest, largest).astype(dtype)
     tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
 
 

@@ -26,6 +26,7 @@ from tests.random_graphs.check import (
     why_different,
 )
 from tests.random_graphs.evaluate import RejectedError
+from tests.random_graphs.exact import exact_outputs
 from tests.random_graphs.shrink import shrink
 from tests.sampled import few_fast
 
@@ -213,3 +214,44 @@ def test_an_outcome_tells_wrong_numbers_from_errors() -> None:
     assert check(lambda *_: right, model, inputs, outputs).status == OK
     assert check(lambda *_: [], model, inputs, outputs).status == WRONG
     assert check(fail, model, inputs, outputs).status == FAILED
+
+
+def norm_of_a_nearly_constant_image() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        norms (float[1, 1, 16, 9] x) => (float[1, 1, 9] y)
+        <float[1] scale = {1.4}, float[1] shift = {-0.4}>
+        {
+            normed = InstanceNormalization (x, scale, shift)
+            y = ReduceMean <axes = [2], keepdims = 0> (normed)
+        }
+    """)
+    image = np.full((1, 1, 16, 9), -1.3566177, np.float32)
+    image[0, 0, 5, 4] = -1.5602832
+    return model, {"x": image}
+
+
+def test_where_the_reference_is_off_the_exact_result_decides() -> None:
+    model, inputs = norm_of_a_nearly_constant_image()
+    exact = exact_outputs(model, inputs)
+    x = inputs["x"].astype(np.float64)
+    normed = np.float32(1.4) * (x - x.mean()) / np.sqrt(x.var() + 1e-5) + np.float32(-0.4)
+    np.testing.assert_allclose(exact["y"], normed.mean(axis=2), rtol=1e-5)
+    largest = float(np.abs(exact["y"]).max())
+
+    def status_of(found: np.ndarray, reference: np.ndarray) -> str:
+        narrow = {"y": reference.astype(np.float32)}
+        return check(lambda *_: [found.astype(np.float32)], model, inputs, narrow).status
+
+    off = exact["y"] + 3e-5 * largest
+    assert status_of(exact["y"] - 2e-5 * largest, off) == OK
+    assert status_of(exact["y"] - 4e-5 * largest, off) == WRONG
+    assert status_of(off, exact["y"]) == WRONG
+
+
+def test_a_model_that_float64_does_not_cover_has_no_exact_outputs() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
+        odd (float[2, 3] x) => (float[2, 3] y) { y = com.microsoft.QuickGelu (x) }
+    """)
+    assert exact_outputs(model, {"x": np.ones((2, 3), np.float32)}) == {}
