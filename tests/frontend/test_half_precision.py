@@ -96,6 +96,16 @@ CASES: dict[str, Case] = {
     # The half next to the threshold is above it; the threshold as a half is that half.
     "ThresholdedRelu": Case("ThresholdedRelu", [NEAR], {"alpha": THRESHOLD}),
     "Shrink": Case("Shrink", [NEAR], {"lambd": THRESHOLD, "bias": 0.25}),
+    # Where a product and a shift that are no halves nearly cancel.
+    "HardSigmoid": Case(
+        "HardSigmoid", [np.linspace(-1.49, -1.4, 32).astype(HALF)], {"alpha": 0.22, "beta": 0.329}
+    ),
+    "HardSwish": Case("HardSwish", [np.linspace(-2.999, -2.95, 32).astype(HALF)]),
+    "Elu": Case("Elu", [-np.abs(NEAR)], {"alpha": 0.7}),
+    "Selu": Case("Selu", [-np.abs(NEAR)]),
+    "Celu": Case("Celu", [-np.abs(NEAR)], {"alpha": 0.7}),
+    "Swish": Case("Swish", [NEAR], {"alpha": 0.7}),
+    "SwiGLU": Case("SwiGLU", [NEAR, NEAR], {"alpha": 0.7}),
 }
 
 

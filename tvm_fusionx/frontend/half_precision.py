@@ -36,6 +36,11 @@ COMPUTED_IN_SINGLE: Mapping[str, Types] = {
             "Mean",
             # Which side of a threshold a half is on: the threshold is a float.
             *("Shrink", "ThresholdedRelu"),
+            # Their slopes and shifts are floats: near x = -3 a sixth of eleven bits moves HardSwish
+            # by a fifth.
+            *("Celu", "Elu", "HardSigmoid", "HardSwish", "Selu", "SwiGLU", "Swish"),
+            *("com.microsoft.BiasGelu", "com.microsoft.FastGelu", "com.microsoft.Gelu"),
+            "com.microsoft.QuickGelu",
         ],
         (0,),
     ),
