@@ -29,7 +29,13 @@ Types = tuple[int | None, ...]
 COMPUTED_IN_SINGLE: Mapping[str, Types] = {
     **dict.fromkeys(
         [
-            *("GroupNormalization", "InstanceNormalization", "LRN", "LpNormalization"),
+            *(
+                "AffineGrid",
+                "GroupNormalization",
+                "InstanceNormalization",
+                "LRN",
+                "LpNormalization",
+            ),
             *("MeanVarianceNormalization", "LogSoftmax", "LpPool", "GlobalLpPool"),
             *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"),
             *("ReduceProd", "ReduceSum", "ReduceSumSquare", "CumSum", "Einsum", "Gelu", "Mish"),

@@ -7,7 +7,7 @@ import tvm
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tests.frontend.onnx_nodes import Case, check, floats
+from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
 from tvm_fusionx.errors import UnsupportedOperatorError
 from tvm_fusionx.report.bench.bench_sides import count_operators
 
@@ -36,6 +36,17 @@ def test_activations_agree_with_the_reference() -> None:
             Case("LogSoftmax", [X], {"axis": 1}),
             Case("Softmax", [X], {"axis": 1}),
             Case("Softmax", [X]),
+        ]
+    )
+
+
+def test_whole_numbers_shrink_by_fractions() -> None:
+    numbers = np.array([0, 1, 2, 3, 100], "uint8")
+    signed = np.array([-100, -3, -2, 0, 2, 9], "int8")
+    check(
+        [
+            by_onnxruntime(Case("Shrink", [x], {"bias": 0.5, "lambd": 1.5}))
+            for x in (numbers, signed)
         ]
     )
 

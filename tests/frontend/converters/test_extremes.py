@@ -105,3 +105,8 @@ def test_a_nan_passes_activations_and_bounds() -> None:
 def test_extremes_of_integers() -> None:
     x, y = (X * 9).astype("int32"), (X[::-1] * 9).astype("int32")
     check([Case(op_type, [x, y, y - x]) for op_type in ("Max", "Min")])
+
+
+def test_signs_of_what_has_none() -> None:
+    numbers = np.array([0, 1, 7, 200], "uint8")
+    check([Case("Sign", [numbers.astype(dtype)]) for dtype in ("uint8", "uint16", "uint32")])

@@ -39,6 +39,13 @@ def test_gemm_scales_transposes_and_adds() -> None:
     )
 
 
+def test_fractions_of_whole_numbers_are_no_zeros() -> None:
+    a, b = (np.arange(12, dtype="int32").reshape(shape) - 5 for shape in ((3, 4), (4, 3)))
+    c = np.array([-3, 2, 7], "int32")
+    exact = (0.5 * (a @ b) + 1.5 * c).astype("int32")
+    check([Case("Gemm", [a, b, c], {"alpha": 0.5, "beta": 1.5}, known=[1], expected=[exact])])
+
+
 def test_weights_are_transposed_while_compiling() -> None:
     model, _ = model_of([Case("MatMul", [floats(2, 3, 4), floats(4, 5)], known=[1])])
     names: list[str] = []

@@ -21,6 +21,19 @@ def test_samples_agree_with_the_reference() -> None:
     )
 
 
+def test_affine_grids_of_any_batch() -> None:
+    sizes = [(1, 2, 3, 4), (2, 1, 3, 1), (1, 1, 2, 3, 4), (1, 1, 1, 1)]
+    cases = []
+    for batch, channels, *extents in sizes:
+        theta = floats(batch, len(extents), len(extents) + 1)
+        size = np.array([batch, channels, *extents])
+        cases += [
+            Case("AffineGrid", [theta, size], {"align_corners": align}, known=[1])
+            for align in (0, 1)
+        ]
+    check(cases, opset=20)
+
+
 def test_regions_are_averaged_and_other_modes_refused() -> None:
     rois = np.array([[0, 0, 3, 3], [1, 1, 4, 3]], "float32")
     inputs = [X, rois, np.zeros(2, "int64")]

@@ -117,6 +117,31 @@ def test_kernels_of_random_resizes_are_right(seed: int) -> None:
         assert_close(executor.get_output(number).numpy(), case.expected[0], str(case), TOLERANCE)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+def test_whole_numbers_are_weighed_as_floats(dtype: str) -> None:
+    data = np.random.default_rng(5).integers(-120, 120, (1, 1, 6, 7)).astype(dtype)
+    # Halves and doubles: weights are exact, and so is which side of a half a sum is on.
+    both = [ints(1, 1, 12, 14), ints(1, 1, 3, 7)]
+    linear = [
+        Case("Resize", [data, None, None, sizes], {"mode": "linear"}, known=[3]) for sizes in both
+    ]
+    rounded = [
+        Case("Resize", [data, None, None, sizes], {"mode": mode, **how}, known=[3])
+        for sizes in both
+        for mode, how in (("cubic", {}), ("cubic", {"antialias": 1}), ("linear", {"antialias": 1}))
+    ]
+    check([*(by_onnxruntime(case) for case in linear), *rounded])
+
+
+def test_no_element_is_left() -> None:
+    check(
+        [
+            by_scale(np.array([1, 1, 0.2, 1], "float32"), mode=mode)
+            for mode in ("nearest", "linear", "cubic")
+        ]
+    )
+
+
 def test_whole_factors_repeat_elements() -> None:
     model, _ = model_of(
         [by_scale(UP, nearest_mode="floor", coordinate_transformation_mode="asymmetric")]

@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating
+from tvm_fusionx.frontend.converters.casts import cast
 from tvm_fusionx.frontend.converters.elementwise import NUMPY_BROADCAST_SINCE, scalar
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.node import Node
@@ -173,12 +175,16 @@ def convert_softsign(node: Node) -> Any:
 @converter("Shrink", through=9)
 def convert_shrink(node: Node) -> Any:
     """Return x moved toward zero by bias outside [-lambd, lambd], zero inside."""
-    x, dtype = node.expr(), node.dtype()
-    bias = scalar(node.attribute("bias", 0.0), dtype)
+    dtype = node.dtype()
+    # Bias and threshold may be fractions, and their negatives are no unsigned numbers.
+    work = dtype if is_floating(dtype) else "float64"
+    x = cast(node.expr(), dtype, work)
+    bias = scalar(node.attribute("bias", 0.0), work)
     threshold = node.attribute("lambd", 0.5)
-    zero = scalar(0, dtype)
-    below = relay.where(relay.less(x, scalar(-threshold, dtype)), x + bias, zero)
-    return relay.where(relay.greater(x, scalar(threshold, dtype)), x - bias, below)
+    zero = scalar(0, work)
+    below = relay.where(relay.less(x, scalar(-threshold, work)), x + bias, zero)
+    moved = relay.where(relay.greater(x, scalar(threshold, work)), x - bias, below)
+    return moved if work == dtype else relay.cast(relay.cast(moved, "int64"), dtype)
 
 
 @converter("Gelu", through=20, because="TVM ignores approximate='tanh'")

@@ -63,9 +63,11 @@ def convert_min(node: Node) -> Any:
 def convert_sign(node: Node) -> Any:
     """Return 1, -1, or the element itself where it is neither above nor below zero: zero or NaN."""
     x, dtype = node.expr(), node.dtype()
+    zero, one = scalar(0, dtype), scalar(1, dtype)
+    if dtype.startswith("uint"):
+        return relay.minimum(x, one)  # TVM's own makes a -1 of the type
     if not is_float(dtype):
         return relay.sign(x)
-    zero, one = scalar(0, dtype), scalar(1, dtype)
     below = relay.where(relay.less(x, zero), scalar(-1, dtype), x)
     return relay.where(relay.greater(x, zero), one, below)
 

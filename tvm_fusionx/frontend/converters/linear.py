@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating
+from tvm_fusionx.frontend.converters.casts import cast
 from tvm_fusionx.frontend.converters.elementwise import scalar
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape, transpose
 from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import constant
+
+WIDE = "float64"
 
 
 def swap_last_two(x: Any, rank: int) -> Any:
@@ -94,9 +98,18 @@ def convert_gemm(node: Node) -> Any:
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
     # Relay's dense promises the left side's dtype, which for integers its compute does not keep.
     product = relay.nn.dense(a, b, out_dtype=dtype)
-    if alpha != 1.0:
-        product = product * scalar(alpha, dtype)
-    if node.has(2) and beta != 0.0:
-        bias = node.expr(2) if beta == 1.0 else node.expr(2) * scalar(beta, dtype)
-        product = product + bias
-    return product
+    bias = node.expr(2) if node.has(2) and beta != 0.0 else None
+    return scaled_sum(product, alpha, bias, beta, dtype)
+
+
+def scaled_sum(product: Any, alpha: float, bias: Any, beta: float, dtype: str) -> Any:
+    """Return alpha * product + beta * bias; of whole numbers and fractions what is cut off."""
+    is_whole = float(alpha).is_integer() and float(beta).is_integer()
+    work = dtype if is_floating(dtype) or is_whole else WIDE
+
+    def scaled(x: Any, factor: float) -> Any:
+        x = cast(x, dtype, work)
+        return x if factor == 1.0 else x * scalar(factor, work)
+
+    total = scaled(product, alpha)
+    return cast(total if bias is None else total + scaled(bias, beta), work, dtype)

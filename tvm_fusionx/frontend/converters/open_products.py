@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relay
 
-from tvm_fusionx.frontend.converters.elementwise import scalar
+from tvm_fusionx.frontend.converters.linear import scaled_sum
 from tvm_fusionx.frontend.converters.open_shapes import restored
 from tvm_fusionx.frontend.converters.registry import open_converter
 from tvm_fusionx.frontend.converters.shapes import transpose
@@ -84,7 +84,5 @@ def convert_gemm(node: Node) -> Any:
         raise node.refuse("rows that lie along the first axis", "transA=1")
     made = _product(node, bool(node.attribute("transB", 0)))
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
-    made = made if alpha == 1.0 else made * scalar(alpha, node.dtype())
-    if not node.has(2) or not beta:
-        return made
-    return made + (node.expr(2) if beta == 1.0 else node.expr(2) * scalar(beta, node.dtype()))
+    bias = node.expr(2) if node.has(2) and beta else None
+    return scaled_sum(made, alpha, bias, beta, node.dtype())

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import is_floating
+from tvm_fusionx.frontend.converters.elementwise import round_half_even
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.slicing import take
 from tvm_fusionx.frontend.node import Node
@@ -18,6 +20,7 @@ from tvm_fusionx.frontend.values import constant
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 # ONNX Runtime computes coordinates in this type; a wider one falls on the other side of ties.
 COORDINATE_TYPE = np.float32
+SINGLE = "float32"
 
 
 @dataclass(frozen=True)
@@ -209,23 +212,56 @@ def convert_resize(node: Node) -> Any:
     axes = [axis % rank for axis in node.attribute("axes") or range(rank)]
     mode = node.attribute("coordinate_transformation_mode", _default_mode(node))
     resizes = _with_roi(node, _scales_of(node, axes))
-    x, outside = node.expr(), np.zeros((1,) * rank, dtype=bool)
+    if mode in LENGTH_DEPENDENT:
+        _check_lengths(node, mode, resizes)
+    outputs = {r.axis: r.output for r in resizes}
+    if 0 in outputs.values():
+        return np.zeros([outputs.get(i, extent) for i, extent in enumerate(node.shape())], dtype)
+    data, outside = _in_floats(node), np.zeros((1,) * rank, dtype=bool)
+    x = data
     for r in resizes:
-        is_rounded = r.output != r.scale * r.size
-        if mode in LENGTH_DEPENDENT and is_rounded and not math.isclose(r.scale * r.size, r.output):
+        is_identity = r.output == r.size and r.scale == 1 and (r.start, r.end) == (0.0, 1.0)
+        if is_identity:
+            continue
+        positions, weights, is_outside = axis_taps(node, r)
+        x = apply_taps(x, r.axis, rank, positions, weights, r.size, _weighs_in(node))
+        shape = [-1 if i == r.axis else 1 for i in range(rank)]
+        outside = outside | is_outside.reshape(shape)
+    if mode == "tf_crop_and_resize" and outside.any():
+        value = relay.const(float(node.attribute("extrapolation_value", 0.0)), _weighs_in(node))
+        x = relay.where(constant(outside), value, x)
+    return node.tensor(0) if x is data else _in_type_of_data(node, x)
+
+
+def _check_lengths(node: Node, mode: str, resizes: list[AxisResize]) -> None:
+    for r in resizes:
+        if not math.isclose(r.scale * r.size, r.output):
             raise node.refuse(
                 f"a scale that makes a whole number of elements for mode {mode!r}",
                 f"{r.size} * {r.scale}, on which ONNX and ONNX Runtime disagree",
                 "Give sizes instead of scales.",
             )
-        is_identity = r.output == r.size and r.scale == 1 and (r.start, r.end) == (0.0, 1.0)
-        if is_identity:
-            continue
-        positions, weights, is_outside = axis_taps(node, r)
-        x = apply_taps(x, r.axis, rank, positions, weights, r.size, dtype)
-        shape = [-1 if i == r.axis else 1 for i in range(rank)]
-        outside = outside | is_outside.reshape(shape)
-    if mode == "tf_crop_and_resize" and outside.any():
-        value = relay.const(float(node.attribute("extrapolation_value", 0.0)), dtype)
-        x = relay.where(constant(outside), value, x)
-    return node.tensor(0) if x is node.expr() else x
+
+
+def _weighs_in(node: Node) -> str:
+    """Return the type of the weights: whole numbers are weighed in float32, for 0.25 is none."""
+    is_weighed = node.attribute("mode", "nearest") != "nearest" and not is_floating(node.dtype())
+    return SINGLE if is_weighed else node.dtype()
+
+
+def _in_floats(node: Node) -> Any:
+    return node.expr() if _weighs_in(node) == node.dtype() else relay.cast(node.expr(), SINGLE)
+
+
+def _in_type_of_data(node: Node, x: Any) -> Any:
+    """Return whole numbers again: linear ones cut off, as in ONNX Runtime, and others rounded."""
+    dtype = node.dtype()
+    if _weighs_in(node) == dtype:
+        return x
+    is_cut = node.attribute("mode") == "linear" and not node.attribute("antialias", 0)
+    bounds = np.iinfo(dtype)
+    most = np.float32(bounds.max)
+    if most > bounds.max:
+        most = np.nextafter(most, np.float32(0))
+    whole = relay.trunc(x) if is_cut else round_half_even(x, SINGLE)
+    return relay.cast(relay.clip(whole, float(bounds.min), float(most)), dtype)
