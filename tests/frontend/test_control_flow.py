@@ -25,7 +25,7 @@ def _if(yes: Any, no: Any, *more: Any) -> Any:
     return model([node, *more], [X, value("flag", [1], BOOL)], ["y"], {"w": np.ones((3, 4))})
 
 
-def _loop(limit: bool, collects: bool = False) -> Any:
+def _loop(limit: bool, collects: bool = False, most: int = 6) -> Any:
     """Return a loop that doubles x until its sum is 20 or more."""
     nodes = [
         helper.make_node("Add", ["had", "had"], ["has"], name="double"),
@@ -45,7 +45,7 @@ def _loop(limit: bool, collects: bool = False) -> Any:
     made = ["y", "all"][: len(outputs) - 1]
     names = ["most" if limit else "", "", "x"]
     node = helper.make_node("Loop", names, made, body=body, name="loop")
-    weights = {"most": np.array(6), "enough": np.float32(20)}
+    weights = {"most": np.array(most), "enough": np.float32(20)}
     return model([node], [X], made, weights)
 
 
@@ -58,6 +58,14 @@ def test_a_loop_may_end_early_by_a_computed_condition(start: float) -> None:
         if expected.sum() >= 20:
             break
     np.testing.assert_allclose(run(_loop(True), {"x": x})[0], expected)
+
+
+def test_a_loop_of_no_iterations_collects_nothing() -> None:
+    x = np.ones(2, "float32")
+    kept, collected = run(_loop(True, collects=True, most=0), {"x": x})
+    np.testing.assert_array_equal(kept, x)
+    assert collected.shape == (0, 2)
+    assert collected.dtype == x.dtype
 
 
 def test_a_loop_may_not_begin_by_a_computed_condition() -> None:

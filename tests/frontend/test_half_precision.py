@@ -92,6 +92,10 @@ CASES: dict[str, Case] = {
     "GlobalLpPool": Case("GlobalLpPool", [IMAGE]),
     "Gelu": Case("Gelu", [_large(64) * np.resize(HALF([1, -1]), 64)], {"approximate": "tanh"}),
     "Mish": Case("Mish", [_large(64) / 16]),
+    # Where pixels of a wide picture lie is beyond a half's digits.
+    "AffineGrid": Case(
+        "AffineGrid", [np.float16([[[1, 1, -1], [0, 1, 0]]]), np.array([1, 1, 9, 63])], known=[1]
+    ),
     "Mean": Case("Mean", [np.full(4, 60000, HALF)] * 3),
     # The half next to the threshold is above it; the threshold as a half is that half.
     "ThresholdedRelu": Case("ThresholdedRelu", [NEAR], {"alpha": THRESHOLD}),

@@ -134,11 +134,7 @@ def _unroll(translation: Translator, node: Node, scope: Scope) -> list[Value]:
             raise node.refuse(f"at most {MOST_ITERATIONS} iterations", "more", KNOWN_COUNT)
         if not isinstance(going, bool):
             _check_may_end_early(node, going, limit, bool(collected))
-        inner = Scope(scope)
-        values = [scalar_tensor(step, "int64"), scalar_tensor(True, "bool"), *carried]
-        for info, value in zip(body.input, values, strict=False):
-            inner[info.name] = value
-        results = translation.run_graph(body, inner, f"{node.name}/{step}/")
+        results = _iterate(translation, node, scope, step, carried)
         after = list(results[1 : 1 + count])
         if not isinstance(going, bool):
             after = [
@@ -151,8 +147,27 @@ def _unroll(translation: Translator, node: Node, scope: Scope) -> list[Value]:
             parts.append(value)
         step += 1
     if not step and collected:
-        raise node.refuse("at least one iteration", "none", KNOWN_COUNT)
+        # What an iteration would have made says of which shape there is nothing.
+        results = _iterate(translation, node, scope, step, carried)
+        return carried + [_none_of(node, value) for value in results[1 + count :]]
     return carried + [stack(translation, node, parts, 0) for parts in collected]
+
+
+def _iterate(
+    translation: Translator, node: Node, scope: Scope, step: int, carried: Sequence[Value]
+) -> list[Value]:
+    body, inner = node.attribute("body"), Scope(scope)
+    values = [scalar_tensor(step, "int64"), scalar_tensor(True, "bool"), *carried]
+    for info, value in zip(body.input, values, strict=False):
+        inner[info.name] = value
+    return translation.run_graph(body, inner, f"{node.name}/{step}/")
+
+
+def _none_of(node: Node, value: Value) -> Tensor:
+    """Return what is collected of a tensor over no iterations."""
+    if not isinstance(value, Tensor) or value.is_open:
+        raise node.refuse("at least one iteration", "none", KNOWN_COUNT)
+    return Tensor.from_array(np.zeros((0, *value.shape), value.dtype))
 
 
 def _check_may_end_early(node: Node, going: Any, limit: int | None, has_collected: bool) -> None:

@@ -29,7 +29,7 @@ def test_affine_grids_of_any_batch() -> None:
         size = np.array([batch, channels, *extents])
         cases += [
             Case("AffineGrid", [theta, size], {"align_corners": align}, known=[1])
-            for align in (0, 1)
+            for align in ((0, 1) if min(extents) > 1 else (0,))
         ]
     check(cases, opset=20)
 
