@@ -8,7 +8,7 @@ import pytest
 
 from tests.tiny_llama import Tiny, write_tiny
 from tvm_fusionx.apps.programs import (
-    LIBRARY,
+    CACHE,
     TOKENIZER,
     TextPrograms,
     programs_folder,
@@ -44,7 +44,7 @@ def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
     stages.clear()
     second = _programs(tmp_path, stages)
     assert second.own_folder == first.own_folder
-    assert {path.name for path in second.own_folder.iterdir()} == {TOKENIZER, LIBRARY.format(16)}
+    assert {path.name for path in second.own_folder.iterdir()} == {TOKENIZER, CACHE.format(16)}
     assert second.tokenizer() == tokenizer
     assert len(second.libraries(16)) == 1
     assert stages == ["loading"]
