@@ -1,4 +1,4 @@
-"""A GGUF file of the llama family as ONNX, with ONNX Runtime's own operators and weights of 4 bits.
+"""A GGUF file's decoder as ONNX, with ONNX Runtime's own operators and weights of 4 or 8 bits.
 
 The graph is what ONNX Runtime GenAI's builder of models writes: `MatMulNBits`, grouped attention
 that turns queries and keys and keeps its cache in place, norms joined with the sum before them. The
@@ -18,19 +18,24 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tvm_fusionx.errors import ModelError
 from tvm_fusionx.expressions.block_weights import BLOCK, NIBBLES_ZERO
 from tvm_fusionx.gguf.block_tensor import BlockTensor, joined
 from tvm_fusionx.gguf.decoder_shape import DecoderShape
-from tvm_fusionx.gguf.decoder_weights import DecoderLayer, Weight
+from tvm_fusionx.gguf.decoder_weights import DecoderLayer, Linear, Norm, Weight
 from tvm_fusionx.gguf.from_gguf import read_decoder
 
 MICROSOFT = "com.microsoft"
 OPSET, IR_VERSION = 17, 8
 
-IDS, FILLED, TOTAL, LOGITS = "ids", "filled", "total", "logits"
+IDS, PLACES, FILLED, TOTAL, LOGITS = "ids", "places_of_tokens", "filled", "total", "logits"
 PAST, PRESENT = "past_{}_{}", "present_{}_{}"
 SIDES = ("key", "value")
+
+# Operators of ONNX Runtime's own, beside those whose names begin with "Skip".
+OWN = ("MatMulNBits", "GroupQueryAttention", "FastGelu")
+
+# Of `MatMulNBits`.
+BIAS_PLACE = 5
 
 # `accuracy_level` of `MatMulNBits`: the data rounded to 8 bits, as GenAI's builder asks for.
 BYTES = 4
@@ -55,13 +60,6 @@ class OrtDecoder:
 
     def __init__(self, path: Path, places: int, *, rounds_zeros: bool) -> None:
         self.shape, self.weights = read_decoder(path)
-        if not (self.shape.family.is_rotary and self.shape.family.is_gated):
-            raise ModelError(
-                f"model {path}",
-                expected="one of the llama family, which ONNX Runtime's attention is for",
-                found="another architecture",
-                next_step="Leave ONNX Runtime out.",
-            )
         self.places, self.rounds_zeros = places, rounds_zeros
         self.moved = 0.0
         """How far rounded zero points move a weight, at most, in steps of its block."""
@@ -78,18 +76,20 @@ class OrtDecoder:
 
     def _model(self) -> Any:
         shape, weights = self.shape, self.weights
-        angles = np.arange(self.places)[:, None] * np.asarray(shape.frequencies)
-        self._keep("cosines", np.cos(angles).astype("float32"))
-        self._keep("sines", np.sin(angles).astype("float32"))
-        table = weights.embedding
-        self._keep("embedding", table.floats() if isinstance(table, BlockTensor) else table)
-        x, added = self._node("Gather", ["embedding", IDS]), ""
+        if shape.family.is_rotary:
+            angles = np.arange(self.places)[:, None] * np.asarray(shape.frequencies)
+            self._keep("cosines", np.cos(angles).astype("float32"))
+            self._keep("sines", np.sin(angles).astype("float32"))
+        x, added = self._rows("embedding", weights.embedding, IDS), ""
         cache = [1, shape.groups, self.places, shape.head_features]
         inputs = [
             helper.make_tensor_value_info(IDS, TensorProto.INT64, [1, "tokens"]),
             helper.make_tensor_value_info(FILLED, TensorProto.INT32, [1]),
             helper.make_tensor_value_info(TOTAL, TensorProto.INT32, []),
         ]
+        if weights.places is not None:
+            inputs.append(helper.make_tensor_value_info(PLACES, TensorProto.INT64, [1, "tokens"]))
+            added = self._rows("places", weights.places, PLACES)
         outputs = [
             helper.make_tensor_value_info(LOGITS, TensorProto.FLOAT, [1, 1, shape.vocabulary])
         ]
@@ -99,11 +99,11 @@ class OrtDecoder:
                     name = form.format(number, side)
                     infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, cache))
             x, added = self._layer(number, layer, x, added)
-        x, _ = self._norm("norm", x, added, weights.norm.gain)
+        x, _ = self._norm("norm", x, added, weights.norm)
         for name, number in (("last", -1), ("end", 2**31 - 1), ("along", 1)):
             self._keep(name, np.array([number], "int64"))
         x = self._node("Slice", [x, "last", "end", "along"])
-        self._node("Identity", [self._product("head", weights.head, x)], results=[LOGITS])
+        self._node("Identity", [self._product("head", Linear(weights.head), x)], results=[LOGITS])
         graph = helper.make_graph(self._nodes, "decoder", inputs, outputs, self._kept)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
@@ -111,62 +111,69 @@ class OrtDecoder:
     def _layer(self, number: int, layer: DecoderLayer, x: str, added: str) -> tuple[str, str]:
         """Return the sum so far, and what the next norm adds to it."""
         name = f"layer{number}"
-        normal, x = self._norm(f"{name}.attention_norm", x, added, layer.attention_norm.gain)
-        parts = [linear.weight for linear in (layer.query, layer.key, layer.value)]
+        normal, x = self._norm(f"{name}.attention_norm", x, added, layer.attention_norm)
+        parts = [layer.query, layer.key, layer.value]
         sides = self._joined(f"{name}.query_key_value", parts, normal)
+        angles = ["cosines", "sines"] if self.shape.family.is_rotary else []
         attended, *_ = self._several(
             "GroupQueryAttention",
-            [
-                *sides,
-                *(PAST.format(number, side) for side in SIDES),
-                FILLED,
-                TOTAL,
-                "cosines",
-                "sines",
-            ],
+            [*sides, *(PAST.format(number, side) for side in SIDES), FILLED, TOTAL, *angles],
             [f"{name}.attended", *(PRESENT.format(number, side) for side in SIDES)],
             num_heads=self.shape.heads,
             kv_num_heads=self.shape.groups,
-            do_rotary=1,
+            do_rotary=int(self.shape.family.is_rotary),
             rotary_interleaved=0,
         )
-        attended = self._product(f"{name}.output", layer.output.weight, attended)
-        normal, x = self._norm(
-            f"{name}.feed_forward_norm", x, attended, layer.feed_forward_norm.gain
-        )
-        assert layer.gate is not None
-        gate = self._product(f"{name}.gate", layer.gate.weight, normal)
-        up = self._product(f"{name}.up", layer.up.weight, normal)
-        active = self._node("Mul", [gate, self._node("Sigmoid", [gate])])
-        active = self._node("Mul", [active, up])
-        return x, self._product(f"{name}.down", layer.down.weight, active)
+        attended = self._product(f"{name}.output", layer.output, attended)
+        norm = layer.feed_forward_norm
+        normal, x = self._norm(f"{name}.feed_forward_norm", x, attended, norm)
+        up = self._product(f"{name}.up", layer.up, normal)
+        if layer.gate is None:
+            active = self._node("FastGelu", [up])
+        else:
+            gate = self._product(f"{name}.gate", layer.gate, normal)
+            active = self._node("Mul", [gate, self._node("Sigmoid", [gate])])
+            active = self._node("Mul", [active, up])
+        return x, self._product(f"{name}.down", layer.down, active)
 
-    def _joined(self, name: str, parts: Sequence[Weight], x: str) -> list[str]:
+    def _rows(self, name: str, table: Weight, ids: str) -> str:
+        self._keep(name, table.floats() if isinstance(table, BlockTensor) else table)
+        return self._node("Gather", [name, ids])
+
+    def _joined(self, name: str, parts: Sequence[Linear], x: str) -> list[str]:
         """Return the operands of attention: one product where the weights allow, else three."""
-        whole = joined(parts)
-        if whole is not None:
-            return [self._product(name, whole, x), "", ""]
-        return [self._product(f"{name}.{at}", part, x) for at, part in enumerate(parts)]
+        whole = joined([part.weight for part in parts])
+        if whole is None:
+            return [self._product(f"{name}.{at}", part, x) for at, part in enumerate(parts)]
+        biases = [part.bias for part in parts if part.bias is not None]
+        linear = Linear(whole, np.concatenate(biases) if biases else None)
+        return [self._product(name, linear, x), "", ""]
 
-    def _norm(self, name: str, x: str, added: str, gain: Any) -> tuple[str, str]:
+    def _norm(self, name: str, x: str, added: str, norm: Norm) -> tuple[str, str]:
         """Return the norm of a sum, and the sum."""
-        self._keep(name, gain)
+        terms = [self._keep(name, norm.gain)]
+        if norm.bias is not None:
+            terms.append(self._keep(f"{name}.bias", norm.bias))
+        kind = "LayerNormalization"
+        kind = kind if self.shape.family.is_centred else f"Simplified{kind}"
+        epsilon = self.shape.epsilon
         if not added:
-            normal = self._node(
-                "SimplifiedLayerNormalization", [x, name], axis=-1, epsilon=self.shape.epsilon
-            )
-            return normal, x
+            return self._node(kind, [x, *terms], axis=-1, epsilon=epsilon), x
         normal, _, _, total = self._several(
-            "SkipSimplifiedLayerNormalization",
-            [x, added, name],
+            f"Skip{kind}",
+            [x, added, *terms],
             [f"{name}.normal", "", "", f"{name}.sum"],
-            epsilon=self.shape.epsilon,
+            epsilon=epsilon,
         )
         return normal, total
 
-    def _product(self, name: str, weight: Weight, x: str) -> str:
+    def _product(self, name: str, linear: Linear, x: str) -> str:
+        weight, bias = linear.weight, linear.bias
+        if bias is not None:
+            self._keep(f"{name}.bias", bias)
         if not isinstance(weight, BlockTensor):
-            return self._node("MatMul", [x, self._keep(name, np.ascontiguousarray(weight.T))])
+            found = self._node("MatMul", [x, self._keep(name, weight.T)])
+            return found if bias is None else self._node("Add", [found, f"{name}.bias"])
         rows, columns = weight.shape
         has_nibbles = weight.levels.dtype == np.uint8
         operands = [x, self._keep(f"{name}.levels", _levels(weight))]
@@ -175,6 +182,9 @@ class OrtDecoder:
         if weight.minima is not None:
             minima = weight.minima.view("float16").astype("float32")
             operands.append(self._keep(f"{name}.zeros", self._zeros(scales, minima)))
+        if bias is not None:
+            # Behind zero points and an order of columns, which need not be there.
+            operands += [""] * (BIAS_PLACE - len(operands)) + [f"{name}.bias"]
         return self._node(
             "MatMulNBits",
             operands,
@@ -206,8 +216,7 @@ class OrtDecoder:
     def _several(
         self, op: str, operands: list[str], results: list[str], **attributes: Any
     ) -> list[str]:
-        is_own = op in ("MatMulNBits", "GroupQueryAttention", "SkipSimplifiedLayerNormalization")
-        domain = MICROSOFT if is_own else ""
+        domain = MICROSOFT if op.startswith("Skip") or op in OWN else ""
         self._nodes.append(helper.make_node(op, operands, results, domain=domain, **attributes))
         return results
 
@@ -253,6 +262,7 @@ class OrtReader:
         )
         self._binding = self._session.io_binding()
         self._position = 0
+        self._takes_places = not shape.family.is_rotary
         extents = (1, shape.groups, places, shape.head_features)
         self._cache = []
         for number in range(shape.layers):
@@ -277,6 +287,9 @@ class OrtReader:
             FILLED: np.array([self._position - 1], "int32"),
             TOTAL: np.array(self._position, "int32"),
         }
+        if self._takes_places:
+            first = self._position - len(tokens)
+            given[PLACES] = np.arange(first, self._position, dtype="int64")[None]
         for name, array in given.items():
             self._binding.bind_cpu_input(name, array)
         self._binding.bind_output(LOGITS, "cpu")

@@ -1,4 +1,4 @@
-"""A llama of GGUF as ONNX with `MatMulNBits`: what numpy computes, in any parts."""
+"""A decoder of GGUF as ONNX with `MatMulNBits`: what numpy computes, in any parts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.scripts import script
-from tests.tiny_gpt2 import write_tiny_gpt2
+from tests.tiny_gpt2 import gpt2_logits, write_tiny_gpt2
 from tests.tiny_llama import Tiny, logits_of, write_tiny
-from tvm_fusionx.errors import ModelError
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("gguf")
@@ -52,7 +51,13 @@ def test_rounded_zero_points_move_weights_by_half_a_step(tmp_path: Path) -> None
     assert np.corrcoef(found, expected)[0, 1] > 0.9
 
 
-def test_another_architecture_is_refused(tmp_path: Path) -> None:
-    write_tiny_gpt2(tmp_path / "tiny.gguf")
-    with pytest.raises(ModelError, match="one of the llama family"):
-        ort_decoder.OrtDecoder(tmp_path / "tiny.gguf", PLACES, rounds_zeros=True)
+@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0", "F16"])
+def test_gpt2_too(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "tiny.gguf"
+    held = write_tiny_gpt2(path, (kind, "F16"))
+    made = ort_decoder.OrtDecoder(path, PLACES, rounds_zeros=False)
+    made.write(tmp_path / "ort" / "tiny.onnx")
+    reader = ort_decoder.OrtReader(tmp_path / "ort" / "tiny.onnx", made.shape, PLACES, 1)
+    reader.read(TOKENS[:4])
+    found, expected = reader.read(TOKENS[4:]), gpt2_logits(held, TOKENS)[-1]
+    assert np.abs(found - expected).max() <= TOLERANCE * np.abs(expected).max()
