@@ -1,6 +1,6 @@
-"""Time a language model, and measure what its text is worth, beside llama.cpp.
+"""Time a language model, and measure what its text is worth, beside llama.cpp and ONNX Runtime.
 
-    python benchmarks/generation.py [--against llama.cpp --llama-python DIR/bin/python]
+    python benchmarks/generation.py [--against llama.cpp ort --llama-python DIR/bin/python]
         [--model FILE] [--prompts 16,128,512] [--new-tokens 64] [--repeat 5] [--threads N]
         [--activations float32|int8|both] [--chunks 1,16,64] [--json OUT]
     python benchmarks/generation.py --perplexity [--score-tokens 512] [--text-folder DIR] [...]
@@ -11,8 +11,11 @@ milliseconds to the first token, and the decoded tokens a second behind it: medi
 stand the memory of each process, and the share of what reading memory reaches here that decoding
 takes for weights alone. The prompt is the same sentence again and again, cut to so many tokens.
 
+`ort` is ONNX Runtime with the same levels of 4 bits in `MatMulNBits`, zero points rounded to 4 bits
+and products of bytes; `ort-float-zeros` has the file's own zero points, and products of floats.
+
 With --perplexity a chapter of *Pride and Prejudice* (Debian's `r-cran-janeaustenr`) is read token
-by token, with activations rounded and not, and by llama.cpp; `transformers` reads it at once, in
+by token, with activations rounded and not, and by the others; `transformers` reads it at once, in
 float32, and once more with its operands rounded as ours are. With --texts greedy texts of ten
 prompts are compared with those of `transformers`, which unpacks the same file to float32; both
 multiply floats.
@@ -31,10 +34,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from generation_quality import FLOAT32, INT8, PROMPTS, perplexities, texts
 from generation_sides import (
-    LLAMA,
     OURS,
+    PEERS,
     Side,
     our_side,
+    peer_sides,
     reading_gbytes_per_second,
     weight_bytes,
 )
@@ -129,7 +133,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--activations", choices=[FLOAT32, INT8, BOTH])
     parser.add_argument("--chunks", type=lambda text: [int(word) for word in text.split(",")])
-    parser.add_argument("--against", choices=[LLAMA])
+    parser.add_argument("--against", choices=PEERS, nargs="+", default=[])
     parser.add_argument("--llama-python", default=sys.executable)
     parser.add_argument("--perplexity", action="store_true")
     parser.add_argument("--score-tokens", type=int, default=512)
@@ -141,7 +145,7 @@ def main() -> int:
     given.threads = fx.threads(given.threads)
     path = given.model or default_language_model()
     try:
-        peers = [Side(LLAMA, given.llama_python)] if given.against else []
+        peers = peer_sides(given.against, given.llama_python)
         if given.perplexity:
             found = perplexities(given, path, peers)
         elif given.texts:

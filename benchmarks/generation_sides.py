@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 WORKER = Path(__file__).with_name("generation_worker.py")
 OURS, LLAMA = "ours", "llama.cpp"
+# ONNX Runtime's products of bytes, and with the zero points that Q4_1 has.
+ORT, ORT_FLOAT_ZEROS = "ort", "ort-float-zeros"
+PEERS = (LLAMA, ORT, ORT_FLOAT_ZEROS)
 
 # Far beyond any last level cache: 256 MiB of float32.
 READ_FLOATS = 1 << 26
@@ -112,6 +116,11 @@ class Side:
 def our_side(activations: str | None = None) -> Side:
     """Return a process of ours; named after `activations` where these are given."""
     return Side(OURS, sys.executable, activations)
+
+
+def peer_sides(names: Sequence[str], llama_python: str) -> list[Side]:
+    """Return a process of each of :data:`PEERS` that is named."""
+    return [Side(name, llama_python if name == LLAMA else sys.executable) for name in names]
 
 
 def reading_gbytes_per_second() -> float:

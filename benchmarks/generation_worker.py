@@ -1,17 +1,20 @@
 """One side of `generation.py`, a process of its own: a question a line, an answer a line, as JSON.
 
-    PYTHON benchmarks/generation_worker.py ours|llama.cpp
+    PYTHON benchmarks/generation_worker.py ours|llama.cpp|ort|ort-float-zeros
 
-llama.cpp's side needs no more than `llama-cpp-python` and numpy, so any Python will do. Questions:
+llama.cpp's side needs no more than `llama-cpp-python` and numpy, so any Python will do; ONNX
+Runtime's, with `MatMulNBits`, is run by ours (see `ort_decoder.py`). Questions:
 `load` a file, `time` a prompt and the tokens behind it, `score` a text (the logarithm of each
 token's chance, read one by one), `memory` of this process.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-OURS, LLAMA = "ours", "llama.cpp"
+OURS, LLAMA, ORT, ORT_FLOAT_ZEROS = "ours", "llama.cpp", "ort", "ort-float-zeros"
 
 KIBI = 1024
 
@@ -83,7 +86,45 @@ class LlamaSide:
         return np.ctypeslib.as_array(found, shape=(self._model.n_vocab(),))
 
 
-SIDES: dict[str, Any] = {OURS: OurSide, LLAMA: LlamaSide}
+class OrtSide:
+    """ONNX Runtime, with the file's weights written as ONNX."""
+
+    def __init__(self, question: dict[str, Any], *, rounds_zeros: bool = True) -> None:
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        import onnxruntime
+        from ort_decoder import OrtDecoder, OrtReader
+
+        self.threads = question["threads"]
+        places = question["places"]
+        made = OrtDecoder(Path(question["path"]), places, rounds_zeros=rounds_zeros)
+        shape = made.shape
+        with tempfile.TemporaryDirectory(prefix="fusionx-ort-") as folder:
+            path = Path(folder) / "decoder.onnx"
+            made.write(path)
+            moved = made.moved
+            del made
+            self._reader = OrtReader(path, shape, places, self.threads)
+        self.about = {
+            "activations": "int8" if rounds_zeros else "float32",
+            "version": onnxruntime.__version__,
+            "moved_by_zero_points": moved,
+        }
+
+    def restart(self) -> None:
+        """Forget what was read."""
+        self._reader.restart()
+
+    def read(self, tokens: list[int]) -> Any:
+        """Return the logits of what follows."""
+        return self._reader.read(tokens)
+
+
+SIDES: dict[str, Any] = {
+    OURS: OurSide,
+    LLAMA: LlamaSide,
+    ORT: OrtSide,
+    ORT_FLOAT_ZEROS: functools.partial(OrtSide, rounds_zeros=False),
+}
 
 
 def timed(side: Any, tokens: list[int], count: int) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.tiny_llama import Tiny, write_tiny
+from tvm_fusionx.apps.compiled_apart import WEIGHTS
 from tvm_fusionx.apps.programs import (
-    LIBRARY,
+    CACHE,
     TOKENIZER,
     TextPrograms,
     programs_folder,
@@ -44,12 +45,20 @@ def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
     stages.clear()
     second = _programs(tmp_path, stages)
     assert second.own_folder == first.own_folder
-    assert {path.name for path in second.own_folder.iterdir()} == {TOKENIZER, LIBRARY.format(16)}
+    assert {path.name for path in second.own_folder.iterdir()} == {TOKENIZER, CACHE.format(16)}
     assert second.tokenizer() == tokenizer
     assert len(second.libraries(16)) == 1
     assert stages == ["loading"]
-    (second.own_folder / TOKENIZER).write_text("{}")
-    assert second.tokenizer() == tokenizer
+    for damaged in ("{}", '{"definition": "{}", "begin": null, "ends": [], "template": null}'):
+        (second.own_folder / TOKENIZER).write_text(damaged)
+        assert second.tokenizer() == tokenizer
+    weights = second.own_folder / CACHE.format(16) / WEIGHTS
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + b"\1")
+    stages.clear()
+    assert len(second.libraries(16)) == 1
+    assert "compiling again: what was kept is damaged" in stages
+    assert weights.read_bytes() == whole
 
 
 def test_another_model_or_target_has_a_folder_of_its_own(tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ def test_greedy_takes_the_likeliest() -> None:
     assert _drawn(5) == {1: 5}
 
 
+@pytest.mark.parametrize("temperature", [1e-12, 1e-300, 5e-324])
+def test_next_to_no_temperature_takes_the_likeliest(temperature: float) -> None:
+    assert _drawn(5, temperature=temperature) == {1: 5}
+
+
 def test_draws_follow_the_chances() -> None:
     drawn = _drawn(4000, temperature=1.0)
     for token, chance in enumerate((0.15, 0.5, 0.05, 0.3)):
@@ -76,6 +81,7 @@ def test_what_was_there_is_less_likely() -> None:
         ("top_p", 0.0),
         ("top_p", 1.5),
         ("repetition_penalty", 0.0),
+        ("seed", -1),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(name: str, value: float) -> None:

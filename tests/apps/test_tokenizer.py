@@ -10,7 +10,7 @@ import pytest
 
 from tests.tiny_llama import write_tiny
 from tvm_fusionx.apps.tokenizer import Tokenizer, from_json, tokenizer_of
-from tvm_fusionx.errors import ModelError
+from tvm_fusionx.errors import InputError, ModelError
 from tvm_fusionx.gguf.read import GgufFile, read_gguf
 
 pytest.importorskip("tokenizers")
@@ -46,6 +46,40 @@ def test_marks_are_tokens_and_no_text(tokenizer: Tokenizer) -> None:
     assert tokenizer.piece(1) == b""
     assert tokenizer.ends == (2,)
     assert tokenizer.piece(10_000) == b""
+
+
+@pytest.mark.parametrize("text", ["a\udcffb", "\ud83d"])
+def test_halves_of_pairs_are_refused(tokenizer: Tokenizer, text: str) -> None:
+    for use in (tokenizer.encode, tokenizer.parts):
+        with pytest.raises(InputError, match="whole characters; found half of a pair"):
+            use(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\0", "\ufeff", "e\u0301", "\U0001f469\u200d\U0001f680", "\n\t "]
+)
+def test_odd_text_is_cut_into_tokens(tokenizer: Tokenizer, text: str) -> None:
+    assert all(0 <= token < tokenizer.size for token in tokenizer.encode(text))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("merges", ["a"], "pairs of tokens"),
+        ("merges", ["a nowhere"], "pairs of tokens"),
+        ("token_type", [1, 1], "types; found 2"),
+    ],
+)
+def test_damaged_vocabularies_are_told(file: GgufFile, key: str, value: Any, told: str) -> None:
+    metadata = {**file.metadata, f"tokenizer.ggml.{key}": value}
+    with pytest.raises(ModelError, match=told):
+        tokenizer_of(replace(file, metadata=metadata))
+
+
+def test_a_damaged_definition_is_told(tokenizer: Tokenizer) -> None:
+    for definition in ("", "{}", tokenizer.definition[:-9]):
+        with pytest.raises(ModelError, match="it is damaged"):
+            replace(tokenizer, definition=definition)
 
 
 def test_a_chat_follows_the_template(tokenizer: Tokenizer) -> None:

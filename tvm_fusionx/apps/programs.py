@@ -13,23 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tvm_fusionx.apps.compiled_apart import Wanted, compile_apart, load_compiled
+from tvm_fusionx.apps.freed import give_back
 from tvm_fusionx.apps.tokenizer import Tokenizer, from_json, tokenizer_of
-from tvm_fusionx.build.fused_build import build_fused, kernel_notes
-from tvm_fusionx.build.library import (
-    Library,
-    build_versions,
-    describe_library,
-    load_programs,
-    save_library,
-)
-from tvm_fusionx.build.programs import sharing_weights
+from tvm_fusionx.build.library import Library, build_versions
 from tvm_fusionx.cache_folder import cache_folder
-from tvm_fusionx.errors import InputError, ModelError
+from tvm_fusionx.errors import InputError, LibraryFileError, ModelError
 from tvm_fusionx.gguf.decoder_relay import TOKENS
-from tvm_fusionx.gguf.decoder_shape import decoder_shape
-from tvm_fusionx.gguf.from_gguf import FLOAT32, INT8, decoder_module, read_decoder
-from tvm_fusionx.gguf.read import GgufFile, read_gguf
-from tvm_fusionx.inputs import inputs_of
+from tvm_fusionx.gguf.from_gguf import FLOAT32, INT8
+from tvm_fusionx.gguf.read import read_gguf
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.targets import TargetLike
@@ -48,7 +40,7 @@ BUCKETS = (512, 1024, 2048)
 # Activations: bytes where the processor multiplies them, else floats.
 AUTO = "auto"
 
-TOKENIZER, LIBRARY = "tokenizer.json", "cache{}.tar"
+TOKENIZER, CACHE = "tokenizer.json", "cache{}"
 
 # Of a digest in a folder's name.
 DIGITS = 32
@@ -81,7 +73,6 @@ class TextPrograms:
 
     def __post_init__(self) -> None:
         """Find the model's own folder."""
-        self._file: GgufFile | None = None
         resolved = resolve_target(self.target)
         processor = describe_processor(resolved)
         if self.activations == AUTO:
@@ -119,13 +110,19 @@ class TextPrograms:
 
     def tokenizer(self) -> Tokenizer:
         """Return the model's tokenizer."""
+        made = self._tokenizer()
+        give_back()
+        return made
+
+    def _tokenizer(self) -> Tokenizer:
         kept = self.own_folder / TOKENIZER
         if kept.is_file():
             try:
                 return from_json(kept.read_text(encoding="utf-8"))
             except (ValueError, KeyError, TypeError):
                 self.on_stage("reading the tokenizer again: the kept one is damaged")
-        made = tokenizer_of(self._read())
+        self.on_stage("reading the model")
+        made = tokenizer_of(read_gguf(self.path))
         with new_file(kept) as scratch:
             scratch.write_text(made.to_json(), encoding="utf-8")
         return made
@@ -138,57 +135,32 @@ class TextPrograms:
         ModelError
             The file is damaged or of an unknown kind.
         """
-        kept = self.own_folder / LIBRARY.format(places)
-        if not kept.is_file():
+        kept = self.own_folder / CACHE.format(places)
+        if not kept.is_dir():
             self._compile(places, kept)
-        self.on_stage("loading")
-        return load_programs(kept)
+        try:
+            return self._loaded(kept)
+        except LibraryFileError:
+            self.on_stage("compiling again: what was kept is damaged")
+            self._compile(places, kept)
+            return self._loaded(kept)
 
-    def _read(self) -> GgufFile:
-        if self._file is None:
-            self.on_stage("reading the model")
-            self._file = read_gguf(self.path)
-        return self._file
+    def _loaded(self, kept: Path) -> tuple[Library, ...]:
+        self.on_stage("loading")
+        found = load_compiled(kept)
+        give_back()
+        return found
 
     def _compile(self, places: int, kept: Path) -> None:
-        file = self._read()
-        context = decoder_shape(file).context
-        if places > context:
-            raise ModelError(
-                f"model {self.path}",
-                expected=f"one of texts of {places} tokens",
-                found=f"{context}",
-                next_step="Shorten the prompt, or ask for fewer tokens: the model knows no later "
-                "places.",
-            )
-        shape, weights = read_decoder(file)
-        described = []
-        for number, tokens in enumerate(self.chunks):
-            prefix = f"compiling program {number + 1} of {len(self.chunks)}, kept for next time: "
-            mod, params = decoder_module(
-                shape,
-                weights,
-                tokens=tokens,
-                cache=places,
-                activations=self.activations,
-            )
-            build = build_fused(
-                mod,
-                self.target,
-                params=params,
-                name=f"program{number}",
-                on_stage=lambda stage, prefix=prefix: self.on_stage(prefix + stage),  # type: ignore[misc]
-            )
-            described.append(
-                describe_library(
-                    build.library,
-                    model=self.path.name,
-                    target=str(resolve_target(self.target)),
-                    inputs=inputs_of(mod, params),
-                    kernels=kernel_notes(build),
-                )
-            )
-        save_library(sharing_weights(described), kept)
+        wanted = Wanted(
+            model=str(self.path),
+            target=str(self.target),
+            chunks=self.chunks,
+            places=places,
+            activations=self.activations,
+            folder=str(kept),
+        )
+        compile_apart(wanted, self.on_stage)
 
 
 def tokens_of(library: Library) -> int:

@@ -39,6 +39,7 @@ class Sampling:
             ("temperature", self.temperature, self.temperature >= 0, "a number from 0 on"),
             ("top_k", self.top_k, self.top_k >= 0, "a number from 0 on"),
             ("top_p", self.top_p, 0 < self.top_p <= 1, "a number above 0, up to 1"),
+            ("seed", self.seed, self.seed >= 0, "a whole number from 0 on"),
             ("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "above 0"),
         ):
             if not is_right or not np.isfinite(value):
@@ -76,8 +77,9 @@ class Sampler:
             return int(logits.argmax())
         order = np.argsort(-logits, kind="stable")
         order = order[: how.top_k] if how.top_k else order
-        scaled = logits[order] / how.temperature
-        chances = np.exp(scaled - scaled[0])
+        # Of a temperature next to nothing all but the largest become minus infinity.
+        with np.errstate(over="ignore"):
+            chances = np.exp((logits[order] - logits[order[0]]) / how.temperature)
         chances /= chances.sum()
         # Those whose predecessors have less than p together: never none.
         kept = int((np.cumsum(chances) - chances < how.top_p).sum())

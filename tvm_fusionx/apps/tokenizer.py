@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tvm_fusionx._tvm.presence import missing_package
-from tvm_fusionx.errors import ModelError
+from tvm_fusionx.errors import InputError, ModelError
 from tvm_fusionx.gguf.read import GgufFile
 
 # llama.cpp's types of tokens (``llama_token_type``) that text never is cut into by itself.
@@ -53,17 +53,26 @@ class Tokenizer:
             import tokenizers
         except ModuleNotFoundError as error:
             raise missing_package(error) from error
-        object.__setattr__(self, "_made", tokenizers.Tokenizer.from_str(self.definition))
+        made = _understood(lambda: tokenizers.Tokenizer.from_str(self.definition))
+        object.__setattr__(self, "_made", made)
         bytes_of = {letter: byte for byte, letter in byte_letters().items()}
         object.__setattr__(self, "_bytes", bytes_of)
 
     def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text; names of marks such as ``<|im_end|>`` are the marks."""
+        """Return the tokens of a text; names of marks such as ``<|im_end|>`` are the marks.
+
+        Raises
+        ------
+        InputError
+            It has halves of pairs, as what is no UTF-8 becomes on a command line.
+        """
+        _check_whole(text)
         ids = list(self._made.encode(text, add_special_tokens=False).ids)  # type: ignore[attr-defined]
         return ids if self.begin is None else [self.begin, *ids]
 
     def parts(self, text: str) -> list[tuple[int, int]]:
         """Return the tokens of a text, each with the number of characters up to its end."""
+        _check_whole(text)
         made: Any = self._made  # type: ignore[attr-defined]
         found = made.encode(text, add_special_tokens=False)
         return [(token, end) for token, (_, end) in zip(found.ids, found.offsets, strict=True)]
@@ -159,12 +168,15 @@ def tokenizer_of(file: GgufFile) -> Tokenizer:
         raise _refusal("tokenizer.ggml.pre", f"one of {list(CUTS)}", repr(cut), OTHER_MODEL)
     words = list(map(str, file.get("tokenizer.ggml.tokens")))
     merges = [tuple(pair.split(" ", 1)) for pair in file.get("tokenizer.ggml.merges")]
-    made = tokenizers.Tokenizer(
-        models.BPE(vocab={word: at for at, word in enumerate(words)}, merges=merges)
-    )
+    vocabulary = {word: at for at, word in enumerate(words)}
+    made = _understood(lambda: tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=merges)))
     made.pre_tokenizer = pre_tokenizers.Sequence(_cutters(CUTS[cut]))
     made.decoder = decoders.ByteLevel()
     types = list(file.get("tokenizer.ggml.token_type", [1] * len(words)))
+    if len(types) != len(words):
+        raise _refusal(
+            "tokenizer.ggml.token_type", f"{len(words)} types", f"{len(types)}", OTHER_MODEL
+        )
     for word, type_ in zip(words, types, strict=True):
         if type_ in (CONTROL, USER_DEFINED):
             added = tokenizers.AddedToken(word, special=type_ == CONTROL, normalized=False)
@@ -180,6 +192,31 @@ def tokenizer_of(file: GgufFile) -> Tokenizer:
 
 
 OTHER_MODEL = "Use a model whose tokenizer is known, such as SmolLM2 or Llama 3."
+
+
+def _understood(make: Callable[[], Any]) -> Any:
+    """Return what the package makes of a description; it raises bare exceptions."""
+    try:
+        return make()
+    except Exception as error:
+        raise _refusal(
+            "tokenizer.ggml.merges",
+            "pairs of tokens, a space between, and tokens of them",
+            f"what is none: {error}",
+            "Copy or download the model again: it is damaged.",
+        ) from error
+
+
+def _check_whole(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "text",
+            expected="whole characters",
+            found=f"half of a pair at character {error.start + 1}",
+            next_step="Give text in UTF-8.",
+        ) from error
 
 
 def _cutters(cut: str | None) -> list[Any]:

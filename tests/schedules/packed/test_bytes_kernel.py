@@ -45,6 +45,8 @@ def test_numbers(kind: str, rows: int, tiling: PackedTiling) -> None:
 
     operands = Operands(data, levels, scales, minima[0] if minima else None)
     kernel = BytesKernel(operands, tiling, cpu.byte_dot, WIDTH, store).build(parallel=False)
+    # A lone row waits for memory alone, and fetches ahead.
+    assert ("llvm.prefetch" in str(kernel)) == (rows == 1)
     func = tir.PrimFunc([data, *buffers, found], kernel)
     x = np.random.default_rng(1).standard_normal((rows, LENGTH)).astype("float32")
     expected = (rounded(x) @ weight.floats().T.astype("float64")).astype("float32")

@@ -29,6 +29,7 @@ from tvm_fusionx.processors.integers import SUM, DotInstruction
 from tvm_fusionx.schedules.packed.kernel import Operands, emit_tiles
 from tvm_fusionx.schedules.packed.tiling import PackedTiling
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
+from tvm_fusionx.schedules.parts.prefetch import elements_of_a_line, fetched_lines
 from tvm_fusionx.schedules.parts.tasks import tasks
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import Vectors, broadcast, load, ramp, store
@@ -37,6 +38,10 @@ FLOAT, LEVEL = "float32", "int8"
 
 # Words of a row that are written out in the loop over a block.
 WORD_STEPS = 4
+
+# How far ahead of its reading a lone row's weight is fetched. A product of 1536 x 576 from memory
+# took 68 us without, 53 with 2 KiB, 48 with 4 and 47 with 8, on Sapphire Rapids.
+AHEAD_BYTES = 8192
 
 # An instruction for unsigned bytes takes signed ones with their sign turned: 128 more.
 SIGN_BIT = 0x80
@@ -139,6 +144,8 @@ class BytesKernel:
         sums = VectorSums(self.ib, places, width, FLOAT)
         sums.fill()
         with self.ib.for_range(0, self.blocks, "block") as block:
+            if self._is_lone:
+                self._fetch(panel, block)
             whole = VectorSums(self.ib, places, width, SUM)
             whole.fill()
             for number in range(tiling.panels):
@@ -146,6 +153,30 @@ class BytesKernel:
             for number in range(tiling.panels):
                 self._scale(sums, whole, panel + number, row, block, number)
         self._finish(sums, panel, row)
+
+    @property
+    def _is_lone(self) -> bool:
+        """Whether a weight meets one row alone, panel after panel: memory is all it waits for."""
+        return self.operands.rows == 1 and self.tiling.panels == 1
+
+    def _fetch(self, panel: Any, block: Any) -> None:
+        """Begin to fetch a block that comes later, of this panel or of those behind it."""
+        following = panel * self.blocks + block + -(-AHEAD_BYTES // self._block_bytes)
+        operands = self.operands
+        for buffer, count in (
+            (self.bytes, self._block_bytes),
+            (operands.scales, self.width),
+            (operands.minima, self.width),
+        ):
+            if buffer is not None:
+                lines = -(-count // elements_of_a_line(buffer.dtype))
+                for each in fetched_lines(buffer, following * count, lines):
+                    self.ib.emit(each)
+
+    @property
+    def _block_bytes(self) -> int:
+        """Of the levels of a block, of all rows of a panel."""
+        return self.words * WORD_BYTES * self.width
 
     def _multiply(self, whole: VectorSums, panel: Any, row: Any, block: Any, number: int) -> None:
         """Add a block's products of integers."""
