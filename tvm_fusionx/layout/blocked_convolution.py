@@ -238,20 +238,24 @@ def fills_tiles(node: Node, weights: np.ndarray, block: int, cpu: Cpu) -> bool:
     cpu
         What runs it.
     """
+    types = tuple(value.dtype for value in node.operands)
+    if cpu.tiles is None or cpu.tiles.columns != block or cpu.tiles.name_for(*types) is None:
+        return False
+    return why_not_tiles(convolution_shape(node, weights.shape[1], weights.shape[0]), cpu) is None
+
+
+def convolution_shape(node: Node, terms: int, outputs: int) -> ProductShape:
+    """Return the shape of a convolution without groups, its channels filled up to so many."""
     batch, _, rows, columns = node.outputs[0].shape
-    outputs, terms, *kernel = weights.shape
+    kernel = node.operands[1].shape[2:]
     (down, along), (apart_down, apart_along) = node.attrs["strides"], node.attrs["dilation"]
-    shape = ProductShape(
+    return ProductShape(
         *(batch, rows, columns, terms, outputs),
         kernel=(kernel[0], kernel[1]),
         stride=(int(down), int(along)),
         dilation=(int(apart_down), int(apart_along)),
         gathers=True,
     )
-    types = tuple(value.dtype for value in node.operands)
-    if cpu.tiles is None or cpu.tiles.columns != block or cpu.tiles.name_for(*types) is None:
-        return False
-    return why_not_tiles(shape, cpu) is None
 
 
 def _with_channels(graph: Graph, data: Value, missing: int) -> Value:

@@ -13,13 +13,12 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.integers import ByteTiles
+from tvm_fusionx.processors.tile_permission import ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA
 
 IMPORT_LLVM = "pragma_import_llvm"
 FUNCTION = "fusionx_may_use_tiles"
 
-# Linux, arch/x86/include/uapi/asm/prctl.h and unistd_64.h: arch_prctl(ARCH_REQ_XCOMP_PERM,
-# XFEATURE_XTILEDATA). The answer holds for the process; a kernel keeps it: 1 for yes, 2 for no.
-ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
+# The answer holds for the process; a library keeps it: 1 for yes, 2 for no.
 _FUNCTIONS = f"""
 @fusionx_tiles_answer = internal global i32 0
 define i32 @{FUNCTION}() {{
@@ -42,8 +41,8 @@ ask:
 }}
 """
 REFUSED = (
-    "TargetError: a kernel for tiles of bytes: expected a processor with AMX, and a system that"
-    " lends its registers (arch_prctl, ARCH_REQ_XCOMP_PERM); found neither or one of them. Build"
+    "a kernel for tiles of bytes: expected a processor with AMX, and a system that"
+    " lends its registers (arch_prctl, ARCH_REQ_XCOMP_PERM); found not both. Build"
     " for this machine, or with -mattr=-amx-int8."
 )
 

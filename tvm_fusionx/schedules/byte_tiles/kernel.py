@@ -54,9 +54,9 @@ class TileOperands:
     """Bytes from four terms to the next four."""
     vectors: int
     """Vectors of a place that are gathered; 0 where the data is read as it lies."""
-    gather: Callable[[Any, Any, Any, Any, Store], Any] | None = None
-    """Returns the statement that gathers vector `number` of a place: takes image, row, column and
-    number, and what makes a statement of a lane and its value."""
+    gather: Callable[..., Any] | None = None
+    """Returns the statement that gathers vector `number` of a place: takes image, row,
+    column, number, what makes a statement of a lane and its value, and the lane."""
     lanes: int = 0
     """Of these vectors."""
 

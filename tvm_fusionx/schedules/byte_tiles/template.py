@@ -26,14 +26,27 @@ from tvm_fusionx.schedules.parts.hand_written_kernel import (
     stage_nests,
     storing,
 )
+from tvm_fusionx.schedules.parts.nest import Late, finish, info_of
+from tvm_fusionx.schedules.parts.overlap_last_vector import move_last_vectors
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
-from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
+from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
+from tvm_fusionx.schedules.rows.template import MustBeAloneError, schedule_rows
+from tvm_fusionx.schedules.template import (
+    Knob,
+    Knobs,
+    KnobValues,
+    Match,
+    Template,
+    UnschedulableError,
+)
 from tvm_fusionx.schedules.windows.isolate import weights_of
 from tvm_fusionx.schedules.windows.structure import Window, window_of
-from tvm_fusionx.tir.block import BlockInfo, Stage
+from tvm_fusionx.tir.block import BlockInfo, Stage, describe_block
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import dot_axes
 from tvm_fusionx.tir.indices import simplify_indices
+from tvm_fusionx.tir.inline import inline_spatial
+from tvm_fusionx.tir.lent_outputs import lend_outputs, return_outputs
 from tvm_fusionx.tir.numbers import divisors
 
 KERNEL = "byte_tiles"
@@ -58,6 +71,8 @@ class BytesOnTiles(Match):
     """Where it is a convolution."""
     product: str
     """LLVM's name of the instruction."""
+    reduces_after: bool
+    """Whether rows of the result are reduced behind it."""
 
     def knobs(self) -> Knobs:
         """Return the places of a task and the parts of the channels."""
@@ -77,15 +92,12 @@ class BytesOnTiles(Match):
 
     def emit(self, values: KnobValues) -> Any:
         """Return the kernel."""
-        info, name = self.info, self.stage.name
-        tiles = info.cpu.tiles
+        name, tiles = self.stage.name, self.info.cpu.tiles
         assert tiles is not None
-        sch = fresh_schedule(info.func)
+        func, info = self._prepared()
         before = info.producers[name]
-        for stage in info.stages:
-            if stage in info.upstream(name) and stage not in before:
-                sch.compute_inline(sch.get_block(stage))
-        write = gather_what_follows(sch, info, name, info.outputs[0])
+        sch = fresh_schedule(func)
+        write = gather_what_follows(sch, info, name, _last_beside(info, name))
         func = simplify_indices(sch.mod["main"])
         blocks = stage_nests(func)
         reduce = blocks[name]
@@ -94,18 +106,32 @@ class BytesOnTiles(Match):
         weights = weights_of(reduce, self.data)
         operands = self._operands(weights, None if gathering is None else blocks[gathering])
         work = TileTasks(values["task_rows"], values["task_columns"], values["channel_tasks"])
-        kernel = TileKernel(
-            self.shape,
-            work,
-            operands,
-            tiles,
-            self.product,
-            self._store(storing(blocks[write], sums)),
-        ).build(parallel=should_parallelise(info.stages.values(), info.cpu.cores))
+        store = self._store(storing(blocks[write], sums))
+        kernel = TileKernel(self.shape, work, operands, tiles, self.product, store).build(
+            parallel=should_parallelise(info.stages.values(), info.cpu.cores)
+        )
         replaced = [each for each in (gathering, name) if each is not None]
         read = [weights] if gathering is not None else [weights, self.data]
         func = replace_stages(func, replaced, write, read, KERNEL, kernel)
-        return schedule_around(func, KERNEL, info.cpu)
+        if not self.reduces_after:
+            return schedule_around(func, KERNEL, info.cpu)
+        return move_last_vectors(return_outputs(_rows_after(func, info)))
+
+    def _prepared(self) -> tuple[Any, BlockInfo]:
+        """Return the block with what is cheap inlined, and what it is then."""
+        info, name = self.info, self.stage.name
+        sch = fresh_schedule(info.func)
+        if self.reduces_after:
+            current = inline_spatial(sch, info)
+            func = lend_outputs(sch.mod["main"], current)
+            func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([name]))
+        else:
+            before = info.producers[name]
+            for stage in info.upstream(name):
+                if stage not in before:
+                    sch.compute_inline(sch.get_block(stage))
+            func = sch.mod["main"]
+        return func, describe_block(func, info.processor)
 
     def _store(self, store: Store) -> Store:
         window, shape = self.window, self.shape
@@ -193,8 +219,9 @@ def _match(info: BlockInfo) -> BytesOnTiles | str:
     if len(info.outputs) != 1:
         return f"it writes {len(info.outputs)} tensors, not one"
     (stage,) = products
-    if any(each.is_reduction for each in info.stages.values() if each is not stage):
-        return "it reduces something besides"
+    others = {each.name for each in info.stages.values() if each.is_reduction} - {stage.name}
+    if not others <= info.downstream(stage.name):
+        return "it reduces something before its product, or beside it"
     before = info.producers[stage.name]
     if len(before) > 1:
         return "its weights are computed"
@@ -210,7 +237,34 @@ def _match(info: BlockInfo) -> BytesOnTiles | str:
     if product is None:
         return f"no instruction multiplies tiles of {data.dtype} by {weights.dtype}"
     reason = why_not_tiles(shape, info.cpu)
-    return reason or BytesOnTiles(info, stage, data, shape.in_line, window, product)
+    return reason or BytesOnTiles(info, stage, data, shape.in_line, window, product, bool(others))
+
+
+def _last_beside(info: BlockInfo, product: str) -> str:
+    """Return the last stage that may be one with the product: its result, or its only reader."""
+    if not any(info.stages[each].is_reduction for each in info.downstream(product)):
+        return info.outputs[0]
+    readers = info.consumers[product]
+    if len(set(readers)) == 1 and not info.stages[readers[0]].is_reduction:
+        return readers[0]
+    return product
+
+
+def _rows_after(func: Any, info: BlockInfo) -> Any:
+    """Give what follows a finished kernel loops of its own, row by row."""
+    alone: set[str] = set()
+    for _ in range(len(info.stages) + 1):
+        sch = fresh_schedule(func)
+        current = info_of(sch, info)
+        late: Late = []
+        try:
+            schedule_rows(sch, current, late, alone, set(current.stages) - {KERNEL})
+        except MustBeAloneError as problem:
+            alone.add(problem.stage)
+            continue
+        finish(late)
+        return sch.mod["main"]
+    raise UnschedulableError("no set of row nests fits")
 
 
 Found = tuple[Any, Any, ProductShape, Window | None]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import WORD_BYTES, ByteTiles
+from tvm_fusionx.processors.rates import LINE_BYTES
 from tvm_fusionx.schedules.parts.tasks import TASKS_A_CORE
 from tvm_fusionx.tir.numbers import divisors
 
@@ -69,8 +70,8 @@ class ProductShape:
 
     def row_stride(self) -> int:
         """Return the bytes from one gathered place to the next."""
-        lines = self.terms % CROWDED_BYTES == 0
-        return self.terms + (64 if lines else 0)
+        is_crowded = self.terms % CROWDED_BYTES == 0
+        return self.terms + (LINE_BYTES if is_crowded else 0)
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def tile_cycles(shape: ProductShape, cpu: Cpu) -> float:
     across = math.ceil(line.outputs / tiles.columns / block.across)
     each = slabs * blocks * across * (steps * products + stored)
     number = slabs * tasks.parts
-    around = number * tiles.configure_cycles
+    around = float(number * tiles.configure_cycles)
     if line.gathers:
         read = line.rows_read(tasks.rows) * line.columns_read(tasks.columns) * line.terms
         around += number * COPY * read / tiles.columns / cpu.multiply_adds
@@ -181,7 +182,7 @@ def vector_cycles(shape: ProductShape, cpu: Cpu) -> float:
     vectors = math.ceil(shape.outputs / cpu.lanes)
     terms = shape.kernel[0] * shape.kernel[1] * math.ceil(shape.terms / WORD_BYTES)
     places = shape.batch * shape.rows * shape.columns
-    sums = places * vectors * terms
+    sums = float(places * vectors * terms)
     if shape.gathers:
         # As the windows of integers do.
         read = shape.batch * shape.rows_read(shape.rows) * shape.columns_read(shape.columns)
