@@ -119,33 +119,33 @@ class TileTasks:
 
 
 def tasks_of(shape: ProductShape, cpu: Cpu) -> TileTasks:
-    """Return the tasks: each a slab of places, or, of few places, a part of the channels."""
-    wanted = cpu.cores * TASKS_A_CORE if cpu.cores > 1 else 1
-    wanted = math.ceil(wanted / shape.batch)
+    """Return the tasks: each a slab of places, or, of few places, a part of the channels.
+
+    Parts of the channels gather the same data once each: where data is gathered there are no more
+    of them than give each core a task.
+    """
     assert cpu.tiles is not None
+    wanted = math.ceil(cpu.cores * TASKS_A_CORE / shape.batch) if cpu.cores > 1 else 1
     most_bytes = cpu.l2_for_kernel_bytes // L2_PART_OF_DATA
-    whole = MOST_TILES * cpu.tiles.rows
     across = math.ceil(shape.outputs / cpu.tiles.columns / MOST_TILES)
-    if shape.rows == 1:
-        slabs = max(1, min(wanted, shape.columns // whole))
-        if slabs < wanted:
-            # Each core reads weights of its own; places are shared where that is not enough.
-            parts = min(wanted, across)
-            slabs = 1 if parts == wanted or not shape.gathers else slabs
-        else:
-            parts = 1
-        slabs = max(slabs, math.ceil(shape.columns * shape.row_stride() / most_bytes))
-        columns = math.ceil(shape.columns / slabs)
-        # Whole blocks but the last.
-        columns = math.ceil(columns / whole) * whole if columns > whole else columns
-        return TileTasks(1, min(columns, shape.columns), parts)
-    rows = math.ceil(shape.rows / wanted)
-    rows = max(rows, min(shape.rows, MOST_TILES))
-    row_bytes = shape.columns_read(shape.columns) * shape.row_stride()
-    while rows > 1 and shape.rows_read(rows) * row_bytes > most_bytes:
-        rows -= 1
-    slabs = math.ceil(shape.rows / rows)
-    return TileTasks(rows, shape.columns, min(across, max(1, wanted // slabs)))
+    if shape.rows > 1:
+        rows = max(math.ceil(shape.rows / wanted), min(shape.rows, MOST_TILES))
+        row_bytes = shape.columns_read(shape.columns) * shape.row_stride()
+        while rows > 1 and shape.rows_read(rows) * row_bytes > most_bytes:
+            rows -= 1
+        slabs, columns = math.ceil(shape.rows / rows), shape.columns
+    else:
+        # Whole blocks but the last. Each core reads weights of its own where nothing is gathered.
+        whole = MOST_TILES * cpu.tiles.rows
+        slabs = min(wanted, shape.columns // whole)
+        if slabs < wanted and across >= wanted and not shape.gathers:
+            slabs = 1
+        slabs = max(slabs, math.ceil(shape.columns * shape.row_stride() / most_bytes), 1)
+        rows, columns = 1, math.ceil(math.ceil(shape.columns / slabs) / whole) * whole
+        columns = min(columns, shape.columns)
+        slabs = math.ceil(shape.columns / columns)
+    tasks = math.ceil(cpu.cores / shape.batch) if shape.gathers else wanted
+    return TileTasks(rows, columns, max(1, min(across, math.ceil(tasks / slabs))))
 
 
 def tile_cycles(shape: ProductShape, cpu: Cpu) -> float:
