@@ -89,9 +89,7 @@ def window_of_bytes(
     pad = (kernel - 1) * dilation // 2
     x, w = drawn("uint8", batch, channels, *size), drawn("int8", outputs, channels, kernel, kernel)
     chunks = channels // CHUNK
-    blocked = np.ascontiguousarray(
-        x.reshape(batch, chunks, CHUNK, *size).transpose(0, 1, 3, 4, 2)
-    )
+    blocked = np.ascontiguousarray(x.reshape(batch, chunks, CHUNK, *size).transpose(0, 1, 3, 4, 2))
     groups = (channels if in_tiles else CHUNK) // WORD
     packed = pack_integer_weights(w, groups, CHUNK, WORD)
     out = relay.nn.contrib_conv2d_nchwc(
