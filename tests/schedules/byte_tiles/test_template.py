@@ -17,6 +17,7 @@ from tests.schedules.byte_blocks import (
     TILES,
     dense_of_bytes,
     needs_tiles,
+    scaled,
     scaled_numbers,
     window_of_bytes,
 )
@@ -55,6 +56,20 @@ def test_numbers(name: str) -> None:
     made = schedule(unscheduled(body, target), target)
     assert (made.template, made.fallback_reason) == ("byte_tiles", None)
     assert_kernel(made.func, target, inputs, [scaled_numbers(sums)], EXACT)
+
+
+@needs_tiles
+def test_two_results() -> None:
+    def both(y: Any) -> Any:
+        real = relay.cast(y, "float32") * relay.const(np.float32(2.0**-9))
+        return relay.Tuple([real, scaled(y)])
+
+    body, inputs, sums = dense_of_bytes(20, 64, 128, post=both)
+    target = resolve_target("llvm -mcpu=native -num-cores=2")
+    made = schedule(unscheduled(body, target), target)
+    assert (made.template, made.fallback_reason) == ("byte_tiles", None)
+    expected = [(sums / 512).astype("float32"), scaled_numbers(sums)]
+    assert_kernel(made.func, target, inputs, expected, EXACT)
 
 
 @needs_tiles

@@ -71,8 +71,8 @@ class BytesOnTiles(Match):
     """Where it is a convolution."""
     product: str
     """LLVM's name of the instruction."""
-    reduces_after: bool
-    """Whether rows of the result are reduced behind it."""
+    has_rows: bool
+    """Whether what follows is computed row by row behind it: reductions, several results."""
 
     def knobs(self) -> Knobs:
         """Return the places of a task and the parts of the channels."""
@@ -97,7 +97,8 @@ class BytesOnTiles(Match):
         func, info = self._prepared()
         before = info.producers[name]
         sch = fresh_schedule(func)
-        write = gather_what_follows(sch, info, name, _last_beside(info, name))
+        last = _reader_beside(info, name) if self.has_rows else info.outputs[0]
+        write = gather_what_follows(sch, info, name, last)
         func = simplify_indices(sch.mod["main"])
         blocks = stage_nests(func)
         reduce = blocks[name]
@@ -113,7 +114,7 @@ class BytesOnTiles(Match):
         replaced = [each for each in (gathering, name) if each is not None]
         read = [weights] if gathering is not None else [weights, self.data]
         func = replace_stages(func, replaced, write, read, KERNEL, kernel)
-        if not self.reduces_after:
+        if not self.has_rows:
             return schedule_around(func, KERNEL, info.cpu)
         return move_last_vectors(return_outputs(_rows_after(func, info)))
 
@@ -121,7 +122,7 @@ class BytesOnTiles(Match):
         """Return the block with what is cheap inlined, and what it is then."""
         info, name = self.info, self.stage.name
         sch = fresh_schedule(info.func)
-        if self.reduces_after:
+        if self.has_rows:
             current = inline_spatial(sch, info)
             func = lend_outputs(sch.mod["main"], current)
             func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([name]))
@@ -190,10 +191,8 @@ class BytesOnTiles(Match):
         def gather(image: Any, row: Any, column: Any, number: Any, keep: Store, lane: Any) -> Any:
             if is_flat:
                 row, column = tir.floordiv(column, columns), tir.floormod(column, columns)
+            if window.kernel == (1, 1):
                 row, column = row * down, column * along
-            elif window.kernel == (1, 1):
-                column = column * along
-                row = row * down
             at = (image, number, row, column, lane)
             if gathering is None:
                 return keep(lane, tir.BufferLoad(self.data, list(at)))
@@ -216,8 +215,6 @@ def _match(info: BlockInfo) -> BytesOnTiles | str:
     products = [stage for stage in info.dots if stage.sums_integers]
     if len(info.dots) != 1 or len(products) != 1:
         return "it has not one product of packed integers"
-    if len(info.outputs) != 1:
-        return f"it writes {len(info.outputs)} tensors, not one"
     (stage,) = products
     others = {each.name for each in info.stages.values() if each.is_reduction} - {stage.name}
     if not others <= info.downstream(stage.name):
@@ -229,6 +226,9 @@ def _match(info: BlockInfo) -> BytesOnTiles | str:
     if isinstance(found, str):
         return found
     data, weights, shape, window = found
+    has_rows = bool(others) or len(info.outputs) > 1
+    if has_rows and window is not None:
+        return "it reduces a window's result, or stores two"
     if before and not any(
         buffer.data.same_as(data.data) for buffer in info.stages[next(iter(before))].writes
     ):
@@ -237,16 +237,14 @@ def _match(info: BlockInfo) -> BytesOnTiles | str:
     if product is None:
         return f"no instruction multiplies tiles of {data.dtype} by {weights.dtype}"
     reason = why_not_tiles(shape, info.cpu)
-    return reason or BytesOnTiles(info, stage, data, shape.in_line, window, product, bool(others))
+    return reason or BytesOnTiles(info, stage, data, shape.in_line, window, product, has_rows)
 
 
-def _last_beside(info: BlockInfo, product: str) -> str:
-    """Return the last stage that may be one with the product: its result, or its only reader."""
-    if not any(info.stages[each].is_reduction for each in info.downstream(product)):
-        return info.outputs[0]
-    readers = info.consumers[product]
-    if len(set(readers)) == 1 and not info.stages[readers[0]].is_reduction:
-        return readers[0]
+def _reader_beside(info: BlockInfo, product: str) -> str:
+    """Return the product's only reader, which may be one with it; the product where it is not."""
+    readers = set(info.consumers[product])
+    if len(readers) == 1 and not info.stages[(reader := readers.pop())].is_reduction:
+        return reader
     return product
 
 
@@ -317,7 +315,6 @@ def _image_of(info: BlockInfo, stage: Stage) -> Found | str:
         window.dilation,
         gathers=True,
     )
-    assert info.cpu.tiles is not None
     words, whole = shape.step_bytes(info.cpu.tiles) // WORD_BYTES, int(weights.shape[4])
     if whole % max(words, 1) and window.kernel != (1, 1):
         return "its weights are not in the order of tiles"
