@@ -8,6 +8,9 @@ from tvm import relay
 
 from tests.relay_modules import const, graph, var
 from tvm_fusionx.layout.blocked_convolution import pack_weights, why_not_blocked
+from tvm_fusionx.layout.convolution import pack_convolutions
+from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.schedules import resolve_target
 
 
 def test_weights_are_packed_by_chunks_of_both_channels() -> None:
@@ -36,3 +39,25 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_a_convolution_that_stays_says_why(reason: str) -> None:
     assert why_not_blocked(graph(REFUSED[reason]).calls()[0]) == reason
+
+
+@pytest.mark.parametrize(
+    ("target", "channels", "layout"),
+    [
+        ("sapphirerapids", 64, "OIHW16i16o4i"),
+        ("sapphirerapids -mattr=-amx-int8", 64, "OIHW4i16o4i"),
+        ("cascadelake", 64, "OIHW4i16o4i"),
+        # Too shallow for tiles.
+        ("sapphirerapids", 4, "OIHW1i16o4i"),
+    ],
+)
+def test_weights_of_bytes_have_one_chunk_of_inputs_for_tiles(
+    target: str, channels: int, layout: str
+) -> None:
+    weights = relay.const(np.zeros((32, channels, 3, 3), "int8"))
+    data = var("x", 1, channels, 9, 11, dtype="uint8")
+    packed = graph(relay.nn.conv2d(data, weights, padding=(1, 1, 1, 1), out_dtype="int32"))
+    cpu = describe_cpu(resolve_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={target}"))
+    assert pack_convolutions(packed, cpu) == 1
+    (node,) = (each for each in packed.calls() if each.op == "nn.contrib_conv2d_NCHWc")
+    assert node.attrs["kernel_layout"] == layout

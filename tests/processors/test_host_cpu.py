@@ -21,6 +21,7 @@ def _on(monkeypatch: pytest.MonkeyPatch, path: Path, *hiding: str) -> None:
     lines = [f"flags\t\t: {' '.join(sorted(every - set(hidden.split())))}" for hidden in hiding]
     path.write_text("model name : x\n" + "\n\n".join(lines) + "\n")
     monkeypatch.setattr(host_cpu, "CPU_INFO", path)
+    monkeypatch.setattr(host_cpu, "may_use_tiles", lambda: True)
     monkeypatch.setattr(host_cpu.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(host_cpu.codegen, "llvm_get_system_cpu", lambda: "znver4")
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_fusionx.processors.integers import INSTRUCTIONS, WORD_BYTES, instruction_of
+from tvm_fusionx.processors.integers import (
+    INSTRUCTIONS,
+    WORD_BYTES,
+    byte_tiles_of,
+    instruction_of,
+)
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 # The instruction that each processor multiplies bytes by, and the types that it takes.
@@ -76,3 +81,28 @@ def test_processors_without_one(target: str) -> None:
 def test_the_first_instruction_that_a_processor_has_is_used() -> None:
     every = set().union(*(needed for needed, _ in INSTRUCTIONS))
     assert instruction_of(every) is INSTRUCTIONS[0][1]
+
+
+@pytest.mark.parametrize(
+    ("target", "has_tiles"),
+    [
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids", True),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=graniterapids", True),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -mattr=-amx-int8", False),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake", False),
+        # Its registers are asked for in another way.
+        ("llvm -mtriple=x86_64-pc-windows-msvc -mcpu=sapphirerapids", False),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-x2", False),
+    ],
+)
+def test_tiles_of_bytes(target: str, has_tiles: bool) -> None:
+    tiles = describe_cpu(resolve_target(target)).tiles
+    assert (tiles is not None) == has_tiles
+    if tiles is not None:
+        assert tiles.columns == 16
+        assert tiles.name_for("uint8", "int8") == "llvm.x86.tdpbusd"
+        assert tiles.name_for("int16", "int16") is None
+
+
+def test_tiles_need_their_registers_too() -> None:
+    assert byte_tiles_of({"amx-int8"}, "x86_64-linux-gnu") is None

@@ -17,6 +17,7 @@ from tests.relay_modules import var
 from tests.reuse_layers import SINGLES, TAILS, reuse_call
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tests.schedules.blocked_blocks import depthwise as depthwise_alone
+from tests.schedules.byte_blocks import TILES, dense_of_bytes, window_of_bytes
 from tests.schedules.frame_blocks import along, planes
 from tests.schedules.gpu.gpu_blocks import describe as describe_for_gpu
 from tests.schedules.matching import matched
@@ -40,6 +41,7 @@ EXP = relay.exp(var("x", 64, 256))
 BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     "winograd": (filtered((1, 16, 8, 8), 16, PAD, transforms_weights=True),),
     "depthwise_pointwise": (pointwise(depthwise(blocked_image(16, 13, 11), 16), 16, 24),),
+    "byte_tiles": (dense_of_bytes(64, 64, 128)[0], window_of_bytes(64, (9, 11), 32, 3)[0]),
     "first_layer": (dense(3, (33, 33), 16, (3, 3), strides=(2, 2), padding=PAD, blocks=(1, 8)),),
     "pointwise_few_outputs": (
         dense(64, (7, 7), 2, ONE, blocks=(8, 2)),
@@ -80,7 +82,8 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
 CPUS = {"AVX2": AVX2, "AVX-512": AVX512, "NEON": NEON}
 # What a template asks of a processor beyond vectors.
 ABILITIES: dict[str, dict[str, Any]] = {
-    "packed_bytes": {"byte_dot": describe_cpu(resolve_target("llvm -mcpu=znver4")).byte_dot}
+    "packed_bytes": {"byte_dot": describe_cpu(resolve_target("llvm -mcpu=znver4")).byte_dot},
+    "byte_tiles": {"tiles": describe_cpu(resolve_target(TILES)).tiles},
 }
 
 

@@ -85,7 +85,7 @@ def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
     attrs
         Strides, padding and dilation, as of ``nn.conv2d``.
     """
-    images, in_chunks, height, width, _ = (int(extent) for extent in data.shape)
+    images, in_chunks, height, width, channels = (int(extent) for extent in data.shape)
     chunks, outer, rows, columns, groups, lanes, depth = (int(each) for each in weights.shape)
     strides, dilation = get_const_tuple(attrs.strides), get_const_tuple(attrs.dilation)
     extents = tuple(
@@ -103,12 +103,16 @@ def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
     )
     places = range(depth)
     in_group = chunks * outer // in_chunks
+    # Where weights have all channels in one chunk, the data may have them in several.
+    in_data = channels // depth if outer == 1 and in_chunks * channels == groups * depth else groups
 
     def total(n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
         h, w = y * strides[0] + row * dilation[0], x * strides[1] + column * dilation[1]
         chunk, within = group // groups, group % groups
-        read = chunk if in_chunks == outer else o // in_group * outer + chunk
-        pixels = [padded[n, read, h, w, within * depth + place] for place in places]
+        read, first = (chunk, within) if in_data == groups else (group // in_data, group % in_data)
+        if in_data == groups and in_chunks != outer:
+            read = o // in_group * outer + chunk
+        pixels = [padded[n, read, h, w, first * depth + place] for place in places]
         taps = [weights[o, chunk, row, column, within, lane, place] for place in places]
         return te.sum(dot(pixels, taps), axis=[group, row, column])
 

@@ -20,7 +20,9 @@ from tvm_fusionx.layout.blocked_tensor import (
     leave,
 )
 from tvm_fusionx.layout.merged_groups import merge_groups, merge_weights
+from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM, DotInstruction
+from tvm_fusionx.schedules.byte_tiles.tiling import ProductShape, why_not_tiles
 
 # What minimal filtering can serve: 3x3 windows over chunks that fill its vectors.
 WINDOW = 3
@@ -114,16 +116,18 @@ def block_convolution(
     instruction: DotInstruction | None = None,
     *,
     is_last: bool = False,
+    cpu: Cpu | None = None,
 ) -> Blocked | Value | None:
     """Return a ``nn.conv2d`` in NCHWc, or None when it stays as it is.
 
     One that `is_last`, whose result nothing reads in blocks, comes back as an image where its
-    channels fill vectors only together with channels of zeros.
+    channels fill vectors only together with channels of zeros. Weights of integers are packed for
+    the tiles of `cpu` where these take less time.
     """
     if why_not_blocked(node, instruction) is not None:
         return None
     if instruction is not None and sums_integers(node) and not is_depthwise(node):
-        return _block_integers(graph, node, blocked, vector, instruction)
+        return _block_integers(graph, node, blocked, vector, instruction, cpu)
     if is_depthwise(node):
         return _block_depthwise(graph, node, blocked, vector)
     outputs = node.outputs[0].shape[CHANNEL_AXIS]
@@ -179,7 +183,12 @@ def _is_direct(node: Node) -> bool:
 
 
 def _block_integers(
-    graph: Graph, node: Node, blocked: Convert, vector: int, instruction: DotInstruction
+    graph: Graph,
+    node: Node,
+    blocked: Convert,
+    vector: int,
+    instruction: DotInstruction,
+    cpu: Cpu | None,
 ) -> Blocked | Value:
     data, merged = node.operands[0], merge_groups(node, vector, instruction)
     array = merge_weights(node.operands[1].array, merged)
@@ -200,6 +209,8 @@ def _block_integers(
         form = enter(graph, data, max(fitting))
     array = np.pad(array, ((0, empty), (0, 0), (0, 0), (0, 0)))
     groups = form.block // depth
+    if cpu is not None and merged.number == 1 and fills_tiles(node, array, block, cpu):
+        groups = array.shape[1] // depth
     attrs = node.attrs.replace(
         **{**_sizes(node), "channels": outputs + empty},
         groups=merged.number,
@@ -211,6 +222,40 @@ def _block_integers(
     value = graph.call(DENSE_BLOCKED, [form.value, packed], attrs, name=node.name)
     made = Blocked(value, (shape[0], outputs + empty, *shape[2:]))
     return _first_channels(graph, made, outputs) if empty else made
+
+
+def fills_tiles(node: Node, weights: np.ndarray, block: int, cpu: Cpu) -> bool:
+    """Tell whether a convolution of bytes is one on tiles, whose weights have one chunk of inputs.
+
+    Parameters
+    ----------
+    node
+        The convolution.
+    weights
+        Its weights, filled up.
+    block
+        Channels of a chunk of its result.
+    cpu
+        What runs it.
+    """
+    types = tuple(value.dtype for value in node.operands)
+    if cpu.tiles is None or cpu.tiles.columns != block or cpu.tiles.name_for(*types) is None:
+        return False
+    return why_not_tiles(convolution_shape(node, weights.shape[1], weights.shape[0]), cpu) is None
+
+
+def convolution_shape(node: Node, terms: int, outputs: int) -> ProductShape:
+    """Return the shape of a convolution without groups, its channels filled up to so many."""
+    batch, _, rows, columns = node.outputs[0].shape
+    kernel = node.operands[1].shape[2:]
+    (down, along), (apart_down, apart_along) = node.attrs["strides"], node.attrs["dilation"]
+    return ProductShape(
+        *(batch, rows, columns, terms, outputs),
+        kernel=(kernel[0], kernel[1]),
+        stride=(int(down), int(along)),
+        dilation=(int(apart_down), int(apart_along)),
+        gathers=True,
+    )
 
 
 def _with_channels(graph: Graph, data: Value, missing: int) -> Value:

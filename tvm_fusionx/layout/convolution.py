@@ -116,7 +116,7 @@ def pack_convolutions(graph: Graph, cpu: Any, *, fill: bool = True) -> int:
         if node.op == CONV2D:
             is_last = fill and _is_last(graph, node)
             dot = cpu.dot_for(node.operands[0].dtype) or cpu.dot
-            result = block_convolution(graph, node, blocked, vector, dot, is_last=is_last)
+            result = block_convolution(graph, node, blocked, vector, dot, is_last=is_last, cpu=cpu)
             packed += result is not None
         elif node.op == CONV2D_TRANSPOSE:
             result = block_sub_pixel(graph, node, blocked, vector)

@@ -14,7 +14,12 @@ import math
 from collections.abc import Sequence
 
 from tvm_fusionx.ecg.graph import Node
-from tvm_fusionx.layout.blocked_convolution import CONV2D, integer_chunk, is_depthwise
+from tvm_fusionx.layout.blocked_convolution import (
+    CONV2D,
+    convolution_shape,
+    integer_chunk,
+    is_depthwise,
+)
 from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, block_for, blocked_shape
 from tvm_fusionx.layout.convolution import WIDEST_VECTOR
 from tvm_fusionx.layout.merged_groups import MOVED, is_moved, merge_groups
@@ -23,6 +28,7 @@ from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import DotInstruction
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.rewrite.quantized import WIDE, WORDS, QuantizedData
+from tvm_fusionx.schedules.byte_tiles.tiling import ProductShape, tile_cycles, why_not_tiles
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 
 # Instructions for a vector, as the kernels are written: a byte becomes a float (widened, converted,
@@ -79,6 +85,7 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
     assert dot is not None
     read, made = _elements(node)
     around = FROM_SUM * made / cpu.lanes
+    on_tiles = None
     if node.op == CONV2D and is_depthwise(node):
         rows, columns = node.operands[1].shape[2:]
         step = min(columns, int(node.attrs["strides"][1]))
@@ -92,6 +99,7 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
         steps = _terms(node)[1] * math.ceil(inputs / depth)
         each = 1 if dot.takes_sum else 2
         sums = each * groups * steps * _places(node) * vectors
+        on_tiles = None if words else _cycles_on_tiles(node, dot, cpu)
         around += _filled_up(node, dot, cpu)
         if data.dtype != dot.data:
             widens = dot.data == WIDE and not words
@@ -99,10 +107,32 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
             around += changed * read / cpu.lanes
         around += _pad_instructions(node, data, dot) * read / cpu.lanes
     width = 1 if dot.data != WIDE else 2
-    arithmetic = (sums + around) / cpu.multiply_adds / EFFICIENCY
+    if on_tiles is not None:
+        sums = 0
+    arithmetic = (on_tiles or 0.0) + (sums + around) / cpu.multiply_adds / EFFICIENCY
     return max(arithmetic, _weight_cycles(node, width, cpu)) + _traffic(
         read, WORD if words else 1, cpu
     )
+
+
+def _cycles_on_tiles(node: Node, dot: DotInstruction, cpu: Cpu) -> float | None:
+    """Return the cycles of the sums on tiles, where these are used."""
+    if cpu.tiles is None or cpu.tiles.name_for(dot.data, dot.weights) is None:
+        return None
+    inputs, _ = _terms(node)
+    if node.op == CONV2D:
+        vector = _integer_vector(dot, cpu)
+        merged = merge_groups(node, vector, dot)
+        block, empty = integer_chunk(merged.outputs, vector, dot)
+        if merged.number != 1 or block != cpu.tiles.columns:
+            return None
+        terms, outputs = merged.inputs + -merged.inputs % dot.depth, merged.outputs + empty
+        shape = convolution_shape(node, terms, outputs)
+    else:
+        columns = node.outputs[0].shape[-1]
+        terms, outputs = inputs + -inputs % dot.depth, columns + -columns % cpu.tiles.columns
+        shape = ProductShape(1, 1, _places(node), terms, outputs)
+    return tile_cycles(shape, cpu) if why_not_tiles(shape, cpu) is None else None
 
 
 def float_cycles(node: Node, cpu: Cpu) -> float:

@@ -17,10 +17,12 @@ from tvm.target import codegen
 from tvm_fusionx.processors.integers import (
     AARCH64,
     ByteTables,
+    ByteTiles,
     DotInstruction,
     RoundingToBytes,
     byte_dot_of,
     byte_tables_of,
+    byte_tiles_of,
     instruction_of,
     rounding_of,
     word_dot_of,
@@ -127,6 +129,9 @@ class Cpu:
     word_dot: DotInstruction | None = None
     """Multiplies 16-bit integers and adds pairs of products; None where there is none."""
 
+    tiles: ByteTiles | None = None
+    """Multiplies tiles of bytes; None where there are none."""
+
     byte_tables: ByteTables | None = None
     """Looks bytes up in a table of 256; None where arithmetic costs no more."""
 
@@ -219,6 +224,7 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         dot=instruction_of(features),
         byte_dot=byte_dot_of(features),
         word_dot=word_dot_of(features),
+        tiles=byte_tiles_of(features, triple),
         byte_tables=byte_tables_of(features),
         rounding=rounding_of(features),
     )

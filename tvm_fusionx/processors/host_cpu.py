@@ -17,6 +17,8 @@ import tvm
 from tvm.target import codegen
 
 from tvm_fusionx.processors.rates import core_names
+from tvm_fusionx.processors.tile_permission import FLAGS as FLAGS_OF_TILES
+from tvm_fusionx.processors.tile_permission import may_use_tiles
 
 FLAGS = Path(__file__).resolve().parent / "cpu_flags.json"
 CPU_INFO = Path("/proc/cpuinfo")
@@ -36,13 +38,17 @@ def host_attributes() -> tuple[str, tuple[str, ...]]:
 
 
 def host_flags() -> frozenset[str]:
-    """Return the flags that all processors of this machine have; none where none are told."""
+    """Return the flags that all processors of this machine have; none where none are told.
+
+    Those of registers that the system does not lend to this process are left out.
+    """
     if not CPU_INFO.is_file():
         return frozenset()
     lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     told = [line.partition(":") for line in lines]
     flags = [set(words.split()) for name, _, words in told if name.strip() in FLAG_LINES]
-    return frozenset(set.intersection(*flags)) if flags else frozenset()
+    found = frozenset(set.intersection(*flags)) if flags else frozenset()
+    return found if not found & FLAGS_OF_TILES or may_use_tiles() else found - FLAGS_OF_TILES
 
 
 @functools.cache

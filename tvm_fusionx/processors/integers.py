@@ -184,6 +184,69 @@ WORD_INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
 )
 
 
+@dataclass(frozen=True)
+class ByteTiles:
+    """Registers that hold tiles of bytes or of 32-bit sums, and what multiplies two of bytes."""
+
+    rows: int
+    """Rows of a tile, at most."""
+
+    row_bytes: int
+    """Bytes of a row, at most: as many terms of data, or four terms of some columns."""
+
+    by_types: tuple[tuple[tuple[str, str], str], ...]
+    """LLVM's name of the product for the element types of data and weights."""
+
+    lines_a_cycle: int
+    """Rows that are loaded in a cycle."""
+
+    store_cycles: int
+    """Cycles of storing a tile."""
+
+    configure_cycles: int
+    """Cycles of saying what shapes the tiles have."""
+
+    system: str
+    """Part of LLVM's triples of the systems that are asked for the registers as we do."""
+
+    @property
+    def columns(self) -> int:
+        """Columns of a tile of weights, of which each row has four terms; and of one of sums."""
+        return self.row_bytes // WORD_BYTES
+
+    def name_for(self, data: str, weights: str) -> str | None:
+        """Return LLVM's name of the product of two tiles of these types, or None."""
+        return dict(self.by_types).get((data, weights))
+
+
+# Cycles: Intel 64 and IA-32 Architectures Optimization Reference Manual, the chapter on AMX: a
+# product takes a row of data a cycle, a load 8 cycles for 16 rows, a store 16.
+TILES: tuple[tuple[frozenset[str], ByteTiles], ...] = (
+    (
+        frozenset({"amx-tile", "amx-int8"}),
+        ByteTiles(
+            rows=16,
+            row_bytes=64,
+            by_types=(
+                (("uint8", "int8"), "llvm.x86.tdpbusd"),
+                (("int8", "int8"), "llvm.x86.tdpbssd"),
+            ),
+            lines_a_cycle=2,
+            store_cycles=16,
+            configure_cycles=204,
+            system="linux",
+        ),
+    ),
+)
+
+
+def byte_tiles_of(features: set[str], triple: str) -> ByteTiles | None:
+    """Return the first tiles whose features a processor has, under a system that lends them."""
+    return next(
+        (each for needed, each in TILES if needed <= features and each.system in triple), None
+    )
+
+
 def word_dot_of(features: set[str]) -> DotInstruction | None:
     """Return the first instruction for 16-bit integers whose features a processor has."""
     return next((each for needed, each in WORD_INSTRUCTIONS if needed <= features), None)

@@ -19,6 +19,7 @@ from tvm_fusionx.processors.gpu import OPENCL, Gpu, describe_gpu
 from tvm_fusionx.processors.targets import is_cpu, resolve_target, target_key
 from tvm_fusionx.schedules.attention.cached import CACHED_ATTENTION
 from tvm_fusionx.schedules.attention.streamed import STREAMED_ATTENTION
+from tvm_fusionx.schedules.byte_tiles.template import BYTE_TILES
 from tvm_fusionx.schedules.channel_pools.template import CHANNEL_POOL
 from tvm_fusionx.schedules.converted_apart import converted_apart
 from tvm_fusionx.schedules.default import DEFAULT
@@ -88,6 +89,7 @@ logger = logging.getLogger(__name__)
 CPU_TEMPLATES: tuple[Template, ...] = (
     WINOGRAD,
     DEPTHWISE_POINTWISE,
+    BYTE_TILES,
     FIRST_LAYER,
     POINTWISE_FEW_OUTPUTS,
     POINTWISE,

@@ -1,0 +1,1 @@
+"""Products of bytes on registers that hold whole tiles."""
