@@ -229,8 +229,10 @@ def test_what_cannot_be_a_bundle_is_refused(tmp_path: Path) -> None:
         export_bundle(program, tmp_path / NAME)
     with pytest.raises(ValueError, match="weights: expected"):
         export_bundle(library(), tmp_path / NAME, weights="elsewhere")
-    with pytest.raises(ValueError, match="tasks: expected 1 to 64; found 0"):
-        export_bundle(library(), tmp_path / NAME, tasks=0)
+    tasks: Any
+    for tasks in (0, 65, 1.5, True, "2"):
+        with pytest.raises(ValueError, match=f"tasks: expected 1 to 64; found {tasks!r}"):
+            export_bundle(library(), tmp_path / NAME, tasks=tasks)
     assert not any(tmp_path.iterdir())
 
 
