@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,14 +15,18 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 import tvm_fusionx as fx
-from tests.bundle.java_machine import glue
-from tests.bundle.small_bundles import LOCAL, need, run
+from tests.bundle.java_machine import glue, java
+from tests.bundle.small_bundles import LOCAL, STRICT, need, run
 from tests.relay_modules import const, module, var
 from tvm_fusionx.bundle.export import export_bundle
 from tvm_fusionx.devices import find_device
 from tvm_fusionx.devices.android_link import check_for_android, link_with_lld
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parent / "examples"
+# Resources of Android 10, from Debian.
+FRAMEWORK = Path("/usr/share/android-framework-res/framework-res.apk")
+SDKS = ("min", "target")
 
 
 def _scores() -> tvm.IRModule:
@@ -70,13 +75,20 @@ def _check_threads(program: Path, weights: Path, library: Any) -> None:
 
 @pytest.mark.slow
 def test_the_library_of_the_android_app_links(tmp_path: Path) -> None:
-    compiler = "aarch64-linux-gnu-gcc"
-    need("ld.lld", compiler)
+    """With the pool: Debian's compiler takes it for Android, but for one function of bionic's."""
+    compiler, cpp = "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++"
+    need("ld.lld", compiler, cpp)
     phone = find_device("android-arm64")
     bundle = tmp_path / "mobilenet"
-    export_bundle(fx.build(_scores(), phone.tvm_target()), bundle, device="android-arm64")
-    made = glue(bundle, tmp_path / "glue.o", compiler)
-    link_with_lld(str(tmp_path / "all.so"), [str(made), str(bundle / "libmobilenet.a")])
+    export_bundle(fx.build(_scores(), phone.tvm_target()), bundle, tasks=4, device="android-arm64")
+    made, pool = glue(bundle, tmp_path / "glue.o", compiler), tmp_path / "pool.o"
+    bionic = tmp_path / "bionic.h"
+    bionic.write_text('#include <pthread.h>\nextern "C" pid_t pthread_gettid_np(pthread_t);\n')
+    options = ["-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-mno-outline-atomics"]
+    words = [cpp, *options, "-U_FORTIFY_SOURCE", "-D__BIONIC__", "-include", bionic]
+    run([*words, "-c", bundle / "fusionx_pool/pool.cc", "-o", pool])
+    library = bundle / "libmobilenet.a"
+    link_with_lld(str(tmp_path / "all.so"), [str(made), str(library), str(pool)])
     check_for_android(tmp_path / "all.so")
     _check_names(bundle)
 
@@ -90,7 +102,7 @@ def _check_names(bundle: Path) -> None:
     assert set(re.findall(r"model\.(\w+)\.asFloatBuffer", activity)) == fields
     assert "import fusionx.Mobilenet\n" in activity
     assert {"package fusionx", "class Mobilenet(weights: String? = null)"} <= {
-        line.removesuffix(" : AutoCloseable {") for line in kotlin.splitlines()
+        line.removesuffix(" : Closeable {") for line in kotlin.splitlines()
     }
     declared = set(re.findall(r"external fun (\w+)\(", kotlin))
     made = set(
@@ -101,6 +113,56 @@ def _check_names(bundle: Path) -> None:
     cmake = (bundle / "CMakeLists.txt").read_text()
     assert "add_library(mobilenet_jni SHARED mobilenet_jni.c)" in cmake
     assert "src/main/cpp/mobilenet" in (app / "build.gradle.kts").read_text()
+
+
+@pytest.mark.slow
+def test_the_app_answers_in_a_java_machine(tmp_path: Path) -> None:
+    """Its own sources and CMake files, a bundle for this machine, and classes like Android's."""
+    need("kotlinc", "javac", "cmake", "make", "gcc", "g++")
+    program, headers = java()
+    shutil.copytree(EXAMPLES / "android", tmp_path / "app")
+    app, libraries, classes = tmp_path / "app/app/src/main", tmp_path / "lib", tmp_path / "classes"
+    made = fx.build(_scores(), LOCAL)
+    export_bundle(made, app / "cpp/mobilenet", tasks=4)
+    flags = f"-DCMAKE_C_FLAGS={' '.join([*STRICT, *headers])}"
+    run(["cmake", "-S", app / "cpp", "-B", libraries, "-DANDROID=ON", flags])
+    run(["cmake", "--build", libraries])
+    folder = libraries / "mobilenet"
+    assert {path.name for path in folder.glob("*.so")} == {
+        "libfusionx_pool.so",
+        "libmobilenet_jni.so",
+    }
+    run(["javac", "-d", classes, *HERE.glob("bundle/android_classes/**/*.java")])
+    kotlin = [*app.glob("kotlin/**/*.kt"), *app.glob("cpp/**/*.kt")]
+    jar = tmp_path / "app.jar"
+    run(["kotlinc", *kotlin, "-cp", classes, "-include-runtime", "-d", jar])
+    started = [program, f"-Djava.library.path={folder}", "-cp", f"{jar}:{classes}"]
+    said = run([*started, "android.app.Activity", "fusionx.example.MainActivity"])
+    executor = graph_executor.GraphModule(made["default"](tvm.cpu()))
+    executor.run(image=np.full((1, 3, 16, 16), 0.5, "float32"))
+    best = executor.get_output(0).numpy().argmax()
+    assert re.fullmatch(rf"class {best}, \d+ ms\n", said)
+
+
+def test_the_manifest_is_one_of_android(tmp_path: Path) -> None:
+    """As Gradle hands it to the packer: with the package, and the levels of the build file."""
+    need("aapt")
+    if not FRAMEWORK.is_file():
+        pytest.skip(f"there is no {FRAMEWORK} (Debian: android-framework-res)")
+    app = EXAMPLES / "android/app"
+    build = (app / "build.gradle.kts").read_text()
+    package = re.findall(r'namespace = "(.*)"', build)[0]
+    levels = [re.findall(rf"{each}Sdk = (\d+)", build)[0] for each in SDKS]
+    text = (app / "src/main/AndroidManifest.xml").read_text()
+    manifest = tmp_path / "AndroidManifest.xml"
+    manifest.write_text(text.replace("<manifest ", f'<manifest package="{package}" ', 1))
+    words = ["aapt", "package", "-f", "-M", manifest, "-I", FRAMEWORK, "-F", tmp_path / "app.apk"]
+    for sdk, level in zip(SDKS, levels, strict=True):
+        words += [f"--{sdk}-sdk-version", level]
+    run(words)
+    said = run(["aapt", "dump", "badging", tmp_path / "app.apk"])
+    assert f"launchable-activity: name='{package}.MainActivity'" in said
+    assert f"sdkVersion:'{levels[0]}'" in said
 
 
 def test_the_manifest_is_readable_and_nothing_built_lies_there() -> None:

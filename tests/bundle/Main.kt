@@ -9,6 +9,8 @@ fun main(words: Array<String>) {
     val model = Net()
     model.x.put(File(words[0]).readBytes())
     model.in_scale.put(File(words[1]).readBytes())
+    check(runCatching { Net.setThreads(65) }.isFailure) { "more threads than a pool has" }
+    Net.setThreads(2)
     model.run()
     write(model.output_0, words[2])
     write(model.output_1, words[3])

@@ -15,8 +15,17 @@ public class Net {
 
     private static native int nativeRun(long handle);
 
+    private static native int nativeThreads(int threads);
+
     private static void expect(boolean isRight, String what) {
         if (!isRight) throw new IllegalStateException(what);
+    }
+
+    private static void clear(long handle, int begin, int end) {
+        for (int number = begin; number < end; ++number) {
+            ByteBuffer buffer = nativeBuffer(handle, number);
+            while (buffer.hasRemaining()) buffer.put((byte) 0);
+        }
     }
 
     public static void main(String[] words) throws Exception {
@@ -26,7 +35,12 @@ public class Net {
         expect(handle > 0, "status " + -handle);
         for (int number = 0; number < 2; ++number)
             nativeBuffer(handle, number).put(Files.readAllBytes(Path.of(words[1 + number])));
-        expect(nativeRun(handle) == 0, "run");
+        expect(nativeThreads(65) != 0 && nativeThreads(-1) != 0, "threads that no pool has");
+        for (int threads : new int[] {1, 3, 0, 2, 2}) {
+            expect(nativeThreads(threads) == 0, "threads");
+            clear(handle, 2, 6);
+            expect(nativeRun(handle) == 0, "run");
+        }
         for (int number = 2; number < 6; ++number) {
             ByteBuffer buffer = nativeBuffer(handle, number).order(ByteOrder.nativeOrder());
             byte[] content = new byte[buffer.capacity()];

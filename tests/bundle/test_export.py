@@ -10,7 +10,7 @@ import pytest
 from tvm import relay
 
 import tvm_fusionx as fx
-from tests.bundle.java_machine import glue, java
+from tests.bundle.java_machine import glue, java, jni_library
 from tests.bundle.small_bundles import (
     ARM,
     LOCAL,
@@ -150,23 +150,21 @@ def test_the_loader_answers_in_python(weights: str) -> None:
 
 @pytest.mark.slow
 def test_a_java_machine_gets_the_same_answer(tmp_path: Path) -> None:
+    """In one thread and in several of our pool."""
+    need("g++")
     program, _ = java()
-    library = tmp_path / "libnet_jni.so"
-    made = glue(bundle(), tmp_path / "net_jni.o")
-    run(["gcc", "-shared", made, bundle() / f"lib{NAME}.a", "-lm", "-o", library])
+    library = jni_library(bundle(tasks=3), tmp_path)
     started: list[str | Path] = [program, HERE / "Net.java", library]
     assert _outputs(started, tmp_path, written_inputs(tmp_path)) == answer()
 
 
 @pytest.mark.slow
 def test_the_class_of_kotlin_gets_the_same_answer(tmp_path: Path) -> None:
-    need("kotlinc")
+    need("kotlinc", "g++")
     program, _ = java()
-    made = glue(bundle(), tmp_path / "net_jni.o")
-    run(
-        ["gcc", "-shared", made, bundle() / f"lib{NAME}.a", "-lm", "-o", tmp_path / "libnet_jni.so"]
-    )
-    sources, classes = [bundle() / f"{class_name(NAME)}.kt", HERE / "Main.kt"], tmp_path / "net.jar"
+    folder, classes = bundle(tasks=3), tmp_path / "net.jar"
+    jni_library(folder, tmp_path)
+    sources = [folder / f"{class_name(NAME)}.kt", HERE / "Main.kt"]
     run(["kotlinc", *sources, "-include-runtime", "-d", classes])
     started = [program, f"-Djava.library.path={tmp_path}", "-cp", classes, "fusionx.MainKt"]
     assert _outputs(started, tmp_path, written_inputs(tmp_path)) == answer()
@@ -231,8 +229,10 @@ def test_what_cannot_be_a_bundle_is_refused(tmp_path: Path) -> None:
         export_bundle(program, tmp_path / NAME)
     with pytest.raises(ValueError, match="weights: expected"):
         export_bundle(library(), tmp_path / NAME, weights="elsewhere")
-    with pytest.raises(ValueError, match="tasks: expected 1 to 64; found 0"):
-        export_bundle(library(), tmp_path / NAME, tasks=0)
+    tasks: Any
+    for tasks in (0, 65, 1.5, True, "2"):
+        with pytest.raises(ValueError, match=f"tasks: expected 1 to 64; found {tasks!r}"):
+            export_bundle(library(), tmp_path / NAME, tasks=tasks)
     assert not any(tmp_path.iterdir())
 
 

@@ -8,6 +8,7 @@ from tvm_fusionx.bundle.names import (
     class_name,
     distinct_identifiers,
     identifier,
+    kotlin_name,
 )
 from tvm_fusionx.errors import ModelError
 
@@ -21,10 +22,10 @@ def test_any_text_becomes_a_name(text: str, expected: str) -> None:
 
 
 def test_a_class_has_capitals() -> None:
-    assert [class_name(name) for name in ("mobilenet-v2", "net", "int")] == [
+    assert [class_name(name) for name in ("mobilenet-v2", "net", "long")] == [
         "MobilenetV2",
         "Net",
-        "Int",
+        "LongModel",
     ]
 
 
@@ -37,3 +38,15 @@ def test_a_name_of_files_and_symbols_is_plain(name: str) -> None:
     with pytest.raises(ModelError, match="name of the bundle"):
         check_bundle_name(name)
     assert check_bundle_name("mobilenet-v2") == "mobilenet-v2"
+
+
+@pytest.mark.parametrize("name", ["stdio", "Math", "pool", "fusionx-pool", "all", "m"])
+def test_a_name_that_stands_for_something_else_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match=f"of others has; found '{name}'.*such as {name}-model"):
+        check_bundle_name(name)
+    assert check_bundle_name(f"{name}-model") == f"{name}-model"
+
+
+def test_words_of_kotlin_are_put_in_quotes() -> None:
+    names = [kotlin_name(name) for name in ("x", "in", "object", "Class")]
+    assert names == ["x", "`in`", "`object`", "Class_"]

@@ -18,8 +18,14 @@ def test_a_type_without_a_name_in_c_is_refused() -> None:
 
 
 def test_a_comment_cannot_end_early() -> None:
-    port = Port("a*/b", "a_b", Tensor((2, 3), "bool"))
-    assert (port.about, port.c_type, port.elements) == ("a* /b [2, 3] bool", "uint8_t", 6)
+    port = Port("a*/b\r/*c", "a_b", Tensor((2, 3), "bool"))
+    assert (port.about, port.c_type, port.elements) == ("a* /b / *c [2, 3] bool", "uint8_t", 6)
+
+
+def test_no_input_has_the_name_of_an_output() -> None:
+    graph = KernelGraph.from_json(GRAPH.replace('"name": "x"', '"name": "output_0"'))
+    taken, given = ports_of(graph, PARAMS)
+    assert (taken[0].field, given[0].field) == ("output_0_2", "output_0")
 
 
 def test_what_no_kernel_writes_has_a_place_and_is_copied() -> None:

@@ -200,8 +200,9 @@ def _check(lib: Any, weights: str, tasks: int) -> bool:
         )
     if weights not in PLACES:
         raise ValueError(f"weights: expected one of {', '.join(PLACES)}; found {weights!r}.")
-    if not 1 <= tasks <= MOST_TASKS:
-        raise ValueError(f"tasks: expected 1 to {MOST_TASKS}; found {tasks}.")
+    # True would be written into C as it is printed.
+    if not isinstance(tasks, int) or isinstance(tasks, bool) or not 1 <= tasks <= MOST_TASKS:
+        raise ValueError(f"tasks: expected 1 to {MOST_TASKS}; found {tasks!r}.")
     return kinds == {"opencl"}
 
 

@@ -16,7 +16,23 @@ RESERVED = frozenset(
     or_eq private protected public register reinterpret_cast requires restrict return short signed
     sizeof static static_assert static_cast struct switch template this thread_local throw true try
     typedef typeid typename union unix linux unsigned using virtual void volatile wchar_t while xor
-    xor_eq NULL""".split()
+    xor_eq EOF I NULL errno""".split()
+)
+# Files and targets of a bundle's folder would be taken for those of others: headers of C, of our
+# pool and of Java, libraries of the system, what CMake and Python call so.
+TAKEN = frozenset(
+    """assert complex ctype errno fcntl fenv float inttypes iso646 limits locale math setjmp signal
+    stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings tgmath
+    threads time uchar unistd wchar wctype cores group pool waiting fusionx_pool jni c dl m pthread
+    rt all clean help install package test ctypes numpy pathlib""".split()
+)
+# Of Kotlin, less those of C.
+KOTLIN_WORDS = frozenset(
+    "as fun in interface is null object package super typealias val when".split()
+)
+# Classes that the generated class uses by these names.
+KOTLIN_CLASSES = frozenset(
+    "Closeable ByteBuffer ByteOrder Int JvmStatic Long String System".split()
 )
 LONGEST = 48
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -32,7 +48,15 @@ def identifier(text: str) -> str:
 
 def class_name(name: str) -> str:
     """Return the name of a bundle's class in Java and Kotlin: ``mobilenet-v2`` is MobilenetV2."""
-    return "".join(word[:1].upper() + word[1:] for word in identifier(name).split("_"))
+    found = "".join(word[:1].upper() + word[1:] for word in identifier(name).split("_"))
+    return f"{found}Model" if found in KOTLIN_CLASSES else found
+
+
+def kotlin_name(field: str) -> str:
+    """Return a name of C as one of a property in Kotlin."""
+    if field == "Class":
+        return "Class_"  # getClass() is every object's own
+    return f"`{field}`" if field in KOTLIN_WORDS else field
 
 
 def distinct_identifiers(texts: Iterable[str]) -> list[str]:
@@ -56,9 +80,18 @@ def check_bundle_name(name: str) -> str:
     Raises
     ------
     ModelError
-        It holds something else than letters, digits, hyphens and underscores, or is a word of C.
+        It holds something else than letters, digits, hyphens and underscores, is a word of C, or
+        stands for a file or target of others.
     """
-    if _NAME.fullmatch(name) is None or len(name) > LONGEST or name in RESERVED:
+    is_plain = _NAME.fullmatch(name) is not None and len(name) <= LONGEST
+    if is_plain and identifier(name).lower() in TAKEN:
+        raise ModelError(
+            "name of the bundle",
+            expected="one that no header, library or target of others has",
+            found=repr(name),
+            next_step=f"Give another (--bundle-name, name=), such as {name}-model.",
+        )
+    if not is_plain or name in RESERVED:
         raise ModelError(
             "name of the bundle",
             expected=f"a letter, then letters, digits, hyphens and underscores, {LONGEST} at most",

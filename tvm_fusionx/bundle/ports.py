@@ -10,7 +10,7 @@ import tvm
 
 from tvm_fusionx.build.kernels import KernelGraph, Tensor
 from tvm_fusionx.build.memory import Entry, ModelMemory, root_of
-from tvm_fusionx.bundle.names import distinct_identifiers
+from tvm_fusionx.bundle.names import distinct_identifiers, kotlin_name
 from tvm_fusionx.bundle.weights import Weights
 from tvm_fusionx.errors import ModelError
 
@@ -41,6 +41,11 @@ class Port:
     tensor: Tensor
 
     @property
+    def kotlin_field(self) -> str:
+        """Return the name of its property in Kotlin."""
+        return kotlin_name(self.field)
+
+    @property
     def c_type(self) -> str:
         """Return the type of its elements in C."""
         return C_TYPES[self.tensor.dtype]
@@ -68,7 +73,8 @@ class Port:
     @property
     def about(self) -> str:
         """Return what a comment says of it: the model's name, extents, type."""
-        said = self.name.replace("*/", "* /").replace("\n", " ")
+        said = "".join(each if each.isprintable() else " " for each in self.name)
+        said = said.replace("*/", "* /").replace("/*", "/ *")
         return f"{said} [{', '.join(map(str, self.shape))}] {self.tensor.dtype}"
 
 
@@ -82,8 +88,9 @@ def ports_of(graph: KernelGraph, params: Mapping[str, Any]) -> tuple[list[Port],
     """
     inputs = [node for node in graph.nodes if not node.is_call and node.name not in params]
     tensors = [graph.nodes[node].outputs[place] for node, place in graph.outputs]
-    fields = distinct_identifiers([node.name for node in inputs])
     returned = [f"output_{number}" for number in range(len(tensors))]
+    # The header has macros by these names, so that no input may be called as an output is.
+    fields = distinct_identifiers([*returned, *(node.name for node in inputs)])[len(returned) :]
     taken = [
         Port(node.name, name, node.outputs[0]) for node, name in zip(inputs, fields, strict=True)
     ]

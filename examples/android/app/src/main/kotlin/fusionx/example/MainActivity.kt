@@ -14,6 +14,7 @@ class MainActivity : Activity() {
         setContentView(text)
         // Off the thread that draws.
         thread {
+            Mobilenet.setThreads(THREADS)
             val told = Mobilenet().use(::classify)
             runOnUiThread { text.text = told }
         }
@@ -27,12 +28,13 @@ class MainActivity : Activity() {
         val milliseconds = (System.nanoTime() - begun) / NANOSECONDS
         val scores = FloatArray(model.output_0.asFloatBuffer().remaining())
         model.output_0.asFloatBuffer().get(scores)
-        val best = scores.indices.maxByOrNull { scores[it] }
+        val best = scores.indices.reduce { one, two -> if (scores[two] > scores[one]) two else one }
         return "class $best, $milliseconds ms"
     }
 
     companion object {
         private const val GREY = 0.5f
+        private const val THREADS = 4
         private const val NANOSECONDS = 1_000_000
     }
 }

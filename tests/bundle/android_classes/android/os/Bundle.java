@@ -1,0 +1,4 @@
+package android.os;
+
+/** What an activity is told of its last life. */
+public final class Bundle {}

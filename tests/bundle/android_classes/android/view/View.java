@@ -1,0 +1,4 @@
+package android.view;
+
+/** What is shown. */
+public class View {}
