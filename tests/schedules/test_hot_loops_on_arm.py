@@ -171,6 +171,9 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("winograd", "64 channels"): Loops(1.19, 4),
     # Seven pixels by two chunks, which leave nothing over of 28: weights of taps are not paired.
     ("conv2d", "bytes, 3 x 3"): Loops(1.31, 0),
+    ("conv2d", "bytes, 3 x 3, stride 2"): Loops(1.73, 0),
+    # What follows the sums is in the loop.
+    ("conv2d", "bytes, 16 to 96"): Loops(2.72, 0),
     ("pointwise_few_outputs", "2 outputs"): Loops(1.87, 5),
     ("along_frames", "3 rows"): Loops(1.42, 0),
     ("depthwise", "3 x 3"): Loops(1.79, 0),

@@ -20,7 +20,7 @@ STEPS = (1, 2)
 
 # Steps of a sum that LLVM writes out, with what follows it: it loads the operands of the next step
 # before a sum is done. 3 x 8 sums of four steps have 38 of 296 instructions on the stack then.
-WRITTEN_OUT = 8
+WRITTEN_OUT = 9
 
 # Input chunks of a pixel between two jumps, where a window is one pixel.
 STEPS_OF_A_TURN = 2
