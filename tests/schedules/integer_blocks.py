@@ -6,8 +6,8 @@ import tvm
 from tvm import relay
 
 from tests.relay_modules import var
-from tvm_fusionx.expressions.round_even import ROUND_EVEN, register_rounding
 from tvm_fusionx.expressions.integer_products import register_integer_products
+from tvm_fusionx.expressions.round_even import ROUND_EVEN, register_rounding
 
 LANES, DEPTH = 4, 4
 

@@ -12,8 +12,7 @@ The numbers are the same: all of them are whole, and a bound moves with what it 
 from __future__ import annotations
 
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.expressions.round_even import ROUND_EVEN
-from tvm_fusionx.rewrite.quantized import BYTES, shift_between
+from tvm_fusionx.rewrite.quantized import BYTES, ROUND_EVEN, shift_between
 
 FLOAT = "float32"
 
