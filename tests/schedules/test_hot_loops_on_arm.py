@@ -22,6 +22,7 @@ from tests.sampled import few_fast_rows
 from tests.schedules.blocked_blocks import NEON, dense, depthwise, unscheduled
 from tests.schedules.frame_blocks import along
 from tests.schedules.half_blocks import in_16_bits
+from tests.schedules.integer_blocks import bytes_window
 from tests.schedules.matrix_blocks import attention, gelu, layer_norm, packed_dense
 from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.packed_blocks import rounded_case
@@ -95,6 +96,13 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "stride 2": dense(
             64, (28, 28), 128, (3, 3), strides=(2, 2), padding=PAD, blocks=FOURS, post=_relu
         ),
+        # Of bytes, neighbouring pixels in a vector.
+        "bytes, 3 x 3": bytes_window(64, (28, 28), 64, 3),
+        "bytes, 96 to 24": bytes_window(96, (56, 56), 24, 1),
+        "bytes, 160 to 960": bytes_window(160, (7, 7), 960, 1),
+        "bytes, 3 x 3, stride 2": bytes_window(64, (28, 28), 128, 3, 2),
+        # Short sums, all written out with what follows them.
+        "bytes, 16 to 96": bytes_window(16, (112, 112), 96, 1),
     },
     "depthwise": {
         "3 x 3": depthwise(96, (28, 28), (3, 3), padding=PAD, block=4, post=_relu),
@@ -161,6 +169,11 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("dot", "384 to 1536, gelu"): Loops(1.13, 0),
     ("dot", "1500 rows"): Loops(1.13, 0),
     ("winograd", "64 channels"): Loops(1.19, 4),
+    # Seven pixels by two chunks, which leave nothing over of 28: weights of taps are not paired.
+    ("conv2d", "bytes, 3 x 3"): Loops(1.31, 0),
+    ("conv2d", "bytes, 3 x 3, stride 2"): Loops(1.73, 0),
+    # What follows the sums is in the loop.
+    ("conv2d", "bytes, 16 to 96"): Loops(2.72, 0),
     ("pointwise_few_outputs", "2 outputs"): Loops(1.87, 5),
     ("along_frames", "3 rows"): Loops(1.42, 0),
     ("depthwise", "3 x 3"): Loops(1.79, 0),

@@ -21,6 +21,7 @@ from tvm_fusionx.late_passes.flush_denormals import (
     flush_denormals,
 )
 from tvm_fusionx.late_passes.index_lanes import index_lanes
+from tvm_fusionx.late_passes.index_words import index_words
 from tvm_fusionx.late_passes.let_nans_through import let_nans_through
 from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
@@ -86,6 +87,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             ),
             (AFTER_LOWERING, pair_rows(cpu.dot)),
             (AFTER_LOWERING, emit_dots(cpu.dot, cpu.word_dot)),
+            *([(AFTER_LOWERING, index_words(cpu.lanes))] if cpu.takes_words_by_lane else []),
             (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics(cpu.extremes_keep_nan, denormals == FLUSH)),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),

@@ -37,6 +37,7 @@ from tvm_fusionx.rewrite.requantized import (
     pool_integers,
     round_by_instruction,
 )
+from tvm_fusionx.rewrite.shifted_bytes import shift_in_quantizations
 from tvm_fusionx.schedules import resolve_target
 
 
@@ -101,6 +102,8 @@ def rewrite_quantized(
             choices.extend(made)
             changes += sum(choice.reason is None for choice in made)
             changes += biases_into_sums(graph)
+            # Elsewhere a quantization has bounds, which cost the same wherever they lie.
+            changes += shift_in_quantizations(graph) if cpu.rounding is not None else 0
             changes += pack_products(graph, cpu)
         return to_relay(graph) if changes + unpack_constants(graph) else None
 

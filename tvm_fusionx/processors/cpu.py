@@ -143,6 +143,11 @@ class Cpu:
         """Whether multiply-adds of halves take one operand from a lane, as those of float32 do."""
         return self.compares_halves and self.multiplies_by_lane
 
+    @property
+    def takes_words_by_lane(self) -> bool:
+        """Whether a dot product of bytes takes those of one operand from a lane of a register."""
+        return self.multiplies_by_lane and self.dot is not None and self.dot is self.byte_dot
+
     def dot_for(self, data: str) -> DotInstruction | None:
         """Return what multiplies integers of an element type, or None."""
         found = (self.dot, self.word_dot)

@@ -40,6 +40,9 @@ class DotInstruction:
     """LLVM's name, for each number of sums, of the instruction that multiplies pairs of 16-bit
     integers and adds the two products; none where a plain product of short integers is as fast."""
 
+    repeats_last: bool = False
+    """Whether the operand that is repeated for all sums stands last: one of its lanes serves."""
+
     def name_for(self, lanes: int) -> str | None:
         """Return LLVM's name of the instruction for vectors of `lanes` sums, or None."""
         return dict(self.by_lanes).get(lanes)
@@ -151,7 +154,11 @@ INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
     ),
     (
         frozenset({AARCH64, "dotprod"}),
-        DotInstruction("int8", "int8", 4, ((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),), True),
+        # Arm ARM, section C7.2: SDOT (by element).
+        DotInstruction(
+            *("int8", "int8", 4, ((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),), True),
+            repeats_last=True,
+        ),
     ),
     (
         frozenset({"avx512bw"}),

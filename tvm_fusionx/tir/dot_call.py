@@ -45,7 +45,7 @@ def dot_of_vectors(
     lanes
         Sums.
     """
-    operands: tuple[Any, ...] = (data, weights)
+    operands: tuple[Any, ...] = (weights, data) if instruction.repeats_last else (data, weights)
     if instruction.takes_sum:
         start = tir.Broadcast(tir.const(0, SUM), lanes) if total is None else total
         operands, total = (start, *operands), None

@@ -128,6 +128,11 @@ BLOCKS = {
     "space to depth": relay.nn.space_to_depth(var("x", 1, 3, 8, 18), 2),
     "depth to space": relay.nn.depth_to_space(var("x", 1, 12, 5, 7), 2),
     "halves": relay.transpose(var("x", 3, 40, dtype="float16")),
+    "a picture of bytes in a border": relay.layout_transform(
+        relay.nn.pad(var("x", 1, 3, 9, 13, dtype="int8"), ((0, 0), (0, 1), (1, 1), (1, 1)), 3),
+        "NCHW",
+        "NCHW4c",
+    ),
     "bytes": relay.transpose(var("x", 40, 33, dtype="int8")),
     "channels of a shuffle": relay.transpose(var("x", 4, 3, 8, 9), (0, 2, 3, 1)),
 }

@@ -38,7 +38,16 @@ def hidden(ib: Any, number: int, name: str = "hidden") -> Any:
 
     The kernel has to be wrapped in :func:`with_hidden_numbers`.
     """
-    return ib.let(name, tir.call_extern("int32", FUNCTION, tir.const(number, "int32")))
+    return ib.let(name, _hiding(number))
+
+
+def hidden_zero(name: str = "hidden") -> tuple[Any, Any]:
+    """Return a variable, and the zero that LLVM does not know and that it is to be let be."""
+    return tir.Var(name, "int32"), _hiding(0)
+
+
+def _hiding(number: int) -> Any:
+    return tir.call_extern("int32", FUNCTION, tir.const(number, "int32"))
 
 
 def with_hidden_numbers(kernel: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -29,6 +29,7 @@ from tvm_fusionx.tir.flat_access import step_of
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.strided_accesses import Copy, Line, StraightBox, straighten
+from tvm_fusionx.tir.widening import BYTES
 
 KERNEL = "moves"
 
@@ -77,18 +78,38 @@ def _cut(store: Any, iters: Any, whole: int) -> list[Piece] | str:
 
 def _piece(box: StraightBox) -> Piece | str:
     """Return a box with vectors along the innermost axis in which its operands lie side by side."""
-    if not box.extents:
-        return "it has no axes"
-    loads = [line for copy in box.copies for line in copy.loads]
-    axes = [
-        position
-        for position in range(len(box.extents))
-        if all(line.steps[position] in (0, 1) for line in loads)
-    ]
-    found = _along(box, axes[-1]) if axes else "its operands lie side by side along no axis"
+    found: Piece | str = "it has no axes"
+    if box.extents:
+        loads = [line for copy in box.copies for line in copy.loads]
+        axes = [
+            position
+            for position in range(len(box.extents))
+            if all(line.steps[position] in (0, 1) for line in loads)
+        ]
+        found = _along(box, axes[-1]) if axes else "its operands lie side by side along no axis"
+        if isinstance(found, str):
+            found = _parted(box) or (_across(box, axes[-1]) if axes else found)
     if isinstance(found, str):
-        found = _parted(box) or (_across(box, axes[-1]) if axes else found)
+        found = _place_by_place(box) or found
     return found
+
+
+def _place_by_place(box: StraightBox) -> Piece | None:
+    """Return a box of bytes as vectors of one element, or None where it is anything else.
+
+    Such are a column and the corners of the border around a picture, whose other boxes are turned.
+    """
+    if any(str(copy.store.buffer.dtype) not in BYTES for copy in box.copies):
+        return None
+
+    def moved(copy: Copy) -> Copy:
+        loads = tuple(replace(line, steps=(*line.steps, 0)) for line in copy.loads)
+        store = replace(copy.store, steps=(*copy.store.steps, len(box.copies)))
+        return Copy(copy.value, loads, store)
+
+    places = StraightBox((*box.extents, 1), tuple(map(moved, box.copies)))
+    found = _along(places, len(box.extents))
+    return None if isinstance(found, str) else found
 
 
 def _along(box: StraightBox, position: int) -> Piece | str:

@@ -18,17 +18,20 @@ from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, fetch_ahead, pauses_in
 from tvm_fusionx.schedules.parts.nest import extent
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.parts.reload_in_loop import RELOADED, reload_in_loop
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import LoopNest, finish_others, open_nest
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.tiling import (
+    ChunkTile,
     best_tasks,
     column_pieces,
     default_tile,
     register_tiles,
     shared_tiles,
 )
+from tvm_fusionx.schedules.windows.word_tiling import takes_words, turn_steps, word_tiles
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.numbers import divisors
@@ -47,8 +50,11 @@ class DenseWindow(Match):
     def knobs(self) -> Knobs:
         """Return the register tile, the tasks, and the steps that are written out."""
         info, window, cpu = self.info, self.window, self.info.cpu
-        tiles = register_tiles(window, cpu)
-        tile = default_tile(tiles, window, cpu)
+        if takes_words(window, cpu):
+            tile, *_ = tiles = word_tiles(window, cpu)
+        else:
+            tiles = register_tiles(window, cpu)
+            tile = default_tile(tiles, window, cpu)
         gathers = bool(info.producers[window.stage.name])
         groups = window.out_blocks // tile.chunks
         column_tiles = shared_tiles(window, tile, cpu)
@@ -70,10 +76,18 @@ class DenseWindow(Match):
         nest = open_nest(sch, stages, window, values)
         sch = nest.sch
         channel, row, column = nest.reductions
+        has_words = takes_words(window, info.cpu)
         chunk_of_channels, channel = sch.split(channel, [None, window.block_in])
+        turn, following = 1, []
+        if has_words:
+            tile = ChunkTile(extent(sch, nest.sum_chunks), extent(sch, nest.sum_columns))
+            turn = turn_steps(tile, window, info.cpu)
+        if turn > 1:
+            chunk_of_channels, *following = sch.split(chunk_of_channels, [None, turn])
         channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])
         sch.reorder(
             chunk_of_channels,
+            *following,
             row,
             column,
             channel,
@@ -83,9 +97,14 @@ class DenseWindow(Match):
             nest.sum_lanes,
         )
         sch.unroll(unrolled)
-        pieces = _in_pieces(nest, chunk_of_channels, window, info.cpu)
+        for loop in following:
+            sch.unroll(loop)
+        pieces = _in_pieces(nest, chunk_of_channels, window, info.cpu, turn)
+        if has_words:
+            sch.annotate(pieces, RELOADED, 1)
         nest.finish(pieces, parallel=should_parallelise(info.stages.values(), info.cpu.cores))
-        return fetch_ahead(finish_others(sch, stages, info.cpu))
+        func = fetch_ahead(finish_others(sch, stages, info.cpu))
+        return reload_in_loop(func, window.data.data) if has_words else func
 
 
 def _match(info: BlockInfo) -> DenseWindow | str:
@@ -99,11 +118,17 @@ def _match(info: BlockInfo) -> DenseWindow | str:
     return DenseWindow(info, window)
 
 
-def _in_pieces(nest: LoopNest, chunks: Any, window: Window, cpu: Cpu) -> Any:
-    """Return the outermost loop of a sum over `chunks`, marked to fetch the next weights in it."""
+def _in_pieces(nest: LoopNest, chunks: Any, window: Window, cpu: Cpu, turn: int) -> Any:
+    """Return the outermost loop of a sum over `chunks`, marked to fetch the next weights in it.
+
+    Parameters
+    ----------
+    turn
+        Chunks of the data in one turn of that loop.
+    """
     sch = nest.sch
     sums = extent(sch, nest.sum_columns) * extent(sch, nest.sum_chunks)
-    channels = math.prod(window.kernel) * window.block_in
+    channels = math.prod(window.kernel) * window.block_in * turn
     vectors = channels * sums * window.block_out // cpu.lanes
     outputs = extent(sch, nest.sum_chunks) * window.block_out
     panel_bytes = window.in_channels * math.prod(window.kernel) * outputs * FLOAT_BYTES
