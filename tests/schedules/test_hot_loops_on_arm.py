@@ -164,10 +164,15 @@ class Loops(NamedTuple):
 # Depthwise tiles are written out as a whole: what follows the sums, and their first products, which
 # are no multiply-adds, are in the loop.
 KNOWN: dict[tuple[str, str], Loops] = {
-    # Better than what holds for all: no register for each row.
-    ("dot", "384 to 384"): Loops(1.13, 0),
-    ("dot", "384 to 1536, gelu"): Loops(1.13, 0),
-    ("dot", "1500 rows"): Loops(1.13, 0),
+    # Better than what holds for all: several vectors a load, and no register for each row.
+    ("pointwise", "24 to 144"): Loops(1.13, 0),
+    ("pointwise", "160 to 960"): Loops(1.13, 0),
+    ("pointwise", "2048 to 512"): Loops(1.13, 0),
+    ("pointwise", "256 to 64"): Loops(1.13, 0),
+    ("depthwise_pointwise", "stride 2"): Loops(1.13, 0),
+    ("dot", "384 to 384"): Loops(1.09, 0),
+    ("dot", "384 to 1536, gelu"): Loops(1.09, 0),
+    ("dot", "1500 rows"): Loops(1.09, 0),
     ("winograd", "64 channels"): Loops(1.19, 4),
     # Seven pixels by two chunks, which leave nothing over of 28: weights of taps are not paired.
     ("conv2d", "bytes, 3 x 3"): Loops(1.31, 0),

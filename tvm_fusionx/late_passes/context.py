@@ -23,6 +23,7 @@ from tvm_fusionx.late_passes.flush_denormals import (
 from tvm_fusionx.late_passes.index_lanes import index_lanes
 from tvm_fusionx.late_passes.index_words import index_words
 from tvm_fusionx.late_passes.let_nans_through import let_nans_through
+from tvm_fusionx.late_passes.load_together import load_together
 from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.pair_rows import pair_rows
@@ -93,6 +94,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),
             # Vectors whose lanes multiply are converted too.
             *([(AFTER_LOWERING, convert_in_pairs(cpu.lanes))] if cpu.widens_upper_half else []),
+            *([(AFTER_LOWERING, load_together())] if cpu.loads_several else []),
             (AFTER_LOWERING, steal_work(cpu.cores)),
         ]
         register = control_register(target) if denormals == FLUSH else None

@@ -119,6 +119,9 @@ class Cpu:
     compares_halves: bool = False
     """Whether there are maxima and minima of halves, which keep NaN where others do."""
 
+    loads_several: bool = False
+    """Whether one instruction loads three or four vectors, and moves the address behind them."""
+
     dot: DotInstruction | None = None
     """Multiplies short integers and adds the products; None where there is none."""
 
@@ -226,6 +229,7 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         strip_rows=vectors.strip_rows,
         widens_upper_half=vectors.widens_upper_half,
         compares_halves=vectors.widens_upper_half and HALF_ARITHMETIC in features,
+        loads_several=vectors.multiplies_by_lane and AARCH64 in features,
         dot=instruction_of(features),
         byte_dot=byte_dot_of(features),
         word_dot=word_dot_of(features),

@@ -42,6 +42,12 @@ FREE_REGISTERS_OF_A_LONG_TURN = 5
 # Terms that a tile of rows side by side adds without a jump.
 TERMS_OF_ROWS = 8
 
+# Of vectors that lie side by side three or four are loaded by one instruction, and two turns of
+# four terms are one (`late_passes/load_together.py`); in it the second shared vectors have an
+# address of their own, which is copied.
+MOST_TOGETHER, FEWEST_TOGETHER = 4, 3
+TURNS_TOGETHER = 2
+
 # Columns below which it does not pay to lay rows side by side: an element takes 1.2 instructions to
 # 2.5, and saves a twelfth of one for each multiply-add, which has a vector of columns. At 1.2 the
 # balance is at 58.
@@ -81,6 +87,30 @@ def cost_by_rows(rows: int, vectors: int, cpu: Cpu) -> float:
     loads = (rows // cpu.lanes + vectors) * TERMS_OF_ROWS
     waiting = max(1.0, cpu.sums_to_hide_latency / sums)
     return waiting * (1 + (loads + TURN_INSTRUCTIONS) / (sums * TERMS_OF_ROWS))
+
+
+def loads_together(cpu: Cpu) -> bool:
+    """Tell whether several vectors of float32 are loaded by one instruction."""
+    return cpu.loads_several and cpu.lanes != LANES_OF_HALVES
+
+
+def fits_together(rows: int, vectors: int, cpu: Cpu) -> bool:
+    """Tell whether a tile whose operands are loaded several at once has room for the next weights.
+
+    A core that runs in order would wait for them.
+    """
+    weights = vectors if vectors >= FEWEST_TOGETHER else MOST_TOGETHER
+    return rows * vectors + rows + 2 * weights <= cpu.registers
+
+
+def cost_together(rows: int, vectors: int, cpu: Cpu) -> float:
+    """Return what a multiply-add takes, as `cost`, of a tile that loads several vectors at once."""
+    sums, terms = rows * vectors, TURNS_TOGETHER * cpu.lanes
+    is_round = vectors >= FEWEST_TOGETHER
+    weights = math.ceil((vectors if is_round else vectors * terms) / MOST_TOGETHER)
+    loads = weights * (terms if is_round else 1) + TURNS_TOGETHER * math.ceil(rows / MOST_TOGETHER)
+    waiting = max(1.0, cpu.sums_to_hide_latency / sums)
+    return waiting * (1 + (loads + TURN_INSTRUCTIONS + TURNS_TOGETHER) / (sums * terms))
 
 
 def free_registers(rows: int, vectors: int, cpu: Cpu) -> int:

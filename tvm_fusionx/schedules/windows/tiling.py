@@ -115,6 +115,8 @@ def register_tiles(window: Window, cpu: Cpu) -> list[ChunkTile]:
 def _fits(tile: ChunkTile, window: Window, cpu: Cpu) -> bool:
     if cpu.multiplies_by_lane:
         vectors = tile.chunks * _vectors_of_chunk(window, cpu)
+        if _loads_together(window, cpu):
+            return lane_tiles.fits_together(tile.columns, vectors, cpu)
         if not lane_tiles.fits(tile.columns, vectors, cpu):
             return False
         if window.block_in >= cpu.lanes:
@@ -123,6 +125,19 @@ def _fits(tile: ChunkTile, window: Window, cpu: Cpu) -> bool:
     spare = 0 if registers == cpu.registers and tile.chunks > 1 else 1
     held = tile.sums + tile.chunks + inputs_held(window, tile.columns)
     return held + spare <= registers
+
+
+def _loads_together(window: Window, cpu: Cpu) -> bool:
+    """Tell whether pixels of a tile lie side by side, and its operands are loaded together."""
+    is_pointwise = math.prod(window.kernel) == math.prod(window.stride) == 1
+    return is_pointwise and window.block_in >= cpu.lanes and lane_tiles.loads_together(cpu)
+
+
+def _lane_cost(columns: int, vectors: int, window: Window, cpu: Cpu) -> float:
+    """Return what a multiply-add of a tile takes whose operand is a lane."""
+    if _loads_together(window, cpu):
+        return lane_tiles.cost_together(columns, vectors, cpu)
+    return lane_tiles.cost(columns, vectors, cpu, window.block_in)
 
 
 def _vectors_of_chunk(window: Window, cpu: Cpu) -> int:
@@ -159,7 +174,7 @@ def tile_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     waste = covered / window.columns
     if cpu.multiplies_by_lane:
         vectors = tile.chunks * _vectors_of_chunk(window, cpu)
-        return waste * lane_tiles.cost(tile.columns, vectors, cpu, window.block_in)
+        return waste * _lane_cost(tile.columns, vectors, window, cpu)
     latency = max(1.0, cpu.sums_to_hide_latency / tile.sums)
     # Of chunks narrower than a vector the lanes are stored one by one: more columns cost more.
     if window.block_out >= COUNTED_LANES:
@@ -175,9 +190,7 @@ def cost_with_rest(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     if not cpu.multiplies_by_lane or not rest or window.columns < tile.columns:
         return tile_cost(tile, window, cpu)
     vectors = tile.chunks * _vectors_of_chunk(window, cpu)
-    each, last = (
-        lane_tiles.cost(columns, vectors, cpu, window.block_in) for columns in (tile.columns, rest)
-    )
+    each, last = (_lane_cost(columns, vectors, window, cpu) for columns in (tile.columns, rest))
     return (each * (window.columns - rest) + last * rest) / window.columns
 
 
