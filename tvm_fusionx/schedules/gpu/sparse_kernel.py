@@ -132,8 +132,9 @@ class GpuSparseKernel:
         product, places, operands = self.product, self.places, self.operands
         lanes = product.lanes
         at = ib.allocate(INDEX, (steps,), "at", scope=REGISTERS)._buffer
-        offsets = _vector(operands.told(operands.parts.offsets + entry), steps)
-        ib.emit(store(at, 0, broadcast(base, steps) + operands.address(offsets), steps))
+        ib.emit(store(at, 0, _vector(operands.told(operands.parts.offsets + entry), steps), steps))
+        address = broadcast(base, steps) + operands.address(load(at, 0, steps))
+        ib.emit(store(at, 0, address, steps))
         data = ib.allocate(FLOAT, (steps * places,), "data", scope=REGISTERS)._buffer
         size = product.vectors * lanes
         weights = ib.allocate(FLOAT, (steps * size,), "weights", scope=REGISTERS)._buffer
