@@ -1,6 +1,6 @@
 """Compile seeded random graphs with structured zeros and compare them with ONNX Runtime.
 
-    python benchmarks/sparse_graphs.py --count 500 --seed 0 [--integers] [--out OUT.json]
+    python benchmarks/sparse_graphs.py --count 500 --seed 0 [--integers | --opencl] [--out OUT.json]
 
 Every product that can leave zeros out does. Exit code 1 where one differs by more than 1e-5 of its
 largest number, quantized graphs (``--integers``) where one differs at all, or where none of the
@@ -11,6 +11,7 @@ stopped goes on.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.random_sparse import compare
 from tests.random_sparse_integers import compare as compare_integers
 from tests.relay_modules import REASSOCIATING
+from tvm_fusionx.devices.opencl_plugin import load_opencl
 from tvm_fusionx.output_file import new_file
 
 # Difference, relative to the largest number, and sparse products, by seed.
@@ -51,11 +53,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--integers", action="store_true", help="quantized graphs")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--integers", action="store_true", help="quantized graphs")
+    kinds.add_argument("--opencl", action="store_true", help="on the first OpenCL device")
     parser.add_argument("--out", type=Path)
     told = parser.parse_args()
     bound = 0.0 if told.integers else REASSOCIATING
     differs = compare_integers if told.integers else compare
+    if told.opencl:
+        load_opencl()
+        differs = functools.partial(compare, target_string="opencl")
     known = read(told.out)
     seeds = range(told.seed, told.seed + told.count)
     for seed in tqdm(seeds):

@@ -145,8 +145,15 @@ class Drawn(Grown):
         self.shape = (shape[0], outputs, *pixels)
 
 
-def compare(seed: int) -> tuple[float, int]:
+def compare(seed: int, target_string: str = TARGET) -> tuple[float, int]:
     """Compile a drawn graph with all products sparse that can be, and run it.
+
+    Parameters
+    ----------
+    seed
+        Decides the graph.
+    target_string
+        This machine's processor, or ``opencl``.
 
     Returns
     -------
@@ -160,7 +167,7 @@ def compare(seed: int) -> tuple[float, int]:
     x = np.random.default_rng(seed).standard_normal(drawn.input_shape).astype("float32")
     session = onnxruntime.InferenceSession(model.SerializeToString())
     (expected,) = session.run(None, {"x": x})
-    target = fx.schedules.resolve_target(TARGET)
+    target = fx.schedules.resolve_target(target_string)
     mod, params = fx.from_onnx(model)
     bound = tvm.IRModule.from_expr(
         tvm.relay.build_module.bind_params_by_name(mod["main"], dict(params))
@@ -170,7 +177,7 @@ def compare(seed: int) -> tuple[float, int]:
     count = planned.astext(show_meta_data=False).count("fusionx.sparse_")
     with fx.lowering(target):
         library = tvm.relay.build(planned, target=target)
-    compiled = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    compiled = graph_executor.GraphModule(library["default"](tvm.device(target.kind.name)))
     compiled.set_input("x", x)
     compiled.run()
     found = compiled.get_output(0).numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ WINDOWS = (
     Window(1, 8, 8, 6, 6, kernel=1, stride=2, padding=(0, 0, 0, 0)),
     Window(2, 16, 8, 3, 4, kernel=1, padding=(0, 0, 0, 0)),
 )
+# Strides put columns in two parts of a plane.
+PLANAR = tuple(replace(each, planar=True) for each in WINDOWS[1:4])
 
 
 def _run(body: Any, arrays: dict[str, Any]) -> Any:
@@ -33,8 +36,8 @@ def _run(body: Any, arrays: dict[str, Any]) -> Any:
     return model.get_output(0).numpy()
 
 
-def test_windows_by_definition() -> None:
-    case = WINDOWS[1]
+@pytest.mark.parametrize("case", [WINDOWS[1], PLANAR[0]], ids=str)
+def test_windows_by_definition(case: Window) -> None:
     weight = pruned(case.outputs, case.columns, 4, 0.5)
     body, stored = window(case, weight, 8, 4)
     x = case.image()
@@ -50,7 +53,7 @@ def test_rows_by_definition() -> None:
     assert np.abs(found - x @ weight.T).max() < 1e-5 * np.abs(found).max()
 
 
-@pytest.mark.parametrize("case", WINDOWS, ids=str)
+@pytest.mark.parametrize("case", WINDOWS + PLANAR, ids=str)
 def test_an_offset_tells_its_place(case: Window) -> None:
     geometry = case.geometry
     offsets = geometry.offsets().reshape(geometry.chunks, *geometry.kernel, geometry.lanes)
@@ -62,10 +65,23 @@ def test_an_offset_tells_its_place(case: Window) -> None:
         assert geometry.place(int(offset)) == place
 
 
-@pytest.mark.parametrize("case", WINDOWS, ids=str)
+@pytest.mark.parametrize("case", WINDOWS + PLANAR, ids=str)
 def test_geometry_comes_back_from_its_numbers(case: Window) -> None:
     geometry = case.geometry
     assert Geometry.of(case.image().shape, geometry.numbers) == geometry
     assert case.expected(case.image(), pruned(case.outputs, case.columns, 4, 1)).shape[2:4] == (
         geometry.result
     )
+
+
+def test_neighbouring_windows_read_neighbours_of_a_plane() -> None:
+    for case in PLANAR:
+        geometry = case.geometry
+        for tap in range(geometry.kernel[1]):
+            column = tap * geometry.dilation[1]
+            places = [
+                geometry.position(window * geometry.moves[1] + column)
+                for window in range(geometry.result[1])
+            ]
+            assert places == list(range(places[0], places[0] + len(places)))
+            assert places[-1] < geometry.positions

@@ -16,6 +16,7 @@ from tvm_fusionx.expressions.sparse_products import (
     CONV2D_ATTRIBUTES,
     DENSE,
     DENSE_ATTRIBUTES,
+    PLANES,
     Geometry,
     depth_of,
     register_sparse_products,
@@ -60,6 +61,8 @@ class Window:
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)
     lanes: int = 8
     """Channels of a chunk, of data and result."""
+    planar: bool = False
+    """Whether offsets are those of planes, as GPUs have them."""
 
     @property
     def geometry(self) -> Geometry:
@@ -73,6 +76,7 @@ class Window:
             (self.stride,) * 2,
             (self.dilation,) * 2,
             self.padding,
+            self.planar,
         )
 
     @property
@@ -125,7 +129,7 @@ def window(
         channels=case.outputs,
         kernel_size=list(g.kernel),
         data_layout=f"NCHW{case.lanes}c",
-        kernel_layout="OIHW",
+        kernel_layout=PLANES if case.planar else "OIHW",
         out_layout=f"NCHW{case.lanes}c",
         out_dtype="float32" if depth == 1 else SUM,
     )

@@ -74,6 +74,10 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     "moves": (relay.transpose(var("x", 3, 500, 40), (0, 2, 1)),),
     "rows": (SOFTMAX, EXP),
     "default": (SOFTMAX, EXP),
+    "gpu_sparse": (
+        sparse_product(16, pruned(32, 64, 16, 0.3), 16, 4)[0],
+        window(Window(1, 16, 16, 7, 7, lanes=4, planar=True), pruned(16, 144, 8, 0.3), 8, 4)[0],
+    ),
     "gpu_rows": (SOFTMAX,),
     "gpu_tile": (relay.nn.dense(var("x", 16, 64), var("w", 24, 64)),),
     "gpu_elementwise": (EXP,),

@@ -7,7 +7,8 @@ elements from where the window of an output pixel begins,
 - in channels where a window is one pixel and no pixel is left out or added, and in rows of a matrix
   ``[M, K]``;
 - otherwise in the padded image with rows outermost, ``[rows, C / c, columns, c]``, so that it is
-  the same for every part of the image that a kernel gathers.
+  the same for every part of the image that a kernel gathers; for GPUs in planes,
+  ``[rows, C, columns]``, where neighbouring windows read neighbours.
 
 Products of integers are the same in *words*: the neighbouring integers that one instruction
 multiplies and adds take the place of a float, an element of the data is such a word, and offsets
@@ -36,6 +37,9 @@ CONV2D = "fusionx.sparse_conv2d_NCHWc"
 STAGE = "sparse_product"
 GEOMETRY = "fusionx.sparse"
 
+# In the place of a weight's layout: offsets count elements of planes.
+PLANES = "planes"
+
 # Of the values: entries, vectors, lanes times the depth of a word.
 VALUE_AXES = 3
 
@@ -61,6 +65,9 @@ class Geometry:
     dilation: tuple[int, int]
     padding: tuple[int, int, int, int]
     """Top, left, bottom, right."""
+    planar: bool = False
+    """Whether gathered rows lie channel by channel, ``[rows, C, columns]``, and of a channel those
+    columns side by side that neighbouring windows read at one place: each in steps of a move."""
 
     @property
     def is_in_place(self) -> bool:
@@ -109,9 +116,19 @@ class Geometry:
         return self.gathered(self.result[1], 1)
 
     @property
+    def positions(self) -> int:
+        """Elements of a channel of a gathered row, in planes."""
+        return self.moves[1] * math.ceil(self.columns / self.moves[1])
+
+    def position(self, column: Any) -> Any:
+        """Return where a gathered column lies in its channel, in planes."""
+        move = self.moves[1]
+        return column % move * (self.positions // move) + column // move
+
+    @property
     def row_step(self) -> int:
         """Elements from a gathered row to the next."""
-        return self.channels * self.columns
+        return self.channels * (self.positions if self.planar else self.columns)
 
     def in_words(self, depth: int) -> Geometry:
         """Return it with words of so many channels in the place of channels."""
@@ -122,6 +139,11 @@ class Geometry:
         if self.is_in_place:
             return np.arange(self.channels, dtype="int32")
         chunk, row, column, lane = np.ix_(*map(np.arange, (self.chunks, *self.kernel, self.lanes)))
+        if self.planar:
+            plane = (chunk * self.lanes + lane) * self.positions
+            across = self.position(column * self.dilation[1])
+            found = row * self.dilation[0] * self.row_step + plane + across
+            return found.reshape(-1).astype("int32")
         found = (
             row * self.dilation[0] * self.row_step
             + chunk * self.columns * self.lanes
@@ -133,20 +155,26 @@ class Geometry:
     def place(self, offset: Any) -> tuple[Any, Any, Any, Any]:
         """Return row, chunk, column and lane of an offset in the gathered image."""
         row, rest = offset // self.row_step, offset % self.row_step
+        if self.planar:
+            channel, at = rest // self.positions, rest % self.positions
+            side_by_side = self.positions // self.moves[1]
+            column = at % side_by_side * self.moves[1] + at // side_by_side
+            return row, channel // self.lanes, column, channel % self.lanes
         chunk, rest = rest // (self.columns * self.lanes), rest % (self.columns * self.lanes)
         return row, chunk, rest // self.lanes, rest % self.lanes
 
     @property
     def numbers(self) -> list[int]:
         """All that is not in the shape of the data."""
-        return [*self.kernel, *self.strides, *self.dilation, *self.padding]
+        told = [*self.kernel, *self.strides, *self.dilation, *self.padding]
+        return [*told, 1] if self.planar else told
 
     @classmethod
     def of(cls, shape: Sequence[Any], numbers: Sequence[Any]) -> Geometry:
         """Return the geometry of a stage, from the shape of its data and its :attr:`numbers`."""
         _, chunks, height, width, lanes = (int(each) for each in shape)
         h, w, down, along, deep, wide, *padding = (int(each) for each in numbers)
-        top, left, bottom, right = padding
+        top, left, bottom, right, *planar = padding
         return cls(
             chunks,
             height,
@@ -156,6 +184,7 @@ class Geometry:
             (down, along),
             (deep, wide),
             (top, left, bottom, right),
+            bool(planar),
         )
 
 
@@ -314,4 +343,4 @@ def _result_type(operands: Sequence[Any]) -> str:
 
 def _geometry(shape: Sequence[Any], attrs: Any) -> Geometry:
     told = [*attrs.kernel_size, *attrs.strides, *attrs.dilation, *attrs.padding]
-    return Geometry.of(shape, told)
+    return Geometry.of(shape, [*told, 1] if str(attrs.kernel_layout) == PLANES else told)

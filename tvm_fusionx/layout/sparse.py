@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from tvm_fusionx.expressions.sparse_products import (
     CONV2D,
     DENSE,
     FLOAT,
+    PLANES,
     Geometry,
     depth_of,
     register_sparse_products,
@@ -29,8 +31,10 @@ from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
 from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.layout.dense import BATCH_MATMUL, MATMUL, by_column, why_not_constant
 from tvm_fusionx.layout.dense import DENSE as MATRIX_PRODUCT
+from tvm_fusionx.layout.gpu_products import dense_issued, least_issued, plane_product
 from tvm_fusionx.layout.winograd import filtered_cycles
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.processors.integers import SUM
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
@@ -98,7 +102,7 @@ class Layer:
         return self.node.outputs[0].elements // self.matrix.shape[0]
 
     def product(self, lists: Lists) -> Product:
-        """Return the product with lists of the weight."""
+        """Return the product with lists of the weight, as CPUs compute it."""
         told = (lists.groups, lists.entries, lists.width // self.lanes, self.lanes)
         if self.geometry is None:
             return dense_product(self.places, self.matrix.shape[1] // self.depth, *told)
@@ -114,9 +118,9 @@ class Choice:
     lists: Lists
     """Those with the lowest estimate."""
     sparse_cycles: float
-    """Estimate, on all cores."""
+    """Estimate, on all cores; of a GPU, multiply-adds or loads, whichever fall less."""
     dense_cycles: float
-    """Estimate of the fastest dense way."""
+    """Estimate of the fastest dense way; of a GPU, the same of the dense product."""
     reason: str | None
     """Why it stays dense; None where it does not."""
 
@@ -126,7 +130,7 @@ class Choice:
         return self.dense_cycles / max(1.0, self.sparse_cycles)
 
 
-def why_not_sparse(node: Node, cpu: Cpu) -> str | None:
+def why_not_sparse(node: Node, cpu: Cpu | Gpu) -> str | None:
     """Return why a product cannot leave zeros out, or None; numbers are not looked at."""
     if node.op == DENSE_BLOCKED:
         return _why_not_window(node, cpu)
@@ -143,7 +147,7 @@ def why_not_sparse(node: Node, cpu: Cpu) -> str | None:
     return None
 
 
-def _why_not_words(length: int, lanes: int, cpu: Cpu) -> str | None:
+def _why_not_words(length: int, lanes: int, cpu: Cpu | Gpu) -> str | None:
     """Return why no instruction multiplies words of so many neighbouring integers, or None."""
     if cpu.dot is None or cpu.dot.rows > 1:
         return "no instruction multiplies integers of single rows"
@@ -154,11 +158,11 @@ def _why_not_words(length: int, lanes: int, cpu: Cpu) -> str | None:
     return None
 
 
-def _lanes(channels: int, cpu: Cpu) -> int:
+def _lanes(channels: int, cpu: Cpu | Gpu) -> int:
     return min(cpu.lanes, 1 << (channels.bit_length() - 1))
 
 
-def _why_not_window(node: Node, cpu: Cpu) -> str | None:
+def _why_not_window(node: Node, cpu: Cpu | Gpu) -> str | None:
     data, weights = node.operands[:2]
     if not weights.is_constant:
         return "its weights are not constant"
@@ -181,7 +185,7 @@ def _why_not_window(node: Node, cpu: Cpu) -> str | None:
     return None
 
 
-def layer_of(node: Node, cpu: Cpu) -> Layer:
+def layer_of(node: Node, cpu: Cpu | Gpu) -> Layer:
     """Return a product that can leave zeros out as its kernel sees it."""
     if node.op != DENSE_BLOCKED:
         matrix = by_column(node)
@@ -189,7 +193,7 @@ def layer_of(node: Node, cpu: Cpu) -> Layer:
     shape, attrs = node.operands[0].shape, node.attrs
     weights = node.operands[1].array
     told = (*weights.shape[2:4], *attrs["strides"], *attrs["dilation"], *attrs["padding"])
-    geometry = Geometry.of(shape, told)
+    geometry = replace(Geometry.of(shape, told), planar=isinstance(cpu, Gpu))
     _, chunks, _, _, block = node.outputs[0].shape
     if node.outputs[0].dtype == SUM:
         # [O / o, I / i, h, w, i / d, o, d]
@@ -200,7 +204,7 @@ def layer_of(node: Node, cpu: Cpu) -> Layer:
     return Layer(node, matrix, geometry, block * joined_chunks(chunks, block, cpu), block)
 
 
-def choose(node: Node, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice | str:
+def choose(node: Node, cpu: Cpu | Gpu, least_gain: float = LEAST_GAIN) -> Choice | str:
     """Return what was found of a product, or why nothing was looked for."""
     reason = why_not_sparse(node, cpu)
     if reason is not None:
@@ -212,22 +216,56 @@ def choose(node: Node, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice | str
     return judge(layer_of(node, cpu), cpu, least_gain)
 
 
-def judge(layer: Layer, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice:
+# Of lists, or of as many entries as are given: what the sparse product takes, and the dense one.
+Estimate = Callable[[Lists, "int | None"], "tuple[float, float]"]
+
+
+def _estimates(layer: Layer, processor: Cpu | Gpu) -> Estimate:
+    if isinstance(processor, Gpu):
+        return _estimates_of_gpu(layer, processor)
+    dense = dense_cycles(layer, processor)
+
+    def estimate(lists: Lists, entries: int | None) -> tuple[float, float]:
+        product = layer.product(lists)
+        if entries is not None:
+            product = replace(product, entries=entries)
+        return cycles(product, best_tiling(product, processor), processor), dense
+
+    return estimate
+
+
+def _estimates_of_gpu(layer: Layer, gpu: Gpu) -> Estimate:
+    channels, length = layer.matrix.shape
+    images = 1 if layer.geometry is None else layer.node.outputs[0].shape[0]
+    dense = dense_issued(layer.places, channels, length, layer.geometry, gpu)
+
+    def estimate(lists: Lists, entries: int | None) -> tuple[float, float]:
+        pixels = layer.places // images
+        product = plane_product(images, pixels, length, layer.geometry, lists, layer.lanes)
+        if entries is not None:
+            product = replace(product, entries=entries)
+        return least_issued(product, gpu).beside(dense)
+
+    return estimate
+
+
+def judge(layer: Layer, processor: Cpu | Gpu, least_gain: float = LEAST_GAIN) -> Choice:
     """Return the cheapest lists of a layer, and whether they beat the dense product."""
+    estimate = _estimates(layer, processor)
 
     def cost(lists: Lists) -> float:
-        product = layer.product(lists)
-        return cycles(product, best_tiling(product, cpu), cpu)
+        sparse, dense = estimate(lists, None)
+        return sparse / max(1.0, dense)
 
     channels, words = layer.matrix.shape[0], layer.words
     widths = [each * layer.lanes for each in range(1, MOST_VECTORS + 1)]
     found = [find_lists(words, width) for width in widths if width <= channels]
     lists = min(found, key=cost)
-    parts = best_tiling(layer.product(lists), cpu).group_parts
-    if parts > 1:
-        lists = find_lists(words, lists.width, tasks=parts)
-    sparse, dense = cost(lists), dense_cycles(layer, cpu)
-    choice = Choice(layer, lists, sparse, dense, None)
+    if isinstance(processor, Cpu):
+        parts = best_tiling(layer.product(lists), processor).group_parts
+        if parts > 1:
+            lists = find_lists(words, lists.width, tasks=parts)
+    choice = Choice(layer, lists, *estimate(lists, None), None)
     if choice.gain >= least_gain:
         return choice
     why = (
@@ -237,19 +275,17 @@ def judge(layer: Layer, cpu: Cpu, least_gain: float = LEAST_GAIN) -> Choice:
     return replace(choice, reason=why)
 
 
-def break_even_density(choice: Choice, cpu: Cpu) -> float:
+def break_even_density(choice: Choice, processor: Cpu | Gpu) -> float:
     """Return the share of columns in each list at which the sparse product takes as long.
 
     1 where even whole lists are faster, 0 where empty ones are not.
     """
-    layer, columns = choice.layer, choice.lists.shape[1]
-    product = layer.product(choice.lists)
+    lists, columns = choice.lists, choice.lists.shape[1]
+    estimate = _estimates(choice.layer, processor)
 
     def is_faster(share: float) -> bool:
-        entries = round(share * product.groups * columns)
-        product_then = replace(product, entries=entries)
-        best = best_tiling(product_then, cpu)
-        return cycles(product_then, best, cpu) < choice.dense_cycles
+        sparse, dense = estimate(lists, round(share * lists.groups * columns))
+        return sparse < dense
 
     low, high = 0.0, 1.0
     if not is_faster(low):
@@ -287,7 +323,7 @@ def has_zeros(graph: Graph) -> bool:
     return any(np.count_nonzero(array) <= (1 - LEAST_ZEROS) * array.size for array in found)
 
 
-def pack_sparse(graph: Graph, cpu: Cpu, least_gain: float = LEAST_GAIN) -> int:
+def pack_sparse(graph: Graph, cpu: Cpu | Gpu, least_gain: float = LEAST_GAIN) -> int:
     """Leave out the zeros of constant weights where that pays, in place.
 
     Parameters
@@ -329,6 +365,7 @@ def packed(graph: Graph, choice: Choice) -> Value:
         attrs = node.attrs.replace(
             channels=layer.matrix.shape[0],
             kernel_size=geometry.kernel,
+            **({"kernel_layout": PLANES} if geometry.planar else {}),
         )
         return graph.call(CONV2D, [data, *weight], attrs, name=node.name)
     result_type = node.outputs[0].dtype

@@ -12,6 +12,7 @@ from tvm_fusionx.layout import has_zeros, pack_convolutions, pack_sparse
 from tvm_fusionx.layout.sparse import LEAST_GAIN
 from tvm_fusionx.passes.graph_pass import transform_graphs
 from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.gpu import describe_gpu, is_gpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
 
@@ -36,7 +37,8 @@ class PackSparse:
     """
 
     target: Any
-    """What the kernels are for; another target than a CPU keeps what it has."""
+    """What the kernels are for; another target than a CPU or OpenCL keeps what
+    it has."""
 
     least_gain: float = LEAST_GAIN
     """How many times faster than the dense product a sparse one should be, by the estimate; at 0
@@ -45,14 +47,15 @@ class PackSparse:
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with sparse products."""
         target = resolve_target(self.target)
-        if not is_cpu(target):
+        if not (is_cpu(target) or is_gpu(target)):
             return mod
-        cpu = describe_cpu(target)
+        processor = describe_cpu(target) if is_cpu(target) else describe_gpu(target)
 
         def pack(_: str, graph: Graph) -> Any:
             if not has_zeros(graph):
                 return None
-            pack_convolutions(graph, cpu)
-            return to_relay(graph) if pack_sparse(graph, cpu, self.least_gain) else None
+            pack_convolutions(graph, processor, fill=is_cpu(target))
+            changed = pack_sparse(graph, processor, self.least_gain)
+            return to_relay(graph) if changed else None
 
         return transform_graphs(mod, pack)

@@ -10,7 +10,6 @@ from tvm import relay
 
 from tests.relay_modules import module, var
 from tests.schedules.sparse_blocks import pruned
-from tvm_fusionx.errors import TargetError
 from tvm_fusionx.report.sparsity.layers import layers_of
 
 AVX512 = "llvm -mcpu=znver4 -num-cores=2"
@@ -61,6 +60,19 @@ def test_windows_are_matrices_too() -> None:
     assert layer.density == 0
 
 
-def test_another_target_is_refused() -> None:
-    with pytest.raises(TargetError, match="a CPU as the target"):
-        list(layers_of(_two(1.0, 1.0), "opencl"))
+def test_opencl_is_judged_by_what_its_kernels_do() -> None:
+    def body(rows: int, density: float) -> Any:
+        weight = relay.const(pruned(512, 512, 8, density))
+        return module(relay.nn.dense(var("x", rows, 512), weight))
+
+    ((large, _),) = layers_of(body(512, 0.125), "opencl")
+    assert large.is_sparse
+    assert large.group == 4
+    assert large.gain is not None
+    assert large.gain > 3
+    assert large.break_even_density is not None
+    assert large.break_even_density > 0.5
+    # Starting the kernel that puts the data in planes takes longer than this product.
+    ((small, _),) = layers_of(body(16, 0.125), "opencl")
+    assert small.reason is not None
+    assert small.reason.startswith("it would gain 0.")

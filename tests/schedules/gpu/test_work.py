@@ -94,3 +94,19 @@ def test_pixels_are_read_of_images_and_functions_are_operations() -> None:
     assert work.operations == 32
     # Two rows of four pixels, and what is written.
     assert work.argument_bytes == 2 * 4 * 16 + 128
+
+
+@T.prim_func
+def _list(a: T.handle("float32", "global"), c: T.handle("float32", "global"), n: T.int32):
+    left = T.decl_buffer((64,), data=a)
+    out = T.decl_buffer((4,), data=c)
+    for k in T.serial(n, annotations={"fusionx.mean_extent": 3}):
+        out[T.Ramp(0, 1, 4)] = T.call_pure_extern(
+            "float32x4", "vload4", 0, T.address_of(left[k * 4 + 1])
+        )
+
+
+def test_a_list_is_as_long_as_the_mean_and_a_vector_by_name_is_one_load() -> None:
+    work = gpu_work(_list)
+    assert (work.loads, work.load_bytes) == (3, 3 * 16)
+    assert (work.stores, work.operations) == (3, 0)

@@ -9,7 +9,6 @@ from typing import Any
 from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.build.pipeline import phases
 from tvm_fusionx.ecg import from_relay
-from tvm_fusionx.errors import TargetError
 from tvm_fusionx.layout import pack_convolutions
 from tvm_fusionx.layout.sparse import (
     PRODUCTS,
@@ -21,6 +20,7 @@ from tvm_fusionx.layout.sparse import (
     why_not_sparse,
 )
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
+from tvm_fusionx.processors.gpu import Gpu, describe_gpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.sparse import csr_bytes, pretend_pruned, store_lists
@@ -47,7 +47,8 @@ class LayerSparsity:
     group, effective_density
         Channels of a group, and the share of the weight that is multiplied then.
     dense_cycles, sparse_cycles
-        Estimates on all cores; of the dense product the fastest way.
+        Estimates on all cores; of the dense product the fastest way. Of a GPU, multiply-adds or
+        loads of both, whichever fall less.
     break_even_density
         Share of columns in each list at which both take the same.
     dense_bytes, sparse_bytes, csr_bytes
@@ -98,35 +99,23 @@ def layers_of(
     mod, params
         An imported model.
     target
-        A CPU.
+        A CPU, or OpenCL.
     rate
         Judge weights as if pruning had left one number of so many, in groups as wide as a vector;
         None takes them as they are.
-
-    Raises
-    ------
-    TargetError
-        The target is no CPU.
     """
     resolved = resolve_target(target)
-    if not is_cpu(resolved):
-        raise TargetError(
-            "sparsity",
-            expected="a CPU as the target: sparse kernels are written for those",
-            found=str(resolved),
-            next_step="Give a target such as 'llvm -mcpu=native'.",
-        )
-    cpu = describe_cpu(resolved)
+    cpu = describe_cpu(resolved) if is_cpu(resolved) else describe_gpu(resolved)
     order = phases(resolved).without(*BEHIND).sequential("tvm_fusionx.report.sparsity")
     graph = from_relay(order(bind_parameters(mod, params))["main"])
-    pack_convolutions(graph, cpu)
+    pack_convolutions(graph, cpu, fill=is_cpu(resolved))
     for node in graph.calls():
         if node.op in PRODUCTS:
             found = choose(node, cpu) if rate is None else _pretended(node, cpu, rate)
             yield _told(node, found, cpu), found if isinstance(found, Choice) else None
 
 
-def _pretended(node: Any, cpu: Cpu, rate: float) -> Choice | str:
+def _pretended(node: Any, cpu: Cpu | Gpu, rate: float) -> Choice | str:
     reason = why_not_sparse(node, cpu)
     if reason is not None:
         return reason
@@ -135,7 +124,7 @@ def _pretended(node: Any, cpu: Cpu, rate: float) -> Choice | str:
     return judge(replace(layer, matrix=matrix), cpu)
 
 
-def _told(node: Any, found: Choice | str, cpu: Cpu) -> LayerSparsity:
+def _told(node: Any, found: Choice | str, cpu: Cpu | Gpu) -> LayerSparsity:
     result = node.outputs[0].shape
     channels = result[1] * (result[4] if len(result) > 4 else 1)
     if len(result) < 4:

@@ -109,10 +109,22 @@ def tile_knobs(stage: Stage, gpu: Gpu) -> Knobs:
 
 def _default_tile(stage: Stage, axes: Axes, gpu: Gpu) -> tuple[int, int]:
     width, height = axes.extents[axes.x], axes.extent_of(axes.y)
-    results = math.prod(axes.extents)
     if not stage.is_dot:
         # Chunks of channels, which a vector holds.
         return 1, gpu.lanes if width == gpu.lanes else 1
+    return default_tile(height, width, math.prod(axes.extents), gpu)
+
+
+def default_tile(height: int, width: int, results: int, gpu: Gpu) -> tuple[int, int]:
+    """Return the largest tile of a product that leaves the device busy.
+
+    Parameters
+    ----------
+    height, width
+        Extents of axes y and x.
+    results
+        Of the whole product.
+    """
     for y, x in DEFAULT_TILES:
         if y > height or x > width or y * x > gpu.accumulators:
             continue

@@ -1,7 +1,7 @@
 """What one OpenCL kernel does in all, read from its lowered function: nothing is run.
 
 Loops, work-items and vectors have known extents, so operations and accesses are counted exactly,
-but for what a condition guards, which counts as done.
+but for what a condition guards, which counts as done, and for lists, which count as equally long.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from tvm_fusionx.schedules.gpu.pixels import analyzer_of
 GROUP_AXES = "blockIdx"
 ITEM_AXES = "threadIdx"
 REGISTERS = "local"
+
+# OpenCL's function, to be followed by the lanes, where a kernel calls it itself.
+VECTOR_LOAD = "vload"
+
+# Of a loop whose extent the data decides: how often its body runs on the average, rounded up.
+MEAN_EXTENT = "fusionx.mean_extent"
 GROUP_MEMORY = "shared"
 IMAGE = "texture"
 
@@ -29,6 +35,7 @@ REGISTER_BYTES = 4
 
 _SUMS = (tir.Add, tir.Sub)
 _OTHER_ARITHMETIC = (tir.Div, tir.Max, tir.Min, tir.Select)
+_EXTERN = "tir.call_pure_extern"
 _BARRIER = "tir.tvm_storage_sync"
 _IMAGE_LOAD = "tir.texture2d_load"
 _IMAGE_STORE = "tir.texture2d_store"
@@ -133,7 +140,8 @@ class _Counter:
             elif isinstance(node, tir.SeqStmt):
                 pending.extend((each, times) for each in node.seq)
             elif isinstance(node, tir.For):
-                pending.append((node.body, times * _extent(node.extent)))
+                told = node.annotations.get(MEAN_EXTENT, node.extent)
+                pending.append((node.body, times * _extent(told)))
             elif isinstance(node, tir.IfThenElse):
                 self._expression(node.condition, times)
                 branches = [node.then_case, *([node.else_case] if node.else_case else [])]
@@ -236,6 +244,10 @@ class _Counter:
         elif name == _IMAGE_STORE:
             self.counts["stores"] += times
             self.counts["store_bytes"] += times * _bytes(node.args[-1].dtype)
+        elif name == _EXTERN and _is_vector_load(node):
+            # Its first element was counted when it was met, before the call.
+            kind = tvm.DataType(node.dtype)
+            self.counts["load_bytes"] += times * (kind.lanes - 1) * kind.bits // BITS_A_BYTE
         elif name == _BARRIER:
             self.counts["barriers"] += times
         elif name not in _CONTROL and not str(node.dtype).startswith(
@@ -244,6 +256,10 @@ class _Counter:
             dtype = tvm.DataType(node.dtype)
             half = "half_" if dtype.bits < 32 else ""
             self.counts[f"{half}operations"] += times * dtype.lanes
+
+
+def _is_vector_load(node: Any) -> bool:
+    return str(node.args[0].value) == f"{VECTOR_LOAD}{tvm.DataType(node.dtype).lanes}"
 
 
 def _extent(value: Any) -> int:

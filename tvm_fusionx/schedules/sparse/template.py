@@ -226,7 +226,7 @@ def _match(info: BlockInfo) -> Sparse | str:
         return f"it writes {len(info.outputs)} tensors, not one"
     (result,) = stage.writes
     index = next(buffer for buffer in stage.reads if str(buffer.dtype) == "int32")
-    values, data = _operands(stage, index)
+    values, data = operands_of(stage, index)
     source = find_source(info, STAGE, data)
     if isinstance(source, str):
         return source
@@ -269,7 +269,7 @@ def _why_not_multiplied(
     return None
 
 
-def _operands(stage: Stage, index: Any) -> tuple[Any, Any]:
+def operands_of(stage: Stage, index: Any) -> tuple[Any, Any]:
     """Return the buffers of the values, whose place is an entry, and of the data."""
     (entry,) = (it.var for it in stage.iters if it.is_reduction)
     numbers = [buffer for buffer in stage.reads if buffer is not index]

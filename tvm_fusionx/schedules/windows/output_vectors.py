@@ -14,13 +14,14 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.gpu import Gpu
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
 from tvm_fusionx.schedules.parts.vector_sums import VectorSums
 from tvm_fusionx.schedules.parts.vectors import ramp
 from tvm_fusionx.schedules.windows.structure import Window
 
 
-def joined_chunks(chunks: int, lanes: int, cpu: Cpu) -> int:
+def joined_chunks(chunks: int, lanes: int, cpu: Cpu | Gpu) -> int:
     """Return how many of so many chunks of `lanes` channels one vector holds, a power of two."""
     room = cpu.lanes // lanes if cpu.lanes % lanes == 0 else 1
     most = max(1, min(room, chunks))
