@@ -231,7 +231,7 @@ def _due(
         return REGISTERS - sums - held
 
     # What is loaded three at a time leaves gaps among the registers.
-    spare = 0 if all(len(group.members) == MOST for group in groups) else FEWEST - 1
+    spare = 0 if all(len(group.members) == MOST for group in groups) else FEWEST
     if not groups or free() < 0:
         return None
     for number, group in enumerate(groups):
