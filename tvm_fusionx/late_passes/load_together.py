@@ -155,8 +155,9 @@ def _loaded_together(line: Sequence[Any], functions: dict[str, str]) -> Any | No
 
     def replaced(node: Any) -> Any:
         place = _vector_place(node)
-        is_known = place is not None and place in number_of
-        return tir.BufferLoad(registers, [register(place)]) if is_known else None
+        if place is None or place not in number_of:
+            return None
+        return tir.BufferLoad(registers, [register(place)])
 
     ends: dict[tuple[int, int], Any] = {}
     parts: list[Any] = []
