@@ -40,6 +40,8 @@ REGISTERS = 32
 
 # Turns of a loop that are written out in one: the addresses of what is no neighbour, and the jump.
 TURNS = 2
+# Instructions that LLVM writes a loop out to (`UnrollThreshold` at -O3).
+WRITTEN_OUT = 300
 # More sums than this in a turn are enough.
 LONG_TURN = 100
 
@@ -56,11 +58,11 @@ def load_together() -> Any:
         functions: dict[str, str] = {}
 
         def in_loop(loop: Any) -> Any:
-            if _is_one(loop.extent):
+            if isinstance(loop.extent, tir.IntImm) and int(loop.extent) == 1:
                 # A loop over lanes that were written out.
                 return tir.stmt_functor.substitute(loop.body, {loop.loop_var: loop.min})
             turns, line = _turns(loop)
-            body = _loaded_together(line, functions)
+            body = None if _is_short(loop, line) else _loaded_together(line, functions)
             if body is None:
                 return None
             extent = loop.extent
@@ -77,8 +79,11 @@ def load_together() -> Any:
     return run
 
 
-def _is_one(extent: Any) -> bool:
-    return isinstance(extent, tir.IntImm) and int(extent) == 1
+def _is_short(loop: Any, line: Sequence[Any]) -> bool:
+    """Tell whether LLVM writes turns out that are no pairs: one does not show their registers."""
+    turns = loop.extent
+    is_odd = isinstance(turns, tir.IntImm) and int(turns) % TURNS == 1
+    return is_odd and int(turns) * len(line) <= WRITTEN_OUT
 
 
 def _turns(loop: Any) -> tuple[int, Sequence[Any]]:
@@ -191,10 +196,7 @@ def _loaded_together(line: Sequence[Any], functions: dict[str, str]) -> Any | No
 
 
 def _is_in_registers(stmt: Any) -> bool:
-    """Tell whether a statement stores to registers alone.
-
-    Of others no load may pass a store, and what is computed in place must show all its accesses.
-    """
+    """Tell whether a statement stores to registers alone: no load may pass other stores."""
     return isinstance(stmt, tir.BufferStore) and stmt.buffer.scope() == "local"
 
 
