@@ -40,7 +40,7 @@ FLOAT, LEVEL = "float32", "int8"
 WORD_STEPS = 4
 
 # How far ahead of its reading a lone row's weight is fetched. A product of 1536 x 576 from memory
-# took 68 us without, 53 with 2 KiB, 48 with 4 and 47 with 8, on Sapphire Rapids.
+# took 53 us with 2 KiB, 48 with 4 and 47 with 8, on Sapphire Rapids beside other work.
 AHEAD_BYTES = 8192
 
 # An instruction for unsigned bytes takes signed ones with their sign turned: 128 more.
