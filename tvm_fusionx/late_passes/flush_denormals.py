@@ -19,6 +19,7 @@ from tvm import tir
 from tvm.target import codegen
 
 from tvm_fusionx.late_passes.let_nans_through import is_extreme
+from tvm_fusionx.tir.llvm_functions import with_llvm_functions
 
 Denormals = Literal["flush", "keep"]
 """What kernels do with numbers below the smallest normal one: take them for zero, or compute."""
@@ -28,8 +29,6 @@ KEEP: Denormals = "keep"
 
 BEGIN = "fusionx_flush_denormals"
 END = "fusionx_restore_denormals"
-
-IMPORT_LLVM = "pragma_import_llvm"
 
 
 @dataclass(frozen=True)
@@ -146,9 +145,8 @@ def flush_denormals(register: ControlRegister) -> Any:
             return _flushing_loop(loop, register) if loop.kind == tir.ForKind.PARALLEL else None
 
         body = tir.stmt_functor.ir_transform(func.body, None, change, ["tir.For"])
-        code = tir.StringImm(register.functions)
         body = _flushing(body, register)
-        return func.with_body(tir.AttrStmt(tir.const(0, "int32"), IMPORT_LLVM, code, body))
+        return func.with_body(with_llvm_functions(body, register.functions))
 
     return run
 

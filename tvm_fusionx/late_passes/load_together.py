@@ -30,6 +30,7 @@ from tvm import tir
 from tvm_fusionx.late_passes.straight_lines import is_choice, vector_place
 from tvm_fusionx.late_passes.sums_first import is_sum
 from tvm_fusionx.tir.flat_place import FlatPlace
+from tvm_fusionx.tir.llvm_functions import with_llvm_functions
 
 # Of a vector, and vectors of a load (Arm ARM, C7.2, LD1 (multiple structures)); two are a pair.
 LANES = 4
@@ -45,7 +46,6 @@ WRITTEN_OUT = 300
 # More sums than this in a turn are enough.
 LONG_TURN = 100
 
-IMPORT_LLVM = "pragma_import_llvm"
 LOAD, AFTER = "fusionx_load_together", "fusionx_load_after"
 VECTOR = "<4 x float>"
 
@@ -73,8 +73,7 @@ def load_together() -> Any:
         body = tir.stmt_functor.ir_transform(func.body, None, in_loop, ["tir.For"])
         if not functions:
             return func
-        code = tir.StringImm("\n".join(functions.values()))
-        return func.with_body(tir.AttrStmt(tir.const(0, "int32"), IMPORT_LLVM, code, body))
+        return func.with_body(with_llvm_functions(body, "\n".join(functions.values())))
 
     return run
 

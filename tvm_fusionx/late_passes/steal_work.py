@@ -18,6 +18,8 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.tir.llvm_functions import with_llvm_functions
+
 # Pieces for each core: what a core waits for at the end is at most one piece, a sixteenth of its
 # part. A mark costs some 8 ns to take; the smallest loops that are parallel last 5 us.
 PIECES_A_CORE = 16
@@ -55,7 +57,6 @@ define i32 @{UNKNOWN}(i32 %value) {{
 }}
 """
 
-IMPORT_LLVM = "pragma_import_llvm"
 INDEX = "int32"
 
 
@@ -82,8 +83,7 @@ def steal_work(cores: int) -> Any:
         body = tir.stmt_functor.ir_transform(func.body, None, change, ["tir.For"])
         if not has_changed:
             return func
-        code = tir.StringImm(FUNCTIONS_IN_LLVM)
-        return func.with_body(tir.AttrStmt(tir.const(0, INDEX), IMPORT_LLVM, code, body))
+        return func.with_body(with_llvm_functions(body, FUNCTIONS_IN_LLVM))
 
     return run
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from tvm import tir
 
-FUNCTION = "fusionx_sum_first"
+from tvm_fusionx.tir.llvm_functions import with_llvm_functions
 
-IMPORT_LLVM = "pragma_import_llvm"
+FUNCTION = "fusionx_sum_first"
 
 # `w` is a register of floats and vectors (LLVM Language Reference, constraint codes of AArch64).
 # `sideeffect` keeps loads and stores on their side of it.
@@ -55,4 +55,4 @@ def sums_first(stores: Iterable[Any]) -> list[Any]:
 
 def with_sums_first(body: Any) -> Any:
     """Return a statement with the function that the statements of :func:`sums_first` call."""
-    return tir.AttrStmt(tir.const(0, "int32"), IMPORT_LLVM, tir.StringImm(_LLVM), body)
+    return with_llvm_functions(body, _LLVM)

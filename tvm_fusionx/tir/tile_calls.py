@@ -14,8 +14,8 @@ from tvm import tir
 
 from tvm_fusionx.processors.integers import ByteTiles
 from tvm_fusionx.processors.tile_permission import ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA
+from tvm_fusionx.tir.llvm_functions import with_llvm_functions
 
-IMPORT_LLVM = "pragma_import_llvm"
 FUNCTION = "fusionx_may_use_tiles"
 
 # The answer holds for the process; a library keeps it: 1 for yes, 2 for no.
@@ -56,7 +56,7 @@ def asking_first(kernel: Any) -> Any:
     """Return a statement behind the question whether the process may use tiles."""
     question = tir.EQ(tir.call_extern("int32", FUNCTION), 1)
     asked = tir.AssertStmt(question, tir.StringImm(REFUSED), kernel)
-    return tir.AttrStmt(tir.const(0, "int32"), IMPORT_LLVM, tir.StringImm(_FUNCTIONS), asked)
+    return with_llvm_functions(asked, _FUNCTIONS)
 
 
 class TileRegisters:

@@ -15,8 +15,8 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.tir.index_maps import variables_of
+from tvm_fusionx.tir.llvm_functions import with_llvm_functions
 
-IMPORT_LLVM = "pragma_import_llvm"
 FUNCTION = "fusionx_hidden_number"
 
 # An instruction that loads a pair of vectors of float32 has an offset of seven bits, in vectors of
@@ -52,7 +52,7 @@ def _hiding(number: int) -> Any:
 
 def with_hidden_numbers(kernel: Any) -> Any:
     """Return statement `kernel` with the function that :func:`hidden` calls."""
-    return tir.AttrStmt(tir.const(0, "int32"), IMPORT_LLVM, tir.StringImm(_LLVM), kernel)
+    return with_llvm_functions(kernel, _LLVM)
 
 
 def known_part(place: Any) -> tuple[int, Any]:
