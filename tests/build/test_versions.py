@@ -84,7 +84,8 @@ def test_each_core_runs_its_version_of_one_file(
 def test_a_better_core_executes_less(counts: dict[str, Count]) -> None:
     older, newer, newest = (counts[core].total.instructions for core in CORES)
     assert newer < 0.7 * older
-    assert newest < 0.8 * newer
+    # Of the two, half the products; but what follows each sum is most of so short a one.
+    assert newest < 0.95 * newer
 
 
 @pytest.mark.slow
