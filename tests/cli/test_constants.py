@@ -31,7 +31,11 @@ def test_numbers_and_lists_are_read(text: str, constants: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["sr", "sr=", "=3", "sr=fast", "size=[1,2", "sr=1 and", "a=1 b", "a=1 a=1"]
+    "text",
+    [
+        *("sr", "sr=", "=3", "sr=fast", "size=[1,2", "sr=1 and", "a=1 b", "a=1 a=1"),
+        pytest.param(f"a={'[' * 100_000}{']' * 100_000}", id="thousands of lists"),
+    ],
 )
 def test_what_cannot_be_read_comes_with_an_example(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"write it like sr=16000"):

@@ -36,6 +36,8 @@ def test_shapes_are_read_as_tvmc_writes_them(text: str, shapes: dict[str, tuple[
         "[1,3]",
         "x:[1] and y",
         "x:[1.5]",
+        "x:[\u00b2]",
+        pytest.param(f"x:[{'9' * 5000}]", id="thousands of digits"),
     ],
 )
 def test_what_cannot_be_read_is_quoted_with_an_example(text: str) -> None:

@@ -36,6 +36,7 @@ def test_equal_lists_grow_together_and_others_are_combined(
         ("x:[1,8|]", "not a list of whole numbers"),
         ("x:[a|1]", "not a list of whole numbers"),
         ("x:[1|99999999999999999999999]", "whole numbers up to 2147483647"),
+        pytest.param(f"x:[1|{'9' * 5000}]", "whole numbers up to", id="thousands of digits"),
         ("a:[1|2|3|4|5] b:[1|2|3|4] c:[1|2|3|4|6]", "100 programs"),
     ],
 )

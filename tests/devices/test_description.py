@@ -82,7 +82,10 @@ def test_a_wrong_field_is_named(change: dict[str, Any], found: str) -> None:
         Device(**{"name": "d", "target": "llvm", **change})
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"target": "llvm", "colour": 1}', "{}"])
+NESTED = pytest.param("[" * 100_000, id="nested")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"target": "llvm", "colour": 1}', "{}", NESTED])
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "broken.json"
     path.write_text(text)

@@ -43,6 +43,25 @@ def test_what_the_reference_computes_wrongly_stays() -> None:
     assert evaluate(aligned, [np.ones((2, 3)), np.ones(2)], {"": 6}) is None
 
 
+def test_one_is_hot_among_infinities() -> None:
+    node = helper.make_node("OneHot", ["i", "d", "v"], ["y"], axis=0)
+    values = np.float32([0, -np.inf])
+    (result,) = evaluate(node, [np.array([1, -1, 7]), np.array([3]), values], OPSETS) or []
+    assert result.dtype == "float32"
+    assert result.tolist() == [[0, 0, 0], [-np.inf, 0, 0], [0, -np.inf, 0]]
+
+
+def test_squares_keep_their_type() -> None:
+    node = helper.make_node("ReduceSumSquare", ["x"], ["y"], axes=[1])
+    (result,) = evaluate(node, [np.array([[3, -4]], "int32")], OPSETS) or []
+    assert (result.dtype, result.tolist()) == ("int32", [[25]])
+
+
+def test_a_sum_of_exponentials_of_minus_infinities_stays() -> None:
+    node = helper.make_node("ReduceLogSumExp", ["x"], ["y"], axes=[1])
+    assert evaluate(node, [np.full((1, 2), -np.inf, "float32")], OPSETS) is None
+
+
 def test_random_and_unknown_operators_stay() -> None:
     random = helper.make_node("RandomUniform", [], ["y"], shape=[2])
     assert evaluate(random, [], OPSETS) is None

@@ -29,6 +29,7 @@ def test_every_default_is_positive() -> None:
         json.dumps(asdict(DEFAULT_COSTS) | {"launch_us": 0.0}),
         json.dumps(asdict(DEFAULT_COSTS) | {"launch_us": None}),
         json.dumps(asdict(DEFAULT_COSTS) | {"unheard_of": 1.0}),
+        pytest.param("[" * 100_000, id="nested"),
     ],
 )
 def test_a_damaged_file_is_named_and_what_to_do(content: str, tmp_path: Path) -> None:

@@ -66,10 +66,11 @@ def test_another_first_line_is_refused(tmp_path: Path) -> None:
         _opened(path)
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["{event", "[" * 100_000], ids=["no JSON", "nested"])
+def test_a_damaged_line_is_named(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "lines.jsonl"
     _write(path)
-    path.write_text(path.read_text().replace('{"event": "start"', "{event", 1))
+    path.write_text(path.read_text().replace('{"event": "start"', damage, 1))
     with pytest.raises(RecordError, match="line 2"):
         _opened(path)
 

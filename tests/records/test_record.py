@@ -67,6 +67,7 @@ def test_fields_of_later_versions_are_kept() -> None:
         '{"version": 1}',
         RECORD.line().replace('"version": 1', '"version": 2'),
         RECORD.line().replace('"tile_rows": 4', '"tile_rows": "four"'),
+        pytest.param("[" * 100_000, id="nested"),
     ],
 )
 def test_a_damaged_line_is_named(line: str) -> None:

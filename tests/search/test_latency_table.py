@@ -75,7 +75,7 @@ def test_a_sheet_has_a_row_a_kernel(filled: LatencyEstimator, tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize("damage", ["no file", "no json", "version", "kernel", "setting"])
+@pytest.mark.parametrize("damage", ["no file", "no json", "nested", "version", "kernel", "setting"])
 def test_another_table_is_refused(damage: str, filled: LatencyEstimator, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     save_table(filled, _space(), path)
@@ -86,7 +86,8 @@ def test_another_table_is_refused(damage: str, filled: LatencyEstimator, tmp_pat
         content["kernels"].popitem()
     elif damage == "setting":
         content["setting"]["device"] = "another"
-    path.write_text("{" if damage == "no json" else json.dumps(content))
+    texts = {"no json": "{", "nested": "[" * 100_000}
+    path.write_text(texts.get(damage, json.dumps(content)))
     if damage == "no file":
         path.unlink()
     with pytest.raises(RecordError, match="latency table"):

@@ -88,7 +88,7 @@ def test_a_search_that_goes_on_keeps_what_it_began_with(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="those of a space with relu"):
         settle_operations(cnns(), device, [], tmp_path)
     content = json.loads((tmp_path / FILE).read_text())
-    for damage in ("{", "[]", json.dumps({**content, "chosen": "sine"})):
+    for damage in ("{", "[]", "[" * 100_000, json.dumps({**content, "chosen": "sine"})):
         (tmp_path / FILE).write_text(damage)
         with pytest.raises(RecordError, match="replaced operations"):
             settle_operations(transformers(), device, drawn, tmp_path)

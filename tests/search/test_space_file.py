@@ -18,7 +18,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert load_space(path) == parse_space(TRANSFORMERS)
 
 
-@pytest.mark.parametrize("text", [None, "{", "[1]"])
+@pytest.mark.parametrize("text", [None, "{", "[1]", pytest.param("[" * 100_000, id="nested")])
 def test_another_file_is_refused(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "space.json"
     if text is not None:

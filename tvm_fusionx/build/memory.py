@@ -28,7 +28,7 @@ UNITS = {
     "MB": 10**6,
     "GB": 10**9,
 }
-_SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[KMG]?i?B|)\s*")
+_SIZE = re.compile(r"\s*(?P<number>\d{1,18}(\.\d+)?)\s*(?P<unit>[KMG]?i?B|)\s*")
 
 
 @dataclass(frozen=True)

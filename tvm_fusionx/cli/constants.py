@@ -42,7 +42,7 @@ class Constants(click.ParamType):  # type: ignore[type-arg]
                 self.fail(f"{match['name']!r} is given twice; {EXAMPLE}", param, ctx)
             try:
                 constants[match["name"]] = json.loads(match["value"])
-            except ValueError:
+            except (ValueError, RecursionError):
                 self.fail(f"{match['value']!r} is no number or list; {EXAMPLE}", param, ctx)
         return constants
 

@@ -27,6 +27,7 @@ _ONE_SHAPE = re.compile(r"\s*,?\s*(?P<name>[^\s\[\],]+)\s*:\s*\[(?P<extents>[^\[
 
 # Of an int32, which indices are counted in.
 LARGEST_EXTENT = 2**31 - 1
+MOST_DIGITS = len(str(LARGEST_EXTENT))
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "": 1}
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[smh]?)")
@@ -137,7 +138,7 @@ class InputShapes(click.ParamType):  # type: ignore[type-arg]
         self, value: Any, text: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
         words = [word.strip() for word in text.split(",")] if text.strip() else []
-        if not all(word.isdigit() and int(word) <= LARGEST_EXTENT for word in words):
+        if not all(map(_is_extent, words)):
             reason = f"[{text}] is not a list of whole numbers up to {LARGEST_EXTENT}"
             if _CHOICE.search(text):
                 reason = f"[{text}] has several sizes, which only `fusionx compile` takes"
@@ -150,6 +151,11 @@ class InputShapes(click.ParamType):  # type: ignore[type-arg]
         self.fail(
             f'{value!r}: {problem}; write it like "x:[1,3,320,320] mask:[1,128]".', param, ctx
         )
+
+
+def _is_extent(word: str) -> bool:
+    # Python reads no number of thousands of digits.
+    return word.isdecimal() and len(word) <= MOST_DIGITS and int(word) <= LARGEST_EXTENT
 
 
 model_argument = click.argument("model", type=click.Path(path_type=Path))

@@ -35,11 +35,11 @@ class ShapeBuckets(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, list):
             return value
         text = str(value)
-        lists: dict[str, list[int]] = {}
+        lists: dict[str, list[str]] = {}
         for match in _CHOICE.finditer(text):
             key = _key(match[0])
-            lists[key] = [int(word) for word in key.split("|")]
-            if len(set(lists[key])) < len(lists[key]):
+            lists[key] = key.split("|")
+            if len({word.lstrip("0") for word in lists[key]}) < len(lists[key]):
                 self.fail(f"{text!r}: {key} names an extent twice.", param, ctx)
         combined = list(itertools.product(*lists.values()))
         if len(combined) > MOST_PROGRAMS:
@@ -56,8 +56,8 @@ class ShapeBuckets(click.ParamType):  # type: ignore[type-arg]
         ]
 
 
-def _chosen(text: str, extents: dict[str, int]) -> str:
-    return _CHOICE.sub(lambda match: str(extents[_key(match[0])]), text)
+def _chosen(text: str, extents: dict[str, str]) -> str:
+    return _CHOICE.sub(lambda match: extents[_key(match[0])], text)
 
 
 def _key(choice: str) -> str:

@@ -263,7 +263,7 @@ def read_device(path: Path) -> Device:
         row.setdefault("name", path.stem)
         row["libraries"] = tuple(row.get("libraries") or ())
         return Device(**row)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         if isinstance(error, DeviceError):
             raise
         known = ", ".join(field.name for field in fields(Device))

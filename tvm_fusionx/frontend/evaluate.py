@@ -42,12 +42,26 @@ def _gather_elements(data: Any, indices: Any, axis: int = 0) -> Any:
     return np.take_along_axis(data[tuple(fitting)], positive, axis)
 
 
-# The reference evaluator divides integers as floats, which is inexact above 2**53, and gathers
-# elements by the first index of each row.
-OWN_EVALUATORS: dict[str, Callable[..., Any]] = {"Div": _divide, "GatherElements": _gather_elements}
+def _one_hot(indices: Any, depth: Any, values: Any, axis: int = -1) -> Any:
+    """Set one place of a new axis; negative indices count from its end."""
+    size, rank = int(depth.reshape(-1)[0]), indices.ndim + 1
+    places = np.arange(size).reshape([-1 if i == axis % rank else 1 for i in range(rank)])
+    whole = indices.astype("int64")
+    found = np.where(whole < 0, whole + size, whole)
+    return np.where(np.expand_dims(found, axis) == places, values[1], values[0])
+
+
+# The reference evaluator divides integers as floats, which is inexact above 2**53, gathers elements
+# by the first index of each row, and multiplies what is not hot by zero, which infinities are not.
+OWN_EVALUATORS: dict[str, Callable[..., Any]] = {
+    "Div": _divide,
+    "GatherElements": _gather_elements,
+    "OneHot": _one_hot,
+}
 
 # Operators that onnx's reference evaluator computes rightly in every version. Of others it
-# has wrong ones: scatters that multiply, grouped and padded windows, softmax before opset 13.
+# has wrong ones: scatters that multiply, grouped and padded windows, softmax before opset 13,
+# quotients beyond 32 bits, which it quantizes to the other end, sums of exponentials of -inf.
 TRUSTED = frozenset(
     {
         "Abs",
@@ -109,17 +123,14 @@ TRUSTED = frozenset(
         "Neg",
         "NonZero",
         "Not",
-        "OneHot",
         "Or",
         "Pad",
         "Pow",
-        "QuantizeLinear",
         "Range",
         "Reciprocal",
         "ReduceL1",
         "ReduceL2",
         "ReduceLogSum",
-        "ReduceLogSumExp",
         "ReduceMax",
         "ReduceMean",
         "ReduceMin",
@@ -202,6 +213,9 @@ def evaluate(
     if any(not isinstance(v, (np.ndarray, np.generic)) for v in by_name.values()):
         return None
     arrays = [np.asarray(by_name[name]) if name else np.zeros(0) for name in proto.output]
+    if proto.op_type == "ReduceSumSquare":
+        # NumPy adds 32-bit integers up to 64-bit ones.
+        arrays = [array.astype(inputs[0].dtype) for array in arrays]
     # TVM does not know other element types (float8, int4).
     is_plain = all((a.dtype.kind in "biuf" or is_brain(a)) for a in arrays)
     return arrays if is_plain else None

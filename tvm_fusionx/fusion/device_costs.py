@@ -61,7 +61,7 @@ class DeviceCosts:
             if sorted(found) != sorted(names) or not all(float(found[n]) > 0 for n in names):
                 raise ValueError(f"{str(found)[:80]}")
             return cls(**found)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise RecordError(
                 f"device costs {path}",
                 expected=f"a JSON object of positive numbers: {', '.join(names)}",

@@ -137,7 +137,7 @@ class LineFile:
                     believe(row)
             except RecordError:
                 raise
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 found = f"line {number}: {line[:60]!r} ({type(error).__name__})"
                 raise self._damaged(found) from error
 
@@ -202,5 +202,5 @@ class LineFile:
 def _is_object(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

@@ -131,7 +131,7 @@ def parse_record(file: Path, number: int, line: str) -> Record:
         if version == TRACE_VERSION and not known.get("trace"):
             raise KeyError("trace")
         return _typed(known, row)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         shown = line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "..."
         raise RecordError(
             f"tuning records {file}, line {number}",

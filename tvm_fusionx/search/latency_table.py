@@ -145,7 +145,14 @@ def load_table(estimator: LatencyEstimator, path: str | Path) -> int:
             for name, keys in content["layers"].items()
         }
         launch_us = float(content["launch_us"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise _refusal(path, "a table that `fusionx latency-table` wrote", repr(error)) from error
     if setting != estimator.clock.setting:
         raise _refusal(path, str(estimator.clock.setting), str(setting))

@@ -173,7 +173,14 @@ def load_replacement(folder: Path) -> Replacement | None:
         )
         if found.chosen not in ACTIVATIONS or found.operation not in times:
             raise ValueError(f"operations {found.operation}, {found.chosen}")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise RecordError(
             f"replaced operations {path}",
             expected="what `fusionx search --replace` wrote",

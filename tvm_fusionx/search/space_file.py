@@ -45,7 +45,7 @@ def load_space(path: str | Path) -> Space:
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _wrong(str(path), "a JSON file that describes a space", str(error)) from error
     return parse_space(content)
 

@@ -87,6 +87,7 @@ def test_what_is_none_is_told(given: Any, told: str) -> None:
         ("c.yaml", "a: [", "a file of yaml"),
         ("c.json", "{", "a file of json"),
         ("c.toml", "a =", "a file of toml"),
+        pytest.param("c.json", "[" * 100_000, "a file of json", id="nested"),
         ("c.yaml", "!!python/object/apply:os.getcwd []", "a file of yaml"),
         ("c.txt", "", "a name that ends in '.txt'"),
         ("c.yml", None, "no such file"),

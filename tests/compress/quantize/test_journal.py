@@ -48,9 +48,12 @@ def test_an_empty_file_is_begun(tmp_path: Path) -> None:
     assert len(TrialJournal(tmp_path / "j", "one", resume=True)) == 0
 
 
-@pytest.mark.parametrize("text", ["{}\n", "no JSON\n", '{"a": 1}\n[]\n'])
-def test_a_damaged_file_is_told(tmp_path: Path, text: str) -> None:
-    (tmp_path / "j").write_text(text)
+DAMAGED = [b"{}\n", b"no JSON\n", b'{"a": 1}\n[]\n', b"\xff\n", b"[" * 100_000 + b"\n"]
+
+
+@pytest.mark.parametrize("held", DAMAGED, ids=["{}", "none", "list", "no text", "nested"])
+def test_a_damaged_file_is_told(tmp_path: Path, held: bytes) -> None:
+    (tmp_path / "j").write_bytes(held)
     with pytest.raises(RecordError, match="begin anew without --resume"):
         TrialJournal(tmp_path / "j", "one", resume=True)
 

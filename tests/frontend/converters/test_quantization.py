@@ -14,7 +14,9 @@ from tests.frontend.converters.microsoft.by_onnx_runtime import (
 )
 from tests.frontend.converters.microsoft.by_onnx_runtime import check as check_with_onnx_runtime
 from tests.frontend.onnx_nodes import Case, check, floats, run
+from tests.frontend.small_models import model
 from tvm_fusionx.errors import UnsupportedOperatorError
+from tvm_fusionx.frontend import from_onnx
 
 # Compiling its cases takes seconds.
 pytestmark = pytest.mark.slow
@@ -35,6 +37,16 @@ def test_quantization_agrees_with_the_reference() -> None:
             Case("DequantizeLinear", [wide.astype("int8"), SCALES, ZEROS], {"axis": 1}),
         ]
     )
+
+
+def test_constants_beyond_32_bits_are_quantized_to_the_end_where_they_lie() -> None:
+    weights = {"w": np.float32([3, 3e9, -5e9, np.inf]), "s": np.float32(0.5), "z": np.int8(3)}
+    node = helper.make_node("QuantizeLinear", ["w", "s", "z"], ["y"])
+    mod, _ = from_onnx(model([node], [], ["y"], weights))
+    assert mod["main"].body.data.numpy().tolist() == [9, 127, -128, 127]
+    halves = {"w": np.float16([6e4]), "s": np.float16(1e-3), "z": np.int8(0)}
+    mod, _ = from_onnx(model([node], [], ["y"], halves, opset=19))
+    assert mod["main"].body.data.numpy().tolist() == [127]
 
 
 def test_blocks_along_an_axis() -> None:
@@ -91,9 +103,9 @@ def test_quantizing_to_four_bits_and_back_agrees_with_onnx_runtime() -> None:
     made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [40, 6])]
     graph = helper.make_graph([node, move, back], "narrow", infos, made, weights)
     opsets = [helper.make_opsetid("", 21)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    expected = expected_outputs(model, {"x": x})
-    np.testing.assert_allclose(run(model, {"x": x})[0], expected[0], rtol=0, atol=1e-6)
+    given = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    expected = expected_outputs(given, {"x": x})
+    np.testing.assert_allclose(run(given, {"x": x})[0], expected[0], rtol=0, atol=1e-6)
 
 
 def test_a_scale_without_an_entry_for_each_block_is_refused() -> None:

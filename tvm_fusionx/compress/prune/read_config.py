@@ -198,7 +198,7 @@ def read_config(source: PruneConfig | Mapping[str, Any] | str | Path) -> PruneCo
         raise refusal(thing, f"a file that ends in {', '.join(_FILES)}", found)
     try:
         given = reader(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         said = " ".join(str(error).split())

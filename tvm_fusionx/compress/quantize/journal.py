@@ -78,17 +78,17 @@ class TrialJournal:
         return [json.dumps(self._header), *rows]
 
     def _read(self, path: Path) -> None:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        if not lines:
-            return
         try:
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            if not lines:
+                return
             rows = [json.loads(line) for line in lines]
             if rows[0] != self._header:
                 raise self._refusal("a journal of another model, calibration set, or choices")
             for row in rows[1:]:
                 score = Score(float(row["score"]), float(row["divergence"]))
                 self._known[frozenset(map(str, row["int8"]))] = score
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, RecordError):
                 raise
             raise self._refusal(f"{type(error).__name__}: {error}") from error

@@ -20,6 +20,7 @@ from tvm_fusionx.frontend.node import Node
 from tvm_fusionx.frontend.values import Tensor, constant
 
 MATRIX_RANK = 2
+SINGLE = "float32"
 
 # Integers that a processor may multiply as they are.
 SHORT = (*BYTES, "int16", "uint16")
@@ -95,11 +96,30 @@ def convert_quantize_linear(node: Node) -> Any:
     else:
         element = int(node.attribute("output_dtype", 0)) or ELEMENTS["uint8"]
     target = dtype_of(element, f"QuantizeLinear node {node.name!r}")
+    known = _quantize_known(node, element, target)
+    if known is not None:
+        return known
     # Quotients of halves are single, whatever `precision` allows: it is a bound from below.
     x = cast(node.expr(), node.dtype(), "float32")
     scaled = x / cast(_parameter(node, 1), node.dtype(1), "float32")
     zero = cast(_parameter(node, 2), node.dtype(2), "int32") if node.has(2) else None
     return saturate(scaled, zero, element, target)
+
+
+def _quantize_known(node: Node, element: int, dtype: str) -> Any:
+    """Return constants quantized as a kernel does it, or None where an input is none.
+
+    Integers of less than eight bits, whose dtype does not tell so, stay for a kernel.
+    """
+    positions = (0, 1, 2) if node.has(2) else (0, 1)
+    is_known = all(node.tensor(position).array is not None for position in positions)
+    if element in LIMITS or not is_known:
+        return None
+    with np.errstate(all="ignore"):
+        whole = np.rint(node.array(0).astype(SINGLE) / _known_parameter(node, 1).astype(SINGLE))
+        if node.has(2):
+            whole += _known_parameter(node, 2).astype(SINGLE)
+        return np.clip(whole, *limits_of(element, dtype)).astype(dtype)
 
 
 @converter("DequantizeLinear", through=28, because="TVM fails on blocks")
