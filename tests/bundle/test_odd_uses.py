@@ -135,3 +135,21 @@ def test_names_that_are_no_ascii_are_folders_and_inputs(tmp_path: Path) -> None:
     (field,) = (name for name, _, _ in loaded.INPUTS)
     assert loaded.Model().run(**{field: X})[0].tobytes() == executed(library, {"输入": X})[0]
     assert "输入 [4, 32] float32" in (folder / "net.h").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: relay.nn.dense(var("x", 0, 32), const(64, 32)),
+        lambda: relay.nn.conv2d(var("x", 0, 16, 8, 8), const(16, 16, 3, 3), padding=(1, 1)),
+    ],
+    ids=["dense", "window"],
+)
+def test_a_batch_of_nothing_gives_nothing(make: Any, tmp_path: Path) -> None:
+    folder = tmp_path / NAME
+    export_bundle(fx.build(module(make()), LOCAL), folder)
+    loaded = _loader(folder)
+    (_, shape, dtype), (_, result, _) = *loaded.INPUTS, *loaded.OUTPUTS
+    (found,) = loaded.Model().run(x=np.zeros(shape, dtype))
+    assert found.shape == result
+    assert 0 in result
