@@ -22,7 +22,7 @@ def known_parts(mod: tvm.IRModule) -> dict[str, tvm.IRModule]:
     mod
         A module whose parameters are bound as constants.
     """
-    outlined = OutlineStatic()(mod)
+    outlined = tvm.transform.Sequential([OutlineStatic()])(mod)
     return {
         variable.name_hint: tvm.IRModule.from_expr(_alone(func))
         for variable, func in outlined.functions.items()
