@@ -3,8 +3,9 @@
     python benchmarks/arenas.py --json out/arenas.json [--iree PYTHON] [NAME...]
     python benchmarks/arenas.py --measure-ort MODEL.onnx INPUTS.npz   # what each child process runs
 
-No kernel becomes machine code: what is compiled has empty bodies, so a model takes seconds. All
-numbers are bytes, and the same on every machine of the target's kind, whatever else runs there.
+No kernel becomes machine code: what is compiled has empty bodies, so a model takes seconds, and the
+target (``--target``) may be another processor than this machine's. All numbers are bytes, and the
+same on every machine of a kind, whatever else runs there.
 
 - *ours*: arena and outputs, kernels' workspaces included (one thread). *bare*: without workspaces,
   to compare with TVM's plan, which has none; both with inputs and outputs.
@@ -14,8 +15,8 @@ numbers are bytes, and the same on every machine of the target's kind, whatever 
   hide what the next takes. Results lie in memory of the caller, as ours do, and are added.
   ``ort_first`` is what the first run took; ``ort_pattern`` what the second took, by the plan that
   was made of the first. Inputs are the caller's.
-- *IREE*: what its compiler plans, results included (:mod:`iree_arena`), where ``--iree`` names the
-  Python of an environment that has it.
+- *IREE*: what its compiler plans for the target's processor, results included
+  (:mod:`iree_arena`), where ``--iree`` names the Python of an environment that has it.
 
 A file that is there is gone on with: what stands in it is not measured again (``--again`` does).
 """
@@ -164,19 +165,23 @@ def ort_bytes(model: Path, inputs: dict[str, np.ndarray]) -> dict[str, int]:
     return read_ort_log(done.stderr)
 
 
-def measured(name: str, folder: Path, known: dict[str, Any], iree: Path | None) -> dict[str, Any]:
+def measured(
+    name: str, folder: Path, known: dict[str, Any], iree: Path | None, target: str = TARGET
+) -> dict[str, Any]:
     """Return the row of a zoo model, with what is not yet known of it."""
     if not _missing(known, iree):
         return known
     start = time.monotonic()
     exported = zoo.export(name, folder / f"{name}.onnx")
     mod, params = fx.from_onnx(exported.path, shape=exported.shapes)
-    row = known or row_of(name, bind_parameters(mod, params))
+    row = known or row_of(name, bind_parameters(mod, params), target)
     given = inputs_of(mod, params)
     shapes = {each.name: each.shape for each in given}
     sides: dict[str, Callable[[], dict[str, int]]] = {
         "ort": lambda: ort_bytes(exported.path, random_inputs(given)),
-        "iree": lambda: iree_bytes(exported.path, shapes, Path(iree or "")),
+        "iree": lambda: iree_bytes(
+            exported.path, shapes, Path(iree or ""), str(resolve_target(target).mcpu)
+        ),
     }
     for side in _missing(row, iree):
         try:
@@ -216,6 +221,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(zoo.names()))
     parser.add_argument("--json", type=Path, default=ROOT / "out" / "arenas.json")
     parser.add_argument("--iree", type=Path, metavar="PYTHON", help="of an environment with IREE")
+    parser.add_argument("--target", default=TARGET)
     parser.add_argument("--again", action="store_true", help="measure anew what the file has")
     parser.add_argument("--measure-ort", nargs=2, type=Path, metavar=("MODEL", "INPUTS"))
     chosen = parser.parse_args()
@@ -228,13 +234,13 @@ def main() -> None:
         except MissingDependencyError as error:
             parser.error(str(error))
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    content = {"target": str(resolve_target(TARGET)), "versions": build_versions()}
+    content = {"target": str(resolve_target(chosen.target)), "versions": build_versions()}
     rows = read_rows(chosen.json, content)
     print("MiB. ours, ORT and IREE: outputs included; bare and TVM: no workspaces, inputs included")
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen.names:
             known = {} if chosen.again else rows.get(name, {})
-            rows[name] = measured(name, Path(folder), known, chosen.iree)
+            rows[name] = measured(name, Path(folder), known, chosen.iree, chosen.target)
             show(rows[name])
             write_rows(chosen.json, content, rows)
 

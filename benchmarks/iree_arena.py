@@ -21,7 +21,6 @@ from tvm_fusionx.errors import MissingDependencyError, ModelError
 TARGET = (
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-target-cpu=host",
 )
 # As it comes, and as it is told to need little: the less counts.
 SETTINGS: dict[str, tuple[str, ...]] = {
@@ -100,8 +99,12 @@ def _not_planned(found: str) -> ModelError:
     )
 
 
-def iree_bytes(model: Path, shapes: Mapping[str, Sequence[int]], python: Path) -> dict[str, int]:
+def iree_bytes(
+    model: Path, shapes: Mapping[str, Sequence[int]], python: Path, cpu: str = "host"
+) -> dict[str, int]:
     """Return IREE's memory for results of an ONNX model by its setting, in bytes.
+
+    The model is planned for `cpu`, as LLVM names it.
 
     Raises
     ------
@@ -119,6 +122,7 @@ def iree_bytes(model: Path, shapes: Mapping[str, Sequence[int]], python: Path) -
         for setting, options in SETTINGS.items():
             planned = folder / "planned.mlir"
             words = [compiler, imported, "--compile-to=stream", *TARGET, *options]
+            words.append(f"--iree-llvmcpu-target-cpu={cpu}")
             _run([*words, "--mlir-elide-elementsattrs-if-larger=8", "-o", planned])
             found[f"iree_{setting}_bytes"] = peak_bytes(planned.read_text(encoding="utf-8"))
     return found

@@ -26,7 +26,7 @@ from tests.relay_modules import (
 )
 from tvm_fusionx.build.kernels import KernelGraph
 from tvm_fusionx.build.pipeline import planner_options
-from tvm_fusionx.errors import ModelError, ShapeError, TargetError
+from tvm_fusionx.errors import ModelError, PhaseError, ShapeError, TargetError
 from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.device_costs import DeviceCosts
 from tvm_fusionx.measuring import costs_path, setting_of
@@ -179,6 +179,19 @@ def test_the_pipeline_is_passes_in_a_sequential() -> None:
     sequence = fx.pipeline(TARGET)
     assert isinstance(sequence, tvm.transform.Sequential)
     assert [str(step.info.name) for step in sequence.passes] == PASSES
+
+
+def test_passes_of_the_users_stand_where_they_say_and_phases_can_be_left_out() -> None:
+    mine, last = relay.transform.SimplifyExpr(), relay.transform.DefuseOps()
+    sequence = fx.pipeline(TARGET, before={"fuse": mine}, after={"fuse": [last, mine]})
+    names = [str(step.info.name) for step in sequence.passes]
+    place = names.index("tvm_fusionx.FuseByMapping")
+    assert names[place - 1 : place + 3 : 2] == ["SimplifyExpr", "DefuseOps"]
+    assert [name for name in names if name in PASSES] == PASSES
+    left = [str(step.info.name) for step in fx.pipeline(TARGET, without=["layout"]).passes]
+    assert left == [name for name in PASSES if "Pack" not in name and "Reuse" not in name]
+    with pytest.raises(PhaseError, match="one of outline, quantized, rewrite"):
+        fx.pipeline(TARGET, without=["colour"])
 
 
 def test_the_passes_work_in_a_sequential_of_the_users() -> None:

@@ -7,7 +7,7 @@ import java.nio.file.Path;
 
 /** What the generated Kotlin class declares, in Java: runs a bundle on files, in a Java machine. */
 public class Net {
-    private static native long nativeOpen(String weights);
+    private static native long nativeOpen(byte[] weights);
 
     private static native void nativeClose(long handle);
 
@@ -30,7 +30,8 @@ public class Net {
 
     public static void main(String[] words) throws Exception {
         System.load(words[0]);
-        expect(nativeOpen("no/such/file") < 0, "a file that is not there");
+        expect(nativeOpen("no/such/file\0".getBytes()) < 0, "a file that is not there");
+        expect(nativeOpen(new byte[] {'x'}) < 0 && nativeOpen(new byte[0]) < 0, "a path without end");
         long handle = nativeOpen(null);
         expect(handle > 0, "status " + -handle);
         for (int number = 0; number < 2; ++number)

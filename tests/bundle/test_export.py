@@ -36,7 +36,7 @@ from tvm_fusionx.errors import LinkError, ModelError, OutputFileError, TargetErr
 
 HERE = Path(__file__).resolve().parent
 POOL = HERE.parents[1] / "tvm_fusionx" / "runtime" / "pool"
-CPP = ("g++", "-std=c++17", "-x", "c++")
+CPP = ("g++", "-std=c++11", "-x", "c++")
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 
@@ -53,7 +53,7 @@ def test_a_bundle_is_what_it_says_and_nothing_more() -> None:
     assert (bundle(weights="beside") / f"{NAME}.weights").is_file()
 
 
-@pytest.mark.parametrize("options", [("gcc", "-std=c99"), CPP], ids=["c99", "c++17"])
+@pytest.mark.parametrize("options", [("gcc", "-std=c99"), CPP], ids=["c99", "c++11"])
 @pytest.mark.parametrize("weights", ["embedded", "beside"])
 def test_the_example_answers_as_the_graph_executor_to_the_bit(
     options: tuple[str, ...], weights: str, tmp_path: Path

@@ -40,7 +40,7 @@ def test_a_name_of_files_and_symbols_is_plain(name: str) -> None:
     assert check_bundle_name("mobilenet-v2") == "mobilenet-v2"
 
 
-@pytest.mark.parametrize("name", ["stdio", "Math", "pool", "fusionx-pool", "all", "m"])
+@pytest.mark.parametrize("name", ["stdio", "Math", "pool", "fusionx-pool", "all", "m", "features"])
 def test_a_name_that_stands_for_something_else_is_refused(name: str) -> None:
     with pytest.raises(ModelError, match=f"of others has; found '{name}'.*such as {name}-model"):
         check_bundle_name(name)
@@ -48,5 +48,15 @@ def test_a_name_that_stands_for_something_else_is_refused(name: str) -> None:
 
 
 def test_words_of_kotlin_are_put_in_quotes() -> None:
-    names = [kotlin_name(name) for name in ("x", "in", "object", "Class")]
-    assert names == ["x", "`in`", "`object`", "Class_"]
+    names = [kotlin_name(name) for name in ("x", "in", "object", "var", "Class")]
+    assert names == ["x", "`in`", "`object`", "`var`", "Class_"]
+
+
+def test_macros_of_headers_are_no_names() -> None:
+    assert [identifier(name) for name in ("complex", "typeof")] == ["complex_", "typeof_"]
+
+
+@pytest.mark.parametrize("name", ["net-memory", "net_error", "my-data-Set"])
+def test_a_name_whose_symbols_are_anothers_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="has symbols that begin so"):
+        check_bundle_name(name)

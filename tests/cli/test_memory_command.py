@@ -4,10 +4,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tests.bundle.small_bundles import need
 from tests.cli.run_cli import Ran, runner
+from tests.data_models import suppressing
 from tests.tiny_models import FEATURES, ROWS, perceptron, save
 
 
@@ -40,3 +42,19 @@ def test_another_picture_is_refused_before_anything_is_built(
     ran = run("memory", save(perceptron(), tmp_path), "--picture", tmp_path / "m.gif")
     assert ran.code == 2
     assert "expected a name that ends in .svg" in ran.err
+
+
+def test_a_model_of_the_machine_is_told_in_parts(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model, told, picture = tmp_path / "nms.onnx", tmp_path / "m.json", tmp_path / "m.svg"
+    onnx.save(suppressing(), model)
+    ran = run("memory", model, "--json", told, "--picture", picture)
+    assert ran.code == 0, ran.err
+    assert "of node 'nms'" in ran.out.splitlines()[0]
+    memory = json.loads(told.read_text())
+    assert "of node 'nms'" in memory["virtual_machine"]
+    assert memory["parts"][0]["name"] == "main_static_0"
+    assert picture.read_text().startswith("<svg")
+    ran = run("compile", model, "--memory-limit", "1GiB", "-o", tmp_path / "nms.tar")
+    assert ran.code == 2
+    assert "of node 'nms'" in ran.err
+    assert "Ask 'fusionx memory MODEL'" in ran.err

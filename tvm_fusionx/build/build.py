@@ -11,7 +11,7 @@ from tvm import relay
 from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
 from tvm_fusionx._tvm.interrupts import interruptible
-from tvm_fusionx.build.executors import VM, chosen_executor
+from tvm_fusionx.build.executors import VM, chosen_executor, why_virtual_machine
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.memory import check_limit, memory_of_build, no_known_memory, parse_size
 from tvm_fusionx.build.parameters import bind_parameters
@@ -132,7 +132,7 @@ def build(
         return made
     if chosen_executor(bound, executor) == VM:
         if memory_limit is not None:
-            raise no_known_memory()
+            raise no_known_memory(why_virtual_machine(relay.transform.InferType()(bound)))
         return build_for_machine(bound, target, None, records, device, **choices)
     blocks = pipeline(target, **choices)(bound)
     scope = lowering(target, records, device, activation_images, denormals, keep_code=True)
@@ -146,7 +146,7 @@ def build(
 
 def _check_programs(made: Programs | VmProgram, memory_limit: str | int) -> None:
     if isinstance(made, VmProgram):
-        raise no_known_memory()
+        raise no_known_memory(made.reason)
     for build in made.builds:
         check_limit(memory_of_build(build.library, build.log), memory_limit)
 

@@ -78,6 +78,7 @@ class ModelMemory:
             "arena_bound_bytes": plan.bound_bytes,
             "total_bytes": self.total,
             "tvm_activations_bytes": self.tvm_activations,
+            "peak_bytes": max(plan.live, default=0),
             "peak_kernel": plan.peak_call,
             "is_reordered": plan.order != tuple(range(len(plan.order))),
             "is_best_order": plan.is_best_order,
@@ -142,14 +143,21 @@ def memory_of_build(library: Any, log: Any, tasks: int = 1) -> ModelMemory:
     return memory_of(graph, params, log.workspaces, tasks, log.in_place)
 
 
-def no_known_memory() -> ModelError:
-    """Return the error that says that a model has no plan of its memory."""
+def no_known_memory(reason: str) -> ModelError:
+    """Return the error that says that a model has no plan of its memory.
+
+    Parameters
+    ----------
+    reason
+        What it needs the virtual machine for, in words.
+    """
     return ModelError(
         "memory of the model",
         expected="shapes that are known before it runs",
-        found="a model for TVM's virtual machine, which takes memory as the data decides",
-        next_step="Leave the limit (--memory-limit, memory_limit=) and --bundle out, or give the "
-        "inputs shapes (--input-shapes) and cut the model before what the data decides.",
+        found=f"a model for TVM's virtual machine, which takes memory as it runs: {reason}",
+        next_step="Ask 'fusionx memory MODEL' what its parts of known shapes take. Leave the limit"
+        " (--memory-limit, memory_limit=) and --bundle out, or the executor where it was asked for,"
+        " or cut the model there: onnx.utils.extract_model(file, new_file, inputs, outputs).",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -42,6 +43,8 @@ EMBEDDED, BESIDE, STREAMED = PLACES = ("embedded", "beside", "streamed")
 MOST_TASKS = 64
 # Where a bundle that a launcher cuts into tasks has the sources of our pool, which a program links.
 POOL_FOLDER = "fusionx_pool"
+# Of the number that tells bundles of one name apart: 32 bits, as preprocessors compare.
+IDENTITY_DIGITS = 8
 POOL_FILES = ("pool.cc", "pool.h", "cores.h", "group.h", "waiting.h")
 
 
@@ -174,6 +177,7 @@ def write_bundle(
         "tvm_version": tvm.__version__,
         "llvm_version": tvm.target.codegen.llvm_version_major(allow_none=True),
     }
+    fields["identity"] = _identity(fields)
     make_folder(final.parent)
     with new_folder(final, (*bundle_files(name), POOL_FOLDER)) as folder:
         _write_texts(folder, name, fields)
@@ -253,6 +257,12 @@ def _weights_fields(stored: Weights) -> dict[str, Any]:
         "checksum": stored.checksum,
         "sha256": list(stored.sha256),
     }
+
+
+def _identity(fields: Mapping[str, Any]) -> str:
+    """Return a number, in hexadecimal, that tells a bundle from others of its name."""
+    told = repr(sorted(fields.items())).encode()
+    return hashlib.sha256(told).hexdigest()[:IDENTITY_DIGITS]
 
 
 def _write_texts(folder: Path, name: str, fields: Mapping[str, Any]) -> None:

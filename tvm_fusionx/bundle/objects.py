@@ -49,7 +49,7 @@ def whole_object(
     source.write_text(filled("bundle.c", fields), encoding="utf-8")
     headers = [opencl_headers()] if fields["is_device"] else []
     objects = [*kernels, toolchain.compile(source, folder / "bundle.o", headers)]
-    functions = [*FUNCTIONS]
+    functions = [*FUNCTIONS, f"run_{fields['identity']}"]
 
     def add_bytes(path: Path, symbol: str) -> None:
         assembly = path.with_suffix(".s")

@@ -108,7 +108,9 @@ class Toolchain:
     def share(self, member: Path, output: Path) -> Path:
         """Make a shared library that needs nothing but libc and libm."""
         words = [self.compiler, "-shared", "-o", str(output), str(member)]
-        words += ["-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-z,noexecstack", *LIBRARIES]
+        # Its calls of itself must not end in another bundle of its name that a program has loaded.
+        words += ["-Wl,-Bsymbolic", "-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-z,noexecstack"]
+        words += LIBRARIES
         run_linker([*words, f"-Wl,-soname,{output.name}"], output.name)
         return output
 

@@ -165,7 +165,7 @@ def command(
             **strassen,
         )
         if isinstance(made, VmProgram) and (limit is not None or bundle.folder is not None):
-            raise no_known_memory()
+            raise no_known_memory(made.reason)
         if limit is not None and bundle.folder is None and not isinstance(made, VmProgram):
             for build in made.builds:
                 check_limit(memory_of_build(build.library, build.log), limit)

@@ -66,17 +66,25 @@ def command(
     runs: bool,
     json_path: Path | None,
 ) -> None:
-    """Say what the ONNX file MODEL takes of memory as a bundle, and at which kernel."""
+    """Say what the ONNX file MODEL takes of memory as a bundle, and at which kernel.
+
+    Of a model for TVM's virtual machine each part is told whose shapes no data decides.
+    """
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
+    from tvm.relay.transform import InferType
+
+    from tvm_fusionx.build.executors import VM, chosen_executor, why_virtual_machine
     from tvm_fusionx.build.fused_build import build_fused
-    from tvm_fusionx.build.memory import memory_of_build, size_text
+    from tvm_fusionx.build.known_parts import known_parts
+    from tvm_fusionx.build.memory import memory_of_build
+    from tvm_fusionx.build.parameters import bind_parameters
     from tvm_fusionx.frontend.from_onnx import from_onnx
     from tvm_fusionx.output_file import check_writable, new_file
     from tvm_fusionx.report.memory.measured import written_arena_bytes
+    from tvm_fusionx.report.memory.parts import Part, parts_json, parts_lines
     from tvm_fusionx.report.memory.picture import arena_picture
-    from tvm_fusionx.report.memory.table import memory_lines
 
     if picture is not None and picture.suffix != PICTURE:
         raise click.UsageError(f"--picture {picture}: expected a name that ends in {PICTURE}.")
@@ -85,28 +93,29 @@ def command(
             check_writable(path)
     with Stages(f"planning {model.name}") as stage:
         stage("importing")
-        mod, params = from_onnx(bind(model, constants), shape=shape)
-        build = build_fused(
-            mod,
-            target,
-            params=params,
-            records=records,
-            on_stage=stage,
-            precision=precision,
-            **choices,
-        )
-        memory = memory_of_build(build.library, build.log, tasks)
-        told = memory.as_json()
-        if runs:
-            stage("measuring")
-            told["written_arena_bytes"] = written_arena_bytes(build.library, build.log, tasks)
-    for line in memory_lines(memory):
+        bound = bind_parameters(*from_onnx(bind(model, constants), shape=shape))
+        is_for_machine = chosen_executor(bound, None) == VM
+        reason = why_virtual_machine(InferType()(bound)) if is_for_machine else None
+        modules = {model.stem: bound} if reason is None else known_parts(bound)
+        parts = []
+        for name, mod in modules.items():
+            build = build_fused(
+                mod, target, records=records, on_stage=stage, precision=precision, **choices
+            )
+            written = None
+            if runs:
+                stage("measuring")
+                written = written_arena_bytes(build.library, build.log, tasks)
+            parts.append(Part(name, memory_of_build(build.library, build.log, tasks), written))
+    for line in parts_lines(parts, reason):
         click.echo(line)
-    if runs:
-        click.echo(f"a run wrote {size_text(told['written_arena_bytes'])} of the arena")
     if json_path is not None:
         with new_file(json_path) as scratch:
-            scratch.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    if picture is not None:
+            told = json.dumps(parts_json(parts, reason), indent=1)
+            scratch.write_text(f"{told}\n", encoding="utf-8")
+    if picture is not None and not parts:
+        click.echo(f"{picture} is not written: no part has an arena that is known")
+    elif picture is not None:
+        hungriest = max(parts, key=lambda part: part.memory.plan.arena_bytes)
         with new_file(picture) as scratch:
-            scratch.write_text(arena_picture(memory, model.stem), encoding="utf-8")
+            scratch.write_text(arena_picture(hungriest.memory, hungriest.name), encoding="utf-8")

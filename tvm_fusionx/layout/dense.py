@@ -63,6 +63,8 @@ def why_not_pack(node: Node, cpu: Cpu) -> str | None:
     if reason is not None:
         return reason
     columns = node.outputs[0].shape[-1]
+    if not _rows(node) or not columns:
+        return "it computes nothing"
     width = _panel_width(node, cpu)
     # Unpacked, a product of integers has no instruction: any padding costs less.
     if node.outputs[0].dtype != SUM and -columns % width > MOST_PADDING * columns:

@@ -92,6 +92,8 @@ def why_not_filtered(node: Node) -> str | None:
 
 def why_not_faster(node: Node, cpu: Cpu) -> str | None:
     """Return why minimal filtering of a convolution that allows it is not worth it, or None."""
+    if 0 in node.outputs[0].shape:
+        return "it computes nothing"
     lanes = min(node.operands[0].shape[-1], node.outputs[0].shape[-1])
     if lanes < FEWEST_LANES:
         return f"its chunks have {lanes} channels, fewer than {FEWEST_LANES}"
