@@ -102,6 +102,10 @@ def test_another_picture_is_refused(run: Callable[..., Ran], files: Path) -> Non
     ran = run(*_words(files, "--picture", files / "p.gif"))
     assert ran.code == 2
     assert "expected a name that ends in .svg" in ran.err
+    words = ("--weights-only", "4", "--picture", files / "p.svg", "-o", files / "q.onnx")
+    ran = run("quantize", files / "m.onnx", *words)
+    assert ran.code == 2
+    assert "--weights-only tries nothing" in ran.err
 
 
 def test_choices_are_those_of_the_room() -> None:

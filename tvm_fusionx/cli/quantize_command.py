@@ -108,6 +108,8 @@ def command(
         if path is not None:
             check_writable(path, model, output)
     if weights_only is not None:
+        if picture is not None or json_path is not None:
+            raise click.UsageError("--weights-only tries nothing: leave --picture and --json out.")
         _write_weights(model, int(weights_only), int(block), output)
         return
     if calibration is None:
