@@ -4,7 +4,7 @@
     python benchmarks/newsgroups.py FOLDER/newsgroups.npz --tokens 64 --vocabulary 4000
     python benchmarks/newsgroups_network.py FOLDER/newsgroups.npz FOLDER/newsgroups.onnx
     python benchmarks/quantize_accuracy.py FOLDER [CASE ...] [--out OUT.json] [--nncf PYTHON]
-                                           [--neural-compressor PYTHON]
+                                           [--neural-compressor PYTHON] [--way NAME]
 
 Cases: ``fashion-resnet``, ``fashion-mobilenet`` and ``newsgroups`` from FOLDER, judged by their
 accuracy on what neither calibration nor the guard has seen; ``efficientnet-lite0`` on the 20
@@ -302,11 +302,17 @@ def ways_of(case: Case, tools: Mapping[str, Path]) -> dict[str, Callable[[], Mad
 
 
 def rows_of(
-    case: Case, tools: Mapping[str, Path] | None = None, done: Container[str] = ()
+    case: Case,
+    tools: Mapping[str, Path] | None = None,
+    done: Container[str] = (),
+    wanted: Container[str] | None = None,
 ) -> Iterator[Row]:
-    """Yield a row for each way that is not `done`; of other tools where interpreters are given."""
+    """Yield a row for each way, or each `wanted`, that is not `done`.
+
+    Those of other tools are there where interpreters are given.
+    """
     for way, make in ways_of(case, tools or {}).items():
-        if way in done:
+        if way in done or (wanted is not None and way not in wanted):
             continue
         started = time.perf_counter()
         model, integers = make()
@@ -337,6 +343,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="rows as JSON")
     parser.add_argument("--nncf", type=Path, help="a Python that has NNCF: python of another venv")
     parser.add_argument("--neural-compressor", type=Path, help="the same for Neural Compressor")
+    parser.add_argument("--way", action="append", help="this one alone, such as 'ours auto'")
     given = parser.parse_args(words)
     unknown = sorted(set(given.cases) - set(CASES))
     if unknown:
@@ -346,7 +353,7 @@ def main(words: list[str] | None = None) -> int:
     rows = known(given.out)
     for name in given.cases:
         done = {row.way for row in rows if row.case == name}
-        for row in rows_of(CASES[name](given.folder), tools, done):
+        for row in rows_of(CASES[name](given.folder), tools, done, given.way):
             print(f"{row.case}: {row.way} {row.score:.4f} {row.integers}", flush=True)
             rows.append(row)
             if given.out is not None:

@@ -62,8 +62,9 @@ def test_rows_that_are_there_are_not_made_again(
     monkeypatch.setattr(accuracy, "ways_of", lambda case, tools: ways)
     monkeypatch.setitem(accuracy.CASES, "small", lambda folder: case)
     out = tmp_path / "rows.json"
-    for _ in range(2):
-        assert accuracy.main([str(tmp_path), "small", "--out", str(out)]) == 0
+    for way in (["--way", "float"], [], []):
+        assert accuracy.main([str(tmp_path), "small", "--out", str(out), *way]) == 0
+        assert len(judged) == 2 - len(way) // 2
     assert len(judged) == 2
     assert [row.way for row in accuracy.known(out)] == ["float", "ours auto"]
 

@@ -9,6 +9,7 @@ import pytest
 
 from tvm_fusionx.cli import entry, main
 from tvm_fusionx.errors import DiskFullError, OutputFileError, WrongResultError
+from tvm_fusionx.processors.tile_permission import REFUSED
 
 
 def _exit_code(*arguments: str) -> int:
@@ -108,6 +109,14 @@ def test_an_unexpected_error_is_one_sentence_too(
     assert "unexpected RuntimeError: the last line." in shown
     assert "--debug" in shown
     assert "C++" not in shown
+
+
+def test_a_kernel_for_another_processor_is_no_fault_to_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _fail_with(RuntimeError(f"C++\nAssert fail: asked() == 1, {REFUSED}\n"), monkeypatch)
+    assert _exit_code("doctor") == 3
+    assert capsys.readouterr().err == f"fusionx: {REFUSED}\n"
 
 
 @pytest.mark.parametrize("arguments", [("--debug", "doctor"), ("doctor", "--debug")])

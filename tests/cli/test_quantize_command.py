@@ -40,8 +40,10 @@ def _words(files: Path, *more: Any) -> list[Any]:
 
 
 def test_a_model_a_table_and_a_journal(run: Callable[..., Ran], files: Path) -> None:
-    ran = run(*_words(files, "--json", files / "r.json"))
+    words = ("--json", files / "r.json", "--picture", files / "p.svg")
+    ran = run(*_words(files, *words))
     assert ran.code == 0, ran.err
+    assert "6 of 6 layers in integers: costs" in (files / "p.svg").read_text()
     assert "6 of 6 layers in integers" in ran.out
     assert ran.out.splitlines()[-1] == f"fusionx compile {files / 'q.onnx'}"
     assert "QuantizeLinear" in operators(onnx.load(files / "q.onnx"))
@@ -94,6 +96,16 @@ def test_bad_files_are_told(run: Callable[..., Ran], files: Path) -> None:
     words = ["quantize", files / "m.onnx", "--calibration", files / "none.npz"]
     assert "none.npz" in run(*words, "-o", files / "q.onnx").problem
     assert "output" in run(*words, "-o", files / "none" / "q.onnx").problem
+
+
+def test_another_picture_is_refused(run: Callable[..., Ran], files: Path) -> None:
+    ran = run(*_words(files, "--picture", files / "p.gif"))
+    assert ran.code == 2
+    assert "expected a name that ends in .svg" in ran.err
+    words = ("--weights-only", "4", "--picture", files / "p.svg", "-o", files / "q.onnx")
+    ran = run("quantize", files / "m.onnx", *words)
+    assert ran.code == 2
+    assert "--weights-only tries nothing" in ran.err
 
 
 def test_choices_are_those_of_the_room() -> None:

@@ -10,10 +10,11 @@ from tvm import tir
 from tests.schedules.byte_blocks import TILES, needs_tiles
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.tile_permission import REFUSED
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.tir import tile_calls
 from tvm_fusionx.tir.root_block import with_root
-from tvm_fusionx.tir.tile_calls import REFUSED, TileRegisters, asking_first
+from tvm_fusionx.tir.tile_calls import TileRegisters, asking_first
 
 ROWS, TERMS, COLUMNS = 3, 8, 16
 

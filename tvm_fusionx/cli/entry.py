@@ -18,6 +18,7 @@ from tvm_fusionx.cli.insist import EXIT_INTERRUPTED, INTERRUPTED, insistent
 from tvm_fusionx.cli.options import LOGGER, Settings, debug_option
 from tvm_fusionx.errors import EXIT_ENVIRONMENT, EXIT_OK, FusionXError
 from tvm_fusionx.output_file import NO_SPACE, disk_full
+from tvm_fusionx.processors.tile_permission import REFUSED
 from tvm_fusionx.version import VERSION
 
 # Command -> module of this package; the command object bears the module's name with `_command`.
@@ -170,6 +171,10 @@ def _run(args: Sequence[str] | None, settings: Settings) -> int:
 def _say_unexpected(error: Exception, settings: Settings) -> int:
     if settings.debug:
         raise error
+    if REFUSED in str(error):
+        # A library for another processor: nothing to report.
+        click.echo(f"fusionx: {REFUSED}", err=True)
+        return EXIT_ENVIRONMENT
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = lines[-1] if lines else "no message"
     click.echo(

@@ -26,6 +26,7 @@ METHODS = ("auto", "minmax", "percentile", "entropy", "mse")
 ENGINES = ("onnxruntime", "fusionx")
 BITS = ("4", "8")
 BLOCKS = ("32", "64", "128")
+PICTURE = ".svg"
 
 
 @click.command("quantize")
@@ -61,6 +62,11 @@ BLOCKS = ("32", "64", "128")
 )
 @target_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="ONNX file.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Draw what each trial cost into this file (.svg).",
+)
 @json_option
 @debug_option
 def command(
@@ -81,6 +87,7 @@ def command(
     block: str,
     target: str,
     output: Path,
+    picture: Path | None,
     json_path: Path | None,
 ) -> None:
     """Quantise the ONNX file MODEL to 8 bits: standard ONNX, which other runtimes read too.
@@ -95,9 +102,14 @@ def command(
     from tvm_fusionx.output_file import check_writable, new_file
 
     check_writable(output, model)
-    if json_path is not None:
-        check_writable(json_path, model, output)
+    if picture is not None and picture.suffix != PICTURE:
+        raise click.UsageError(f"--picture {picture}: expected a name that ends in {PICTURE}.")
+    for path in (picture, json_path):
+        if path is not None:
+            check_writable(path, model, output)
     if weights_only is not None:
+        if picture is not None or json_path is not None:
+            raise click.UsageError("--weights-only tries nothing: leave --picture and --json out.")
         _write_weights(model, int(weights_only), int(block), output)
         return
     if calibration is None:
@@ -126,6 +138,9 @@ def command(
     if json_path is not None:
         with new_file(json_path) as scratch:
             scratch.write_text(json.dumps(result.to_json(), indent=1) + "\n", encoding="utf-8")
+    if picture is not None:
+        with new_file(picture) as scratch:
+            scratch.write_text(result.picture(model.stem), encoding="utf-8")
     click.echo(result.text())
     click.echo(f"fusionx compile {output}")
 

@@ -13,6 +13,13 @@ import os
 
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
 
+# What a kernel says that was compiled for tiles, in a process that gets none.
+REFUSED = (
+    "a kernel for tiles of bytes: expected a processor with AMX, and a system that"
+    " lends its registers (arch_prctl, ARCH_REQ_XCOMP_PERM); found not both. Build"
+    " for this machine, or with -mattr=-amx-int8."
+)
+
 # As Linux lists what nobody can use without the permission.
 FLAGS = frozenset({"amx_tile", "amx_int8", "amx_bf16"})
 

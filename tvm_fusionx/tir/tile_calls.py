@@ -13,7 +13,12 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.integers import ByteTiles
-from tvm_fusionx.processors.tile_permission import ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA
+from tvm_fusionx.processors.tile_permission import (
+    ARCH_PRCTL,
+    REFUSED,
+    REQUEST_PERMISSION,
+    TILE_DATA,
+)
 from tvm_fusionx.tir.llvm_functions import with_llvm_functions
 
 FUNCTION = "fusionx_may_use_tiles"
@@ -40,11 +45,6 @@ ask:
   ret i32 %now
 }}
 """
-REFUSED = (
-    "a kernel for tiles of bytes: expected a processor with AMX, and a system that"
-    " lends its registers (arch_prctl, ARCH_REQ_XCOMP_PERM); found not both. Build"
-    " for this machine, or with -mattr=-amx-int8."
-)
 
 # Of the 64 bytes that say what shapes tiles have: the number of the form, and where the bytes of
 # the rows (16 bits each) and the numbers of rows begin (Intel SDM, volume 1, table 18-3).

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.compress.quantize.small_networks import ENGINE, graph_of, pictures, residual
+from tvm_fusionx.compress.quantize import score
 from tvm_fusionx.compress.quantize.samples import Samples
 from tvm_fusionx.compress.quantize.score import DIVERGENCE, Judge, top1
 from tvm_fusionx.errors import InputError
@@ -28,12 +29,27 @@ def test_without_a_metric_squares_of_outputs_are_compared() -> None:
     judge = _judge()
     assert (judge.name, judge.is_metric, judge.float_score.value) == (DIVERGENCE, False, 0)
     assert judge.drop(judge.score(residual())) == 0
-    score = judge.score(_shifted(0.1))
+    shifted = judge.score(_shifted(0.1))
     from tvm_fusionx.compress.quantize.runner import runner
 
     outputs = [runner(residual(), ENGINE)(sample)[0] for sample in pictures()]
     expected = np.mean([0.01 * 10 / np.square(each).sum() for each in outputs])
-    assert judge.drop(score) == pytest.approx(expected, rel=1e-3)
+    assert judge.drop(shifted) == pytest.approx(expected, rel=1e-3)
+
+
+def test_masked_logits_are_the_same_and_lost_outputs_are_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outputs = iter([[-np.inf, 2.0], [-np.inf, 1.0], [-np.inf, np.nan]])
+
+    def run(model: Any, engine: str) -> Any:
+        values = np.array(next(outputs), "float32")
+        return lambda sample: [values]
+
+    monkeypatch.setattr(score, "runner", run)
+    judge = _judge()
+    assert judge.score(residual()).divergence == 1 / 4
+    assert judge.score(residual()).divergence == score.LOST
 
 
 def test_a_metric_takes_a_runner_and_the_validation_set() -> None:

@@ -35,18 +35,30 @@ def test_a_step_divides_the_terms(terms: int, step: int) -> None:
 @pytest.mark.parametrize(
     ("places", "block"),
     [
-        ((1, 128), BlockOfTiles(16, 2, 2, False)),
+        ((1, 128), BlockOfTiles(16, 16, 2, 2, False)),
         # Evenly: 49 places are 4 tiles of 13, of which the last moves back.
-        ((1, 49), BlockOfTiles(13, 2, 2, False)),
-        ((1, 17), BlockOfTiles(9, 2, 2, False)),
+        ((1, 49), BlockOfTiles(13, 13, 2, 2, False)),
+        # One pair of tiles that overlap by a place: there is no room to move back.
+        ((1, 17), BlockOfTiles(9, 8, 2, 2, False)),
         # Rows no longer than a tile are taken two by two.
-        ((4, 14), BlockOfTiles(14, 2, 2, True)),
-        ((1, 5), BlockOfTiles(5, 1, 2, True)),
+        ((4, 14), BlockOfTiles(14, 14, 2, 2, True)),
+        ((1, 5), BlockOfTiles(5, 5, 1, 2, True)),
     ],
 )
 def test_blocks(places: tuple[int, int], block: BlockOfTiles) -> None:
     assert CPU.tiles is not None
     assert block_of(*places, 64, CPU.tiles) == block
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_block_lies_within_the_places(rows: int) -> None:
+    """Of any number of them: what lies behind is another tensor."""
+    assert CPU.tiles is not None
+    for columns in range(1, 130):
+        block = block_of(rows, columns, 64, CPU.tiles)
+        assert block.columns <= columns, columns
+        assert block.places_down <= rows
+        assert block.apart <= block.rows <= CPU.tiles.rows
 
 
 def test_places_that_each_read_one_lie_in_a_row() -> None:

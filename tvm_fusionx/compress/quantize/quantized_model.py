@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tvm_fusionx.compress.quantize.picture import trade_off_picture
 from tvm_fusionx.errors import DiskFullError
 from tvm_fusionx.output_file import new_file
 
@@ -112,6 +113,13 @@ class QuantizedModel:
         # JSON knows no infinity, which stands for no bound.
         bound = self.max_drop if math.isfinite(self.max_drop) else None
         return {**plain, "max_drop": bound, "layers": [asdict(row) for row in self.layers]}
+
+    def picture(self, title: str = "") -> str:
+        """Return the trade-off as SVG: what each trial cost, by its layers in integers."""
+        layers = len(self.layers)
+        chosen = (layers - len(self.kept), self.drop)
+        told = f"{title}: {self._verdict()}" if title else self._verdict()
+        return trade_off_picture(self.curve, chosen, layers, self.max_drop, told)
 
     def text(self) -> str:
         """Return the table of the layers, and what became of the accuracy."""

@@ -22,6 +22,10 @@ TOP1 = "top1"
 # Samples on which outputs are compared: their outputs in float stay in memory.
 COMPARED_SAMPLES = 16
 
+# The divergence of outputs that are NaN or infinite where those in float are numbers, or the other
+# way: more than a model may have, and still a number.
+LOST = 1e30
+
 DIVERGENCE = "output divergence on the calibration set"
 
 
@@ -160,6 +164,12 @@ def _divergence(found: list[np.ndarray], exact: list[np.ndarray]) -> float:
         if theirs.dtype.kind != "f":
             continue
         wide = theirs.astype(np.float64)
-        wrong, right = np.square(ours - wide).sum(), np.square(wide).sum()
+        # A masked logit is minus infinity, in both.
+        is_number = np.isfinite(wide)
+        if not np.array_equal(np.isfinite(ours), is_number):
+            parts.append(LOST)
+            continue
+        told = wide[is_number]
+        wrong, right = np.square(ours[is_number] - told).sum(), np.square(told).sum()
         parts.append(float(wrong / right) if right else float(wrong))
     return float(np.mean(parts)) if parts else 0.0

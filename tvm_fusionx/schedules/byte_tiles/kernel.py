@@ -138,7 +138,7 @@ class TileKernel:
         """Return where one of the tiles below one another begins, in the task's places."""
         if self.block.in_rows:
             return top + number, left
-        return top, left + number * self.block.rows
+        return top, left + number * self.block.apart
 
     # Tiles of sums come first, then those of data, then those of weights.
 

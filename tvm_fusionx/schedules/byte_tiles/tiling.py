@@ -80,6 +80,8 @@ class BlockOfTiles:
 
     rows: int
     """Places of a tile."""
+    apart: int
+    """Places from one tile of a row to the next: fewer than it has where two of them overlap."""
     down: int
     """Tiles of sums one below the other: as many of data."""
     across: int
@@ -90,7 +92,7 @@ class BlockOfTiles:
     @property
     def columns(self) -> int:
         """Columns of places of a block."""
-        return self.rows if self.in_rows else self.rows * self.down
+        return self.rows if self.in_rows else self.apart * (self.down - 1) + self.rows
 
     @property
     def places_down(self) -> int:
@@ -103,9 +105,11 @@ def block_of(rows: int, columns: int, outputs: int, tiles: ByteTiles) -> BlockOf
     across = min(MOST_TILES, outputs // tiles.columns)
     if columns > tiles.rows:
         pairs = math.ceil(columns / (MOST_TILES * tiles.rows))
-        return BlockOfTiles(math.ceil(columns / pairs / MOST_TILES), MOST_TILES, across, False)
-    down = min(MOST_TILES, rows)
-    return BlockOfTiles(columns, down, across, True)
+        places = math.ceil(columns / pairs / MOST_TILES)
+        # An odd number that one pair holds: the second tile begins at the last place of the first.
+        apart = min(places, columns - places)
+        return BlockOfTiles(places, apart, MOST_TILES, across, False)
+    return BlockOfTiles(columns, columns, min(MOST_TILES, rows), across, True)
 
 
 @dataclass(frozen=True)
