@@ -197,6 +197,9 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
     ("sparse", "128 rows"): Loops(1.69, 0),
     ("sparse", "3 x 3"): Loops(1.69, 0),
+    # One load for each two multiply-adds, and what finds them: data is no register's before.
+    ("sparse_filters", "3 x 3"): Loops(1.93, 0),
+    ("sparse_filters", "patterns"): Loops(1.73, 0),
     ("recurrent", "LSTM, 1 sequence"): Loops(1.58, 0),
     ("recurrent", "LSTM, 8 sequences"): Loops(1.38, 0),
     ("rows", "norm"): Loops(4.62, 0),

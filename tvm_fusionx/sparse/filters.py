@@ -60,6 +60,11 @@ class Filters:
         return len(self.values)
 
     @property
+    def numbers(self) -> int:
+        """Words and numbers that are stored."""
+        return self.kernels + self.values.size
+
+    @property
     def density(self) -> float:
         """Share of the weight that is multiplied: what is stored, zeros of patterns included."""
         return float(self.values.size / max(1, int(np.prod(self.shape))))

@@ -1,8 +1,12 @@
 """The kernel of filters with zeros of their own: sums of neighbouring places, filter by filter.
 
-For each pattern there is a loop over the kernels that have it, with the distances of its taps
-written out: a kernel's word tells where it reads, and each tap is a weight, broadcast, and a load
-and a multiply-add for each vector. The sums of a chunk of filters are turned and stored together.
+For each pattern there is a loop over the kernels that have it, with its taps written out: a
+kernel's word tells where it reads, and each tap is a weight, broadcast, and a load and a
+multiply-add for each vector. The sums of a chunk of filters are turned and stored together.
+
+Distances of taps are constants where an address may hold any. Where that takes an instruction for
+each load (AArch64, whose constants are few and multiples of a vector), they are read from the index
+before a pattern's loop, and added once for each tap.
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ class FilterKernel:
         buffer of the planes.
     write
         Stores a number at image, chunk, row, column and lane.
+    reads_distances
+        Whether distances of taps are no constants.
     """
 
     def __init__(
@@ -62,8 +68,11 @@ class FilterKernel:
         weights: FilterWeights,
         gather: Callable[[Any, Any, Any], Any],
         write: Store,
+        *,
+        reads_distances: bool = False,
     ) -> None:
         self.product, self.tiling, self.planes = product, tiling, planes
+        self.reads_distances = reads_distances
         self.weights, self.gather, self.write = weights, gather, write
         self.ib = tir.ir_builder.create()
 
@@ -120,7 +129,8 @@ class FilterKernel:
         chains = tiling.chains
         sums = VectorSums(self.ib, tiling.vectors * chains, product.lanes, FLOAT)
         sums.fill()
-        for pattern, distances in enumerate(self.planes.distances()):
+        for pattern in range(product.patterns):
+            distances = self._distances(pattern)
             place = number * product.patterns + pattern
             begin = self._kept("begin", weights.told(place))
             length = self._kept("length", weights.told(place + 1) - begin)
@@ -141,8 +151,16 @@ class FilterKernel:
                 total = total + sums.value(vector * chains + chain)
             vectors.store(out, at + vector * product.lanes, total, product.lanes)
 
+    def _distances(self, pattern: int) -> list[Any]:
+        """Return those of a pattern's taps."""
+        known: list[Any] = self.planes.distances()[pattern]
+        if not (self.reads_distances and self.planes.patterns):
+            return known
+        at = self.weights.parts.distances_at + pattern * self.product.taps
+        return [self._kept("distance", self.weights.told(at + tap)) for tap in range(len(known))]
+
     def _kernel(
-        self, held: Any, sums: VectorSums, entry: Any, distances: list[int], start: Any, turn: int
+        self, held: Any, sums: VectorSums, entry: Any, distances: list[Any], start: Any, turn: int
     ) -> None:
         """Multiply the numbers of one kernel, and add the products."""
         lanes, chains = self.product.lanes, self.tiling.chains
@@ -157,7 +175,7 @@ class FilterKernel:
             vectors.store(weight, 0, broadcast(value, lanes), lanes)
             for vector in range(self.tiling.vectors):
                 place = vector * chains + (turn + tap) % chains
-                data = load(held, at + (distance + vector * lanes), lanes)
+                data = load(held, at + distance + vector * lanes, lanes)
                 sums.add_product(place, data, load(weight, 0, lanes))
 
     def _turn(self, sums: Any, pixels: Any) -> None:

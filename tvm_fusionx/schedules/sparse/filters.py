@@ -76,7 +76,15 @@ class SparseFilters(Match):
         sums = product.kernels * product.taps * product.rows * self.planes.geometry.result[1]
         parallel = info.cpu.cores > 1 and sums >= LEAST_PARALLEL_SUMS
         store = storing(blocks[write], internal)
-        kernel = FilterKernel(product, tiling, self.planes, self.weights, self._gather, store)
+        kernel = FilterKernel(
+            product,
+            tiling,
+            self.planes,
+            self.weights,
+            self._gather,
+            store,
+            reads_distances=info.cpu.multiplies_by_lane,
+        )
         before = [name for name in blocks if name in info.upstream(FILTER_STAGE)]
         operands = [self.weights.values, self.weights.index]
         if self.source.is_stored:
