@@ -70,6 +70,14 @@ def test_few_sums_take_turns() -> None:
     assert chains_for(most_vectors(_product(NEON), NEON), NEON) == 1
 
 
+def test_operations_bound_a_kernel_where_loads_are_apart() -> None:
+    product = _product(NEON)
+    tiling = best_filter_tiling(product, NEON)
+    assert kernel_cycles(product, tiling, NEON) > product.taps * tiling.vectors * 2.5 / 3
+    folded = kernel_cycles(product, tiling, replace(NEON, multiplies_by_lane=False))
+    assert folded < kernel_cycles(product, tiling, NEON)
+
+
 def test_loads_that_cross_lines_bound_a_kernel() -> None:
     product = _product(AVX512)
     tiling = best_filter_tiling(product, AVX512)

@@ -55,9 +55,6 @@ LEAST_GAIN = 1.15
 # that one of them serves well shall not lose.
 DENSE_EFFICIENCY = 0.95
 
-# Filters with zeros of their own read vectors that begin anywhere: they must win over lists, too.
-LEAST_GAIN_OVER_LISTS = 1.1
-
 # Vectors of a group of channels.
 MOST_VECTORS = 4
 
@@ -274,12 +271,14 @@ def judge(layer: Layer, processor: Cpu | Gpu, least_gain: float = LEAST_GAIN) ->
         if parts > 1:
             lists = find_lists(words, lists.width, tasks=parts)
     choice = _or_filters(Choice(layer, lists, *estimate(lists, None), None), processor)
+    if choice.filters is not None:
+        least_gain = choice.filters.least_gain(least_gain)
     if choice.gain >= least_gain:
         return choice
     needed = f"groups of {lists.width} channels need {lists.density:.0%} of the columns"
     if choice.filters is not None:
         needed = f"its filters need {choice.filters.filters.density:.0%} of their numbers each"
-    why = f"it would gain {choice.gain:.2f} times, less than {least_gain}: {needed}"
+    why = f"it would gain {choice.gain:.2f} times, less than {least_gain:.2f}: {needed}"
     return replace(choice, reason=why)
 
 
@@ -289,7 +288,7 @@ def _or_filters(choice: Choice, processor: Cpu | Gpu) -> Choice:
     if isinstance(processor, Gpu) or layer.geometry is None or layer.depth > 1:
         return choice
     found = best_filters(layer.node, layer.matrix, layer.geometry, processor)
-    if found is None or found.cycles * LEAST_GAIN_OVER_LISTS > choice.sparse_cycles:
+    if found is None or not found.is_cheaper(choice.sparse_cycles):
         return choice
     return replace(choice, filters=found, sparse_cycles=found.cycles)
 

@@ -37,6 +37,11 @@ CYCLES_A_RUN = 15
 # Multiply-adds of a kernel's code: more do not stay in the caches of instructions.
 MOST_CODE = 1536
 
+# Where a multiply-add takes nothing from memory, of LLVM's model of Neoverse N1: operations that
+# begin in a cycle, and those of a vector (half a load of two, its product), a tap and a kernel.
+OPERATIONS_A_CYCLE = 3
+VECTOR_OPERATIONS, TAP_OPERATIONS, KERNEL_OPERATIONS = 2.5, 4, 5
+
 # To store a vector of sums, besides turning it: in the scratch, out of it, in the result.
 CYCLES_TO_STORE = 4
 
@@ -206,7 +211,11 @@ def kernel_cycles(product: FilterProduct, tiling: FilterTiling, cpu: Cpu) -> flo
     crossing = (lanes - 1) * FLOAT_BYTES / LINE_BYTES
     loads = taps * (vectors * (1 + crossing) + 1) + 1
     latency = cpu.multiply_add_latency * taps / tiling.chains
-    return max(taps * vectors / rate, loads / cpu.loads_a_cycle, latency)
+    found = max(taps * vectors / rate, loads / cpu.loads_a_cycle, latency)
+    if not cpu.multiplies_by_lane:
+        return found
+    operations = taps * (vectors * VECTOR_OPERATIONS + TAP_OPERATIONS) + KERNEL_OPERATIONS
+    return max(found, operations / OPERATIONS_A_CYCLE)
 
 
 def filter_cycles(product: FilterProduct, tiling: FilterTiling, cpu: Cpu) -> float:
