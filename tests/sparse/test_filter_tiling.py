@@ -63,6 +63,8 @@ def test_fewer_numbers_take_fewer_cycles() -> None:
 def test_vectors_are_no_wider_than_a_unit() -> None:
     narrow = replace(AVX512, multiply_add_bits=256)
     assert (lanes_for(narrow), lanes_for(replace(AVX512, multiply_add_bits=512))) == (8, 16)
+    # Shorter than a line: those of a core whose units are narrow are whole.
+    assert lanes_for(replace(NEON, multiply_add_bits=64)) == 4
 
 
 def test_few_sums_take_turns() -> None:

@@ -109,11 +109,13 @@ class FilterTiling:
 
 
 def lanes_for(cpu: Cpu) -> int:
-    """Return the places of a vector: no wider than a unit that multiplies, since most cross lines.
+    """Return the places of a vector: of one as long as a line, what a unit multiplies at once.
 
-    Halves of a vector that is wider cross half as often.
+    Nearly each of those crosses two lines; of halves, half as many do.
     """
-    return max(1, min(cpu.lanes, cpu.multiply_add_bits // FLOAT32_BITS))
+    if cpu.lanes * FLOAT_BYTES < LINE_BYTES:
+        return cpu.lanes
+    return min(cpu.lanes, cpu.multiply_add_bits // FLOAT32_BITS)
 
 
 def filter_product(

@@ -83,7 +83,7 @@ def find_filters(weight: np.ndarray) -> list[Filters]:
     inputs = channels // weight.shape[2]
     touched = len(np.unique(rows.astype("int64") * weight.shape[1] + inputs))
     single = Filters(
-        weight.shape,  # type: ignore[arg-type]
+        weight.shape,
         (),
         starts,
         inputs.astype("int32"),
@@ -186,7 +186,7 @@ def _by_pattern(weight: np.ndarray, patterns: tuple[Pattern, ...]) -> Filters:
     rows, inputs, taken = rows[order], inputs[order], taken[order]
     places = np.asarray(patterns)[taken]
     return Filters(
-        weight.shape,  # type: ignore[arg-type]
+        weight.shape,
         patterns,
         _starts(rows * len(patterns) + taken, weight.shape[0] * len(patterns)),
         inputs.astype("int32"),
