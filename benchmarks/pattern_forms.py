@@ -1,36 +1,40 @@
-"""Patterns shared by a vector of output channels, or each kernel's own: bytes and estimated cycles.
+"""Zeros shared by a vector of output channels, or each filter's own: bytes and estimated cycles.
 
-    python benchmarks/pattern_forms.py
+    python benchmarks/pattern_forms.py [--rate 8x]
 
-The first form is the sparse kernel as it stands: its storage and the estimate that `PackSparse`
-decides by. The second has no kernel: vectors would lie along a row of the result, filters one after
-the other in the order of their patterns, and each kernel costs its taps: a load of the data for
-each tap and vector of pixels, a weight, broadcast, for each tap. Its estimate takes the sums of as
-many vectors as registers hold; a vector that crosses a cache line takes two loads.
+Both forms as `PackSparse` estimates them: lists that a group of channels shares (templates
+`sparse`), and filters with zeros of their own (`sparse_filters`), by patterns and without any. What
+the dense product takes stands beside them, minimal filtering included.
 """
 
 from __future__ import annotations
 
-import math
+import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import tvm
+from tvm import relay
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tvm_fusionx.expressions.sparse_products import Geometry
+from tvm_fusionx.ecg import from_relay
+from tvm_fusionx.ecg.graph import Node
+from tvm_fusionx.layout import pack_convolutions
+from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
+from tvm_fusionx.layout.sparse import Layer, dense_cycles, layer_of
+from tvm_fusionx.layout.sparse_filters import FilterChoice, best_filters
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
-from tvm_fusionx.processors.rates import FLOAT_BYTES, LINE_BYTES
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.sparse import csr_bytes, find_lists, store_lists
-from tvm_fusionx.sparse.product_of import window_product
 from tvm_fusionx.sparse.tiling import best_tiling, cycles
 
 TARGETS = {
-    "zen4": "llvm -mcpu=znver4 -num-cores=1",
-    "cortex-a76": "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -num-cores=1",
+    "Zen 4": "llvm -mcpu=znver4 -num-cores=1",
+    "Cortex-A76": "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -num-cores=1",
 }
 # Channels and side of layers of 3 x 3: of VGG-16 and ResNet-50.
 LAYERS = ((64, 56), (128, 28), (256, 14), (512, 7))
@@ -38,94 +42,93 @@ LAYERS = ((64, 56), (128, 28), (256, 14), (512, 7))
 KEPT = {"2.25x": 1.0, "4.5x": 0.5, "8x": 0.28125}
 TAPS, WINDOW = 4, 9
 PATTERNS = 8
-# Of a kernel in the second form: the number of its input channel; of a filter: where each pattern's
-# kernels begin, and its place.
-KERNEL_BYTES, FILTER_BYTES = 2, 2 * (PATTERNS + 1) + 2
+HEADS = ("target", "layer", "rate", "shared: KiB", "patterns: KiB", "scattered: KiB", "CSR: KiB")
+HEADS += ("dense: cycles", "shared", "patterns", "scattered")
 
 
 @dataclass(frozen=True)
 class Forms:
-    """Both forms of one layer."""
+    """What one layer takes."""
 
-    shared_bytes: int
-    own_bytes: int
-    csr: int
-    shared_cycles: float
-    own_cycles: float
-    multiply_add_cycles: float
-    """Of the numbers that stay, at the peak."""
+    bytes: tuple[int, int, int, int]
+    """Shared, patterns of their own, scattered, compressed rows."""
+    cycles: tuple[float, float, float, float]
+    """Dense, shared, patterns of their own, scattered."""
 
 
-def shared_matrix(channels: int, lanes: int, kept: float) -> np.ndarray:
-    """Return a weight ``[O, C, 9]`` whose patterns and kernels a vector of channels shares."""
+def weight_of(channels: int, group: int, kept: float) -> np.ndarray:
+    """Return a weight ``[O, C, 3, 3]``; a group of filters shares patterns and kernels.
+
+    Groups of none: as many numbers, anywhere.
+    """
     draw = np.random.default_rng(0)
-    groups = channels // lanes
-    patterns = np.zeros((PATTERNS, WINDOW), "float32")
-    for pattern in patterns:
-        pattern[draw.choice(WINDOW, TAPS, replace=False)] = 1
-    which = draw.integers(0, PATTERNS, (groups, channels))
-    stays = np.zeros((groups, channels), "float32")
-    for group in stays:
-        group[draw.choice(channels, round(kept * channels), replace=False)] = 1
-    masks = patterns[which] * stays[..., None]
-    values = draw.standard_normal((channels, channels, WINDOW)).astype("float32")
-    return values * np.repeat(masks, lanes, 0)
+    shape = (channels, channels, WINDOW)
+    if group == 0:
+        mask = draw.random(shape) < kept * TAPS / WINDOW
+    else:
+        patterns = np.zeros((PATTERNS, WINDOW), bool)
+        for pattern in patterns:
+            pattern[draw.choice(WINDOW, TAPS, replace=False)] = True
+        groups = channels // group
+        which = draw.integers(0, PATTERNS, (groups, channels))
+        stays = np.zeros((groups, channels), bool)
+        for row in stays:
+            row[draw.choice(channels, round(kept * channels), replace=False)] = True
+        mask = np.repeat(patterns[which] & stays[..., None], group, 0)
+    values = draw.standard_normal(shape).astype("float32") * mask
+    return values.reshape(channels, channels, 3, 3)
 
 
-def own_cycles(channels: int, side: int, kernels: float, cpu: Cpu) -> float:
-    """Return the estimate of the form that has no kernel: `kernels` of each filter stay."""
-    # Rows of the padded image one behind the other: what is computed between them is for nothing.
-    pixels = side * (side + 2)
-    vectors = math.ceil(pixels / cpu.lanes)
-    tile = min(vectors, cpu.registers - TAPS - 2)
-    # A tap's vector may begin anywhere: of those places, how many make it cross a line.
-    crossing = (cpu.lanes - 1) * FLOAT_BYTES / LINE_BYTES
-    loads = TAPS * (tile * (1 + crossing) + 1) + 1
-    a_kernel = max(TAPS * tile / cpu.multiply_adds, loads / cpu.loads_a_cycle)
-    return channels * kernels * math.ceil(vectors / tile) * a_kernel
+def layer_with(weight: np.ndarray, side: int, cpu: Cpu) -> tuple[Node, Layer]:
+    """Return the convolution of a weight as the compiler sees it."""
+    channels = weight.shape[1]
+    x = relay.var("x", shape=(1, channels, side, side))
+    attrs = {"padding": (1, 1), "channels": len(weight), "kernel_size": (3, 3)}
+    func = relay.Function([x], relay.nn.conv2d(x, relay.const(weight), **attrs))
+    graph = from_relay(relay.transform.InferType()(tvm.IRModule.from_expr(func))["main"])
+    pack_convolutions(graph, cpu)
+    (node,) = (node for node in graph.calls() if node.op == DENSE_BLOCKED)
+    return node, layer_of(node, cpu)
+
+
+def own_of(weight: np.ndarray, side: int, cpu: Cpu) -> FilterChoice:
+    """Return the cheapest way to leave zeros out one by one."""
+    node, found = layer_with(weight, side, cpu)
+    assert found.geometry is not None
+    choice = best_filters(node, found.matrix, found.geometry, cpu)
+    assert choice is not None
+    return choice
 
 
 def forms_of(channels: int, side: int, kept: float, cpu: Cpu) -> Forms:
-    """Return both forms of a layer of 3 x 3, stride 1."""
-    lanes = cpu.lanes
-    weight = shared_matrix(channels, lanes, kept)
-    chunked = weight.reshape(channels, channels // lanes, lanes, WINDOW).transpose(0, 1, 3, 2)
-    matrix = np.ascontiguousarray(chunked.reshape(channels, -1))
-    geometry = Geometry(channels // lanes, side, side, lanes, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1))
-    lists = find_lists(matrix, lanes)
-    stored = store_lists(matrix, lists, lanes, geometry.offsets())
-    product = window_product(1, geometry, lists.groups, lists.entries, 1, lanes)
-    numbers = int(np.count_nonzero(matrix))
-    kernels = numbers // TAPS
-    return Forms(
-        stored.bytes,
-        numbers * FLOAT_BYTES + kernels * KERNEL_BYTES + channels * FILTER_BYTES,
-        csr_bytes(matrix),
-        cycles(product, best_tiling(product, cpu), cpu),
-        own_cycles(channels, side, kernels / channels, cpu),
-        numbers * side * side / lanes / cpu.multiply_adds,
-    )
+    """Return all forms of a layer of 3 x 3, stride 1."""
+    _, shared = layer_with(weight_of(channels, cpu.lanes, kept), side, cpu)
+    lists = find_lists(shared.matrix, cpu.lanes)
+    product = shared.product(lists)
+    own = [own_of(weight_of(channels, group, kept), side, cpu) for group in (1, 0)]
+    sizes = [store_lists(shared.matrix, lists, cpu.lanes).bytes]
+    sizes += [each.stored(cpu).bytes for each in own]
+    taken = [dense_cycles(shared, cpu), cycles(product, best_tiling(product, cpu), cpu)]
+    taken += [each.cycles for each in own]
+    return Forms((*sizes, csr_bytes(shared.matrix)), tuple(taken))  # type: ignore[arg-type]
 
 
-def table() -> str:
-    """Return both forms of all layers, as Markdown."""
-    heads = ("target", "layer", "rate", "shared KiB", "own KiB", "CSR KiB")
-    heads += ("shared cycles", "own cycles", "shared, of the peak", "own, of the peak")
-    lines = [f"| {' | '.join(heads)} |", f"|---|---|---|{'---:|' * (len(heads) - 3)}"]
+def table(rates: Sequence[str]) -> str:
+    """Return all forms of all layers, as Markdown."""
+    lines = [f"| {' | '.join(HEADS)} |", f"|---|---|---|{'---:|' * (len(HEADS) - 3)}"]
     for name, text in TARGETS.items():
         cpu = describe_cpu(resolve_target(text))
         for channels, side in LAYERS:
-            for rate, kept in KEPT.items():
-                both = forms_of(channels, side, kept, cpu)
-                sizes = (both.shared_bytes, both.own_bytes, both.csr)
+            for rate in rates:
+                forms = forms_of(channels, side, KEPT[rate], cpu)
                 cells = [name, f"{channels} at {side} x {side}", rate]
-                cells += [f"{size / 1024:.0f}" for size in sizes]
-                taken = (both.shared_cycles, both.own_cycles)
-                cells += [f"{each:.0f}" for each in taken]
-                cells += [f"{both.multiply_add_cycles / each:.0%}" for each in taken]
+                cells += [f"{size / 1024:.0f}" for size in forms.bytes]
+                cells += [f"{each / 1e6:.2f} M" for each in forms.cycles]
                 lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print(table())
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rate", choices=[*KEPT], nargs="*", default=[*KEPT])
+    print(table(parser.parse_args().rate))

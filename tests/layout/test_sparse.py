@@ -17,7 +17,9 @@ from tvm_fusionx.ecg import to_relay
 from tvm_fusionx.layout import has_zeros, pack_convolutions, pack_sparse
 from tvm_fusionx.layout.sparse import Choice, choose
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.processors.gpu import describe_gpu
 from tvm_fusionx.processors.integers import DotInstruction
+from tvm_fusionx.schedules import resolve_target
 
 
 def _dense(weight: Any, rows: int = 32) -> relay.Expr:
@@ -114,6 +116,13 @@ def _integer_dense(density: float, inputs: int = 256, outputs: int = 64) -> rela
 def _integer_product(weight: Any) -> relay.Expr:
     x = var("x", 32, weight.shape[1], dtype="uint8")
     return relay.nn.dense(x, relay.const(weight), out_dtype="int32")
+
+
+def test_integers_on_a_gpu_stay_dense() -> None:
+    found = graph(_integer_dense(0.1))
+    (node,) = found.calls()
+    told = "on a GPU only floats leave zeros out, and it multiplies integers"
+    assert choose(node, describe_gpu(resolve_target("opencl"))) == told
 
 
 def _scattered() -> Any:

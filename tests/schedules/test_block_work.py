@@ -10,6 +10,7 @@ from tvm import te, tir
 from tests.recurrent_layers import USUAL, Numbers
 from tests.recurrent_layers import unscheduled as unscheduled_layer
 from tests.schedules.blocked_blocks import unscheduled
+from tests.schedules.filter_blocks import filter_window, patterned, scattered
 from tests.schedules.sparse_blocks import Window, dense, pruned, window
 from tvm_fusionx.lowering import register
 from tvm_fusionx.operators.recurrent_layer import GRU, Layer
@@ -144,6 +145,15 @@ def test_a_sparse_product_counts_what_its_lists_hold(is_window: bool) -> None:
     work = work_of(unscheduled(body))
     assert work.products == 2 * -(-stored_entries // groups) * 16 * places
     assert work.products >= 2 * stored.values.size * places
+
+
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_filters_count_the_kernels_that_they_hold(by_pattern: bool) -> None:
+    case = Window(1, 16, 16, 5, 6)
+    weight = patterned(case, 0.5) if by_pattern else scattered(case, 0.3)
+    body, stored = filter_window(case, weight, by_pattern=by_pattern)
+    kernels, taps = stored.values.shape
+    assert work_of(unscheduled(body)).products == 2 * -(-kernels // 16) * taps * 16 * 30
 
 
 def test_a_recurrent_layer_multiplies_its_state_in_every_step() -> None:

@@ -18,6 +18,7 @@ from tests.reuse_layers import SINGLES, TAILS, reuse_call
 from tests.schedules.blocked_blocks import AVX2, AVX512, NEON, dense, describe
 from tests.schedules.blocked_blocks import depthwise as depthwise_alone
 from tests.schedules.byte_blocks import TILES, dense_of_bytes, window_of_bytes
+from tests.schedules.filter_blocks import filter_window, scattered
 from tests.schedules.frame_blocks import along, planes
 from tests.schedules.gpu.gpu_blocks import describe as describe_for_gpu
 from tests.schedules.matching import matched
@@ -37,6 +38,7 @@ ONE = (1, 1)
 POOL = {"pool_size": (3, 3), "strides": (2, 2), "padding": PAD}
 SOFTMAX = relay.nn.softmax(var("x", 64, 256))
 EXP = relay.exp(var("x", 64, 256))
+FILTERS = Window(1, 16, 16, 7, 7)
 
 BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     "winograd": (filtered((1, 16, 8, 8), 16, PAD, transforms_weights=True),),
@@ -68,6 +70,7 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
         sparse_product(16, pruned(32, 64, 16, 0.3), 16, 4)[0],
         window(Window(1, 16, 16, 7, 7), pruned(16, 144, 8, 0.3), 8, 4)[0],
     ),
+    "sparse_filters": (filter_window(FILTERS, scattered(FILTERS, 0.3))[0],),
     "recurrent": (layer_call(LSTM), layer_call(GRU)),
     "reuse": (reuse_call(TAILS), reuse_call(SINGLES)),
     "dot": (packed_dense(16, 64, 24), packed_dense(1, 64, 48)),

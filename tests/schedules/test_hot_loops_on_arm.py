@@ -20,6 +20,7 @@ from tests.relay_modules import var
 from tests.reuse_layers import reuse_call, window_layer
 from tests.sampled import few_fast_rows
 from tests.schedules.blocked_blocks import NEON, dense, depthwise, unscheduled
+from tests.schedules.filter_blocks import filter_window, patterned, scattered
 from tests.schedules.frame_blocks import along
 from tests.schedules.half_blocks import in_16_bits
 from tests.schedules.integer_blocks import bytes_window
@@ -57,6 +58,8 @@ def _relu(y: relay.Expr) -> relay.Expr:
 def _planes(y: relay.Expr) -> relay.Expr:
     return relay.layout_transform(_relu(y), "NCHW4c", "NCHW")
 
+
+FILTERS = Window(1, 64, 64, 28, 28, lanes=4)
 
 # As models have them: ResNet-18 and 50, MobileNetV1 to V3, MiniLM, PP-OCR.
 BLOCKS: dict[str, dict[str, relay.Expr]] = {
@@ -132,6 +135,10 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
             Window(1, 64, 64, 28, 28, lanes=4), pruned(64, 576, 16, 0.125), 16, 4, _relu
         )[0],
     },
+    "sparse_filters": {
+        "3 x 3": filter_window(FILTERS, scattered(FILTERS, 0.125), _relu)[0],
+        "patterns": filter_window(FILTERS, patterned(FILTERS, 0.3), _relu, by_pattern=True)[0],
+    },
     "recurrent": {
         "LSTM, 1 sequence": layer_call(LSTM, 1, 128),
         "LSTM, 8 sequences": layer_call(LSTM, 8, 128),
@@ -190,6 +197,9 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("packed", "4 bits, 16 rows"): Loops(2.32, 73),
     ("sparse", "128 rows"): Loops(1.69, 0),
     ("sparse", "3 x 3"): Loops(1.69, 0),
+    # One load for each two multiply-adds, and what finds them: data is no register's before.
+    ("sparse_filters", "3 x 3"): Loops(1.93, 0),
+    ("sparse_filters", "patterns"): Loops(1.73, 0),
     ("recurrent", "LSTM, 1 sequence"): Loops(1.58, 0),
     ("recurrent", "LSTM, 8 sequences"): Loops(1.38, 0),
     ("rows", "norm"): Loops(4.62, 0),

@@ -29,13 +29,8 @@ from tests.reuse_layers import SINGLES, TAILS, reuse_call
 from tests.sampled import few_fast, few_fast_rows
 from tests.schedules.arm_board import ARMV82, NEON, Board, target_with
 from tests.schedules.blocked_blocks import NEON as NEON_CPU
-from tests.schedules.blocked_blocks import (
-    as_block,
-    dense,
-    depthwise,
-    hard_swish,
-    unscheduled,
-)
+from tests.schedules.blocked_blocks import as_block, dense, depthwise, hard_swish, unscheduled
+from tests.schedules.filter_blocks import case as filters_case
 from tests.schedules.float_functions import FUNCTIONS, arguments, assert_accurate
 from tests.schedules.frame_blocks import along, frames
 from tests.schedules.half_blocks import (
@@ -257,6 +252,10 @@ CASES: dict[str, dict[str, Case]] = {
     "sparse": {
         "tails": Case(*sparse_product(13, 44, 24, 16, 4)),
         "one row": Case(*sparse_product(1, 32, 24, 8, 4)),
+    },
+    "sparse_filters": {
+        "tails": Case(filters_case(by_pattern=False)),
+        "patterns": Case(filters_case(by_pattern=True)),
     },
     "recurrent": {
         "both ways, tails": Case(layer_call(LSTM)),

@@ -9,6 +9,7 @@ from tvm_fusionx.expressions.integer_products import register_integer_products
 from tvm_fusionx.expressions.look_up import register_look_up
 from tvm_fusionx.expressions.round_even import register_rounding
 from tvm_fusionx.expressions.similar_products import register_similar_products
+from tvm_fusionx.expressions.sparse_filters import register_sparse_filters
 from tvm_fusionx.expressions.sparse_products import register_sparse_products
 from tvm_fusionx.expressions.winograd import register_winograd
 
@@ -19,6 +20,7 @@ def register_expressions() -> None:
     register_integer_products()
     register_block_weights()
     register_sparse_products()
+    register_sparse_filters()
     register_similar_products()
     register_rounding()
     register_look_up()

@@ -193,7 +193,7 @@ def register_sparse_products() -> None:
     register_dot()
     for name, compute, relation, attributes in (
         (DENSE, _dense, _dense_type, DENSE_ATTRIBUTES),
-        (CONV2D, _conv2d, _conv2d_type, CONV2D_ATTRIBUTES),
+        (CONV2D, _conv2d, window_type, CONV2D_ATTRIBUTES),
     ):
         register_operator(
             name,
@@ -326,7 +326,8 @@ def _dense_type(operands: Sequence[Any], attrs: Any) -> Any:
     return relay.TensorType((operands[0].shape[0], int(attrs.units)), _result_type(operands))
 
 
-def _conv2d_type(operands: Sequence[Any], attrs: Any) -> Any:
+def window_type(operands: Sequence[Any], attrs: Any) -> Any:
+    """Return the type of a sparse window's result, or None where operands have no types yet."""
     if not all(isinstance(each, relay.TensorType) for each in operands):
         return None
     shape = operands[0].shape

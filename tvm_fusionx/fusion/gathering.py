@@ -25,8 +25,8 @@ from tvm_fusionx.fusion.pools import POOLS, WINOGRAD
 from tvm_fusionx.operators import REORGANIZE, TRANSCENDENTALS
 
 # Convolutions whose template gathers its input.
-SPARSE = "fusionx.sparse_conv2d_NCHWc"
-GATHERING = frozenset(["nn.contrib_conv2d_NCHWc", SPARSE])
+SPARSE = frozenset(["fusionx.sparse_conv2d_NCHWc", "fusionx.sparse_filters_NCHWc"])
+GATHERING = SPARSE | {"nn.contrib_conv2d_NCHWc"}
 
 # Pools, which read their own channel only, and the layouts in which channels are an outer axis.
 _CHANNEL_POOLS = {"nn.max_pool1d": "NCW", "nn.max_pool2d": "NCHW", "nn.max_pool3d": "NCDHW"}
@@ -56,7 +56,7 @@ def are_gathered(before: Sequence[Node], window: Node) -> bool:
     """
     if is_channel_pool(window) and before:
         return all(node.op in REORGANIZE or _joins_channels(node) for node in before)
-    if window.op in (WINOGRAD, SPARSE) and before:
+    if (window.op == WINOGRAD or window.op in SPARSE) and before:
         if all(map(_moves_images, before)) and len(_read_outside(before)) == 1:
             return True
         if window.op == WINOGRAD:

@@ -32,6 +32,7 @@ from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.layout.dense import BATCH_MATMUL, MATMUL, by_column, why_not_constant
 from tvm_fusionx.layout.dense import DENSE as MATRIX_PRODUCT
 from tvm_fusionx.layout.gpu_products import dense_issued, least_issued, plane_product
+from tvm_fusionx.layout.sparse_filters import FilterChoice, best_filters, packed_filters
 from tvm_fusionx.layout.winograd import filtered_cycles
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.gpu import Gpu
@@ -123,6 +124,8 @@ class Choice:
     """Estimate of the fastest dense way; of a GPU, the same of the dense product."""
     reason: str | None
     """Why it stays dense; None where it does not."""
+    filters: FilterChoice | None = None
+    """Where leaving zeros out one by one is the cheapest; lists are not used then."""
 
     @property
     def gain(self) -> float:
@@ -132,6 +135,8 @@ class Choice:
 
 def why_not_sparse(node: Node, cpu: Cpu | Gpu) -> str | None:
     """Return why a product cannot leave zeros out, or None; numbers are not looked at."""
+    if isinstance(cpu, Gpu) and node.outputs[0].dtype == SUM:
+        return "on a GPU only floats leave zeros out, and it multiplies integers"
     if node.op == DENSE_BLOCKED:
         return _why_not_window(node, cpu)
     reason = why_not_constant(node, cpu.dot)
@@ -265,25 +270,41 @@ def judge(layer: Layer, processor: Cpu | Gpu, least_gain: float = LEAST_GAIN) ->
         parts = best_tiling(layer.product(lists), processor).group_parts
         if parts > 1:
             lists = find_lists(words, lists.width, tasks=parts)
-    choice = Choice(layer, lists, *estimate(lists, None), None)
+    choice = _or_filters(Choice(layer, lists, *estimate(lists, None), None), processor)
+    if choice.filters is not None:
+        least_gain = choice.filters.least_gain(least_gain)
     if choice.gain >= least_gain:
         return choice
-    why = (
-        f"it would gain {choice.gain:.2f} times, less than {least_gain}:"
-        f" groups of {lists.width} channels need {lists.density:.0%} of the columns"
-    )
+    needed = f"groups of {lists.width} channels need {lists.density:.0%} of the columns"
+    if choice.filters is not None:
+        needed = f"its filters need {choice.filters.filters.density:.0%} of their numbers each"
+    why = f"it would gain {choice.gain:.2f} times, less than {least_gain:.2f}: {needed}"
     return replace(choice, reason=why)
+
+
+def _or_filters(choice: Choice, processor: Cpu | Gpu) -> Choice:
+    """Return a choice that leaves zeros out one by one, where that is cheaper than lists."""
+    layer = choice.layer
+    if isinstance(processor, Gpu) or layer.geometry is None or layer.depth > 1:
+        return choice
+    found = best_filters(layer.node, layer.matrix, layer.geometry, processor)
+    if found is None or not found.is_cheaper(choice.sparse_cycles):
+        return choice
+    return replace(choice, filters=found, sparse_cycles=found.cycles)
 
 
 def break_even_density(choice: Choice, processor: Cpu | Gpu) -> float:
     """Return the share of columns in each list at which the sparse product takes as long.
 
-    1 where even whole lists are faster, 0 where empty ones are not.
+    Of the numbers of the weight, where zeros are left out one by one. 1 where even whole lists are
+    faster, 0 where empty ones are not.
     """
     lists, columns = choice.lists, choice.lists.shape[1]
     estimate = _estimates(choice.layer, processor)
 
     def is_faster(share: float) -> bool:
+        if choice.filters is not None and isinstance(processor, Cpu):
+            return choice.filters.cycles_of(share, processor) < choice.dense_cycles
         sparse, dense = estimate(lists, round(share * lists.groups * columns))
         return sparse < dense
 
@@ -345,7 +366,7 @@ def pack_sparse(graph: Graph, cpu: Cpu | Gpu, least_gain: float = LEAST_GAIN) ->
         choice = choose(node, cpu, least_gain)
         reason = choice if isinstance(choice, str) else choice.reason
         if reason is None and isinstance(choice, Choice):
-            graph.replace(node[0], packed(graph, choice))
+            graph.replace(node[0], packed(graph, choice, cpu))
             changed += 1
         else:
             logger.debug("%s stays dense: %s", node.name or node.op, reason)
@@ -353,8 +374,10 @@ def pack_sparse(graph: Graph, cpu: Cpu | Gpu, least_gain: float = LEAST_GAIN) ->
     return changed
 
 
-def packed(graph: Graph, choice: Choice) -> Value:
+def packed(graph: Graph, choice: Choice, cpu: Cpu | Gpu) -> Value:
     """Return the sparse product of a choice, in the place of its node's result."""
+    if choice.filters is not None and isinstance(cpu, Cpu):
+        return packed_filters(graph, choice.layer.node, choice.filters, cpu)
     register_sparse_products()
     layer, node, geometry = choice.layer, choice.layer.node, choice.layer.geometry
     offsets = None if geometry is None else geometry.in_words(layer.depth).offsets()

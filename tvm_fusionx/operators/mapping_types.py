@@ -229,6 +229,7 @@ MANY_TO_MANY = frozenset(
         "fusionx.grid_sample_NCHWc",
         "fusionx.sparse_conv2d_NCHWc",
         "fusionx.sparse_dense",
+        "fusionx.sparse_filters_NCHWc",
         "fusionx.recurrent",
         "fusionx.reuse_conv2d",
         "fusionx.reuse_kept_conv2d",

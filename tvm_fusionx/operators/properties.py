@@ -35,6 +35,7 @@ CONTRACTIONS = frozenset(
         "fusionx.rounded_block_dense_with_minima",
         "fusionx.sparse_conv2d_NCHWc",
         "fusionx.sparse_dense",
+        "fusionx.sparse_filters_NCHWc",
         "nn.batch_matmul",
         "nn.contrib_conv2d_NCHWc",
         "nn.contrib_conv2d_winograd_without_weight_transform",
@@ -63,7 +64,9 @@ PACKED_PRODUCTS = frozenset(
 )
 
 # Contractions with weights whose zeros are left out: by one kernel, made for that alone.
-SPARSE_PRODUCTS = frozenset(["fusionx.sparse_conv2d_NCHWc", "fusionx.sparse_dense"])
+SPARSE_PRODUCTS = frozenset(
+    ["fusionx.sparse_conv2d_NCHWc", "fusionx.sparse_dense", "fusionx.sparse_filters_NCHWc"]
+)
 
 # Position of the operand whose values say how long a kernel's loops run: lists of columns.
 STEERING_OPERANDS = dict.fromkeys(SPARSE_PRODUCTS, 2)

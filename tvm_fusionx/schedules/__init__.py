@@ -31,6 +31,7 @@ from tvm_fusionx.schedules.recurrent.template import RECURRENT
 from tvm_fusionx.schedules.reuse.template import REUSE
 from tvm_fusionx.schedules.rows.moves import MOVES
 from tvm_fusionx.schedules.rows.template import ROWS
+from tvm_fusionx.schedules.sparse.filters import SPARSE_FILTERS
 from tvm_fusionx.schedules.sparse.template import SPARSE
 from tvm_fusionx.schedules.template import (
     Knob,
@@ -104,6 +105,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     PACKED_BYTES,
     PACKED,
     SPARSE,
+    SPARSE_FILTERS,
     RECURRENT,
     REUSE,
     DOT,

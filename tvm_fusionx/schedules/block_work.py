@@ -17,6 +17,7 @@ from tvm import tir
 
 from tvm_fusionx.expressions.minimal_filtering import FILTERINGS
 from tvm_fusionx.expressions.similar_products import REUSED, reuse_layer_of
+from tvm_fusionx.expressions.sparse_filters import PLANES_OF_FILTERS
 from tvm_fusionx.expressions.sparse_products import GEOMETRY as GEOMETRY_OF_LISTS
 from tvm_fusionx.expressions.sparse_products import VALUE_AXES, Index
 from tvm_fusionx.expressions.winograd import GEOMETRY, STAGE_OUTPUT, TRANSFORMS
@@ -123,6 +124,10 @@ def work_of(func: Any) -> Work:
 
 def _in_lists(block: Any) -> dict[Any, int]:
     """Return how many entries a sum of a sparse product has: those of its list, on average."""
+    if PLANES_OF_FILTERS in block.annotations:
+        kernels = next(it for it in block.iter_vars if it.iter_type == it.CommReduce)
+        _, chunks, _, _, block_lanes = (int(each) for each in block.writes[0].buffer.shape)
+        return {kernels.var: math.ceil(int(kernels.dom.extent) / (chunks * block_lanes))}
     if GEOMETRY_OF_LISTS not in block.annotations:
         return {}
     (entry,) = (it.var for it in block.iter_vars if it.iter_type == it.CommReduce)

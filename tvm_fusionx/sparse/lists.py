@@ -99,7 +99,7 @@ def find_lists(matrix: np.ndarray, width: int, *, tasks: int = 1) -> Lists:
     firsts = [min(first, rows - width) for first in range(0, rows, width)]
     mask = matrix != 0
     lists = [np.flatnonzero(mask[first : first + width].any(axis=0)) for first in firsts]
-    order = _dealt_out([len(each) for each in lists], tasks)
+    order = dealt_out([len(each) for each in lists], tasks)
     lists = [lists[group] for group in order]
     starts = np.concatenate([[0], np.cumsum([len(each) for each in lists])])
     joined = np.concatenate(lists) if lists else np.zeros(0)
@@ -112,7 +112,7 @@ def find_lists(matrix: np.ndarray, width: int, *, tasks: int = 1) -> Lists:
     )
 
 
-def _dealt_out(lengths: Sequence[int], tasks: int) -> list[int]:
+def dealt_out(lengths: Sequence[int], tasks: int) -> list[int]:
     """Return groups in the order in which equal runs of them have about equally much to do."""
     count = len(lengths)
     if tasks <= 1 or count % tasks or len(set(lengths)) <= 1:

@@ -170,12 +170,12 @@ def best_tile(product: Product, cpu: Cpu) -> tuple[int, int]:
 
 def task_row_choices(product: Product, cpu: Cpu) -> list[int]:
     """Return how many rows a task may have."""
-    return _pieces(product.rows, cpu)
+    return row_pieces(product.rows, cpu)
 
 
 def task_column_choices(product: Product, cpu: Cpu) -> list[int]:
     """Return how many columns a task may have: all of a row, where it is gathered."""
-    return _pieces(product.columns, cpu) if product.is_in_place else [product.columns]
+    return row_pieces(product.columns, cpu) if product.is_in_place else [product.columns]
 
 
 def group_part_choices(product: Product, cpu: Cpu) -> list[int]:
@@ -184,7 +184,8 @@ def group_part_choices(product: Product, cpu: Cpu) -> list[int]:
     return [each for each in range(1, most + 1) if product.groups % each == 0]
 
 
-def _pieces(extent: int, cpu: Cpu) -> list[int]:
+def row_pieces(extent: int, cpu: Cpu) -> list[int]:
+    """Return of how many rows, or columns, pieces of an axis may be."""
     few = range(1, cpu.cores * MOST_TASKS_A_CORE + 1)
     many = (few[-1] << step for step in range(1, extent.bit_length()))
     return sorted({math.ceil(extent / parts) for parts in (*few, *many)})

@@ -24,6 +24,7 @@ from tvm_fusionx.processors.gpu import Gpu, describe_gpu
 from tvm_fusionx.processors.targets import is_cpu
 from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.sparse import csr_bytes, pretend_pruned, store_lists
+from tvm_fusionx.sparse.filters import store_filters
 
 # Of the order of passes, what runs before layouts are chosen.
 BEHIND = ("layout", "fuse", "precision", "float32", "textures")
@@ -45,7 +46,8 @@ class LayerSparsity:
     density
         Share of the weight that is not zero; None where it was not looked at.
     group, effective_density
-        Channels of a group, and the share of the weight that is multiplied then.
+        Channels of a group, 1 where zeros are left out one by one, and the share of the weight that
+        is multiplied then.
     dense_cycles, sparse_cycles
         Estimates on all cores; of the dense product the fastest way. Of a GPU, multiply-adds or
         loads of both, whichever fall less.
@@ -141,18 +143,24 @@ def _told(node: Any, found: Choice | str, cpu: Cpu | Gpu) -> LayerSparsity:
     )
     if isinstance(found, str):
         return replace(base, reason=found)
-    layer, lists = found.layer, found.lists
+    layer, lists, filters = found.layer, found.lists, found.filters
+    if filters is None:
+        stored = store_lists(layer.matrix, lists, layer.lanes, depth=layer.depth)
+        group, multiplied = lists.width, lists.density
+    else:
+        stored = store_filters(filters.filters, filters.planes, filters.product.chunks)
+        group, multiplied = 1, filters.filters.density
     return replace(
         base,
         is_sparse=found.reason is None,
         reason=found.reason,
         density=layer.density,
-        group=lists.width,
-        effective_density=lists.density,
+        group=group,
+        effective_density=multiplied,
         dense_cycles=found.dense_cycles,
         sparse_cycles=found.sparse_cycles,
         break_even_density=break_even_density(found, cpu),
         dense_bytes=layer.matrix.nbytes,
-        sparse_bytes=store_lists(layer.matrix, lists, layer.lanes, depth=layer.depth).bytes,
+        sparse_bytes=stored.bytes,
         csr_bytes=csr_bytes(layer.matrix),
     )
