@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.tiny_llama import Tiny, write_tiny
 from tvm_fusionx.apps import compiled_apart
-from tvm_fusionx.apps.compiled_apart import Wanted, compile_apart, compile_here, load_compiled
-from tvm_fusionx.errors import LibraryFileError, ModelError
+from tvm_fusionx.apps.compiled_apart import (
+    Wanted,
+    compile_apart,
+    compile_here,
+    digest_of,
+    load_compiled,
+)
+from tvm_fusionx.errors import DiskFullError, LibraryFileError, ModelError
 
 TINY = Tiny(layers=1)
 
@@ -22,9 +32,11 @@ def _wanted(folder: Path, places: int = 16) -> Wanted:
     write_tiny(folder / "tiny.gguf", tiny=TINY)
     return Wanted(
         model=str(folder / "tiny.gguf"),
+        digest=digest_of(folder / "tiny.gguf"),
         target="llvm",
         chunks=(1,),
         places=places,
+        least_places=places,
         activations="float32",
         folder=str(folder / "made"),
     )
@@ -85,6 +97,53 @@ def test_it_imports_what_its_parent_does(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.path", ["/nowhere", *sys.path])
     compile_apart(_wanted(tmp_path), lambda stage: None)
     assert told.read_text().startswith("['/nowhere', ")
+
+
+def test_what_else_is_printed_is_no_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = "print('noise', flush=True); "
+    monkeypatch.setattr(compiled_apart, "SCRIPT", f"{noise}{TELLS_A_STAGE}print('{{\"st', end='')")
+    stages: list[str] = []
+    compile_apart(_wanted(tmp_path), stages.append)
+    assert stages == ["one"]
+
+
+def test_a_model_that_was_replaced_is_told(tmp_path: Path) -> None:
+    wanted = _wanted(tmp_path)
+    other = replace(wanted, digest=digest_of(__file__))
+    with pytest.raises(ModelError, match="the file was replaced meanwhile"):
+        compile_here(other, lambda stage: None)
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(wanted: Wanted, on_stage: object) -> None:
+        raise OSError(errno.ENOSPC, "full", "/somewhere")
+
+    monkeypatch.setattr(compiled_apart, "compile_here", fill)
+    with pytest.raises(DiskFullError, match="/somewhere: expected space to write"):
+        compiled_apart._compile_reported(_wanted(tmp_path), lambda stage: None)
+
+
+@pytest.mark.slow
+def test_it_ends_with_its_parent() -> None:
+    child = (
+        "import os, sys, time; from tvm_fusionx.apps.compiled_apart import end_with; "
+        "end_with(int(sys.argv[1])); print(os.getpid(), flush=True); time.sleep(600)"
+    )
+    parent = (
+        "import os, subprocess, sys; "
+        f"words = [sys.executable, '-c', {child!r}, str(os.getpid())]; "
+        "child = subprocess.Popen(words, stdout=subprocess.PIPE); "
+        "print(int(child.stdout.readline()), flush=True); os.kill(os.getpid(), 9)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", parent], stdout=subprocess.PIPE, env={**os.environ}, check=False
+    )
+    status = Path(f"/proc/{int(ran.stdout)}/status")
+    deadline = time.monotonic() + 60
+    # Who inherits orphans may leave them unburied.
+    while status.is_file() and "(zombie)" not in status.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_nothing_is_no_program(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ def test_what_was_there_is_less_likely() -> None:
         ("top_p", 0.0),
         ("top_p", 1.5),
         ("repetition_penalty", 0.0),
+        ("repetition_penalty", 1e-320),
+        ("repetition_penalty", float("inf")),
         ("seed", -1),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import subprocess
 import sys
 
@@ -162,6 +163,14 @@ def test_the_shell_completes(
         monkeypatch.delenv(name)
     assert _exit_code("--help") == 0
     assert '\n    eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"\n' in capsys.readouterr().out
+
+
+def test_letters_that_the_terminal_lacks_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    assert _exit_code("--version") == 0
+    click.echo("1 \u20ac")
+    assert written.getvalue().endswith(b"1 ?\n")
 
 
 def test_the_module_is_a_program() -> None:

@@ -62,3 +62,17 @@ def test_what_cannot_be_is_2(run: Callable[..., Ran], tmp_path: Path) -> None:
     ran = run("generate", "once", "--temperature", "-1")
     assert ran.code == 2
     assert "temperature: expected a number from 0 on; found -1.0" in ran.problem
+
+
+def test_what_no_compilation_helps_is_told_before_it(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny(path, tiny=Tiny(layers=1))
+    ran = run("generate", "", "--model", path)
+    assert ran.code == 2
+    assert "prompt: expected at least one token; found none" in ran.problem
+    ran = run("generate", "once", "--model", path, "--target", "llvm -mtriple=aarch64-linux-gnu")
+    assert ran.code == 2
+    assert "text model: expected a target that this machine runs" in ran.problem
+    assert not list((tmp_path / "kept").glob("*/cache*"))

@@ -8,8 +8,12 @@ for as long as it runs. What TVM ends the process at is an error here, too.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import hashlib
 import json
+import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -33,22 +37,34 @@ from tvm_fusionx.gguf.decoder_shape import decoder_shape
 from tvm_fusionx.gguf.from_gguf import decoder_module, read_decoder
 from tvm_fusionx.gguf.read import read_gguf
 from tvm_fusionx.inputs import inputs_of
-from tvm_fusionx.output_file import new_folder
+from tvm_fusionx.output_file import NO_SPACE, disk_full, new_folder
 from tvm_fusionx.processors.targets import resolve_target
+
+logger = logging.getLogger(__name__)
 
 # Of the folder of a cache's length.
 LIBRARY, WEIGHTS = "programs.tar", "weights"
 FILES = (LIBRARY, WEIGHTS)
 
 # What the child runs, with what this process imports from: without its own folder and environment.
+# Lines are for who reads them: all else that is printed goes to standard error. Ctrl-C in a
+# terminal reaches both processes, and the parent is who answers it.
 SCRIPT = """
-import sys
-sys.path[:] = sys.argv[2:]
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+lines = os.dup(1)
+os.dup2(2, 1)
+parent, told, *sys.path[:] = sys.argv[1:]
 from tvm_fusionx.apps.compiled_apart import main
-main(sys.argv[1])
+main(int(parent), told, lines)
 """
 
 STAGE, ERROR = "stage", "error"
+
+# Of ``prctl`` (linux/prctl.h): the signal that a process gets when its parent ends.
+PR_SET_PDEATHSIG = 1
+
+READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -57,11 +73,15 @@ class Wanted:
 
     model: str
     """Path of the GGUF file."""
+    digest: str
+    """Of the file: see :func:`digest_of`."""
     target: str
     chunks: tuple[int, ...]
     """Tokens of a step, for each program."""
     places: int
-    """Of the cache."""
+    """Of the cache; fewer where the model knows no later ones."""
+    least_places: int
+    """A model that knows fewer is refused."""
     activations: str
     """See :func:`tvm_fusionx.from_gguf`."""
     folder: str
@@ -80,7 +100,7 @@ def compile_apart(wanted: Wanted, on_stage: Callable[[str], None]) -> None:
     with new_folder(folder, FILES) as scratch:
         told = json.dumps(asdict(wanted) | {"folder": os.fspath(scratch.resolve())})
         with subprocess.Popen(
-            [sys.executable, "-I", "-c", SCRIPT, told, *sys.path],
+            [sys.executable, "-I", "-c", SCRIPT, str(os.getpid()), told, *sys.path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -126,7 +146,12 @@ def _follow(process: subprocess.Popen[str], on_stage: Callable[[str], None]) -> 
     assert process.stdout is not None
     problem = None
     for line in process.stdout:
-        event: dict[str, Any] = json.loads(line)
+        try:
+            event: dict[str, Any] = json.loads(line)
+        except ValueError:
+            # What is printed before the script's first line, or a line that was cut off.
+            logger.debug("%s", line)
+            continue
         if STAGE in event:
             on_stage(event[STAGE])
         else:
@@ -137,13 +162,54 @@ def _follow(process: subprocess.Popen[str], on_stage: Callable[[str], None]) -> 
     return problem
 
 
-def main(told: str) -> None:
-    """Compile what was told, and tell how it goes: on standard output, lines of JSON alone."""
-    fields = json.loads(told)
-    wanted = Wanted(**{**fields, "chunks": tuple(fields["chunks"])})
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as lines:
-        # What TVM prints is not for who reads the lines.
-        os.dup2(2, 1)
+def digest_of(path: str | Path) -> str:
+    """Return the SHA-256 of a file's bytes.
+
+    Raises
+    ------
+    ModelError
+        There is no such file, or it cannot be read.
+    """
+    where = Path(path)
+    found = hashlib.sha256()
+    try:
+        if not where.is_file():
+            raise FileNotFoundError(None, "something else" if where.exists() else "no such file")
+        with where.open("rb") as file:
+            while part := file.read(READ_BYTES):
+                found.update(part)
+    except OSError as error:
+        raise ModelError(
+            f"model {where}",
+            expected="a GGUF file",
+            found=str(error.strerror),
+            next_step="Check the path, or leave the model out for SmolLM2.",
+        ) from error
+    return found.hexdigest()
+
+
+def check_same(path: str | Path, digest: str) -> None:
+    """Make sure that a file is still what its programs are kept under.
+
+    Raises
+    ------
+    ModelError
+        It has other bytes.
+    """
+    if digest_of(path) != digest:
+        raise ModelError(
+            f"model {path}",
+            expected="the bytes that it had at first",
+            found="others: the file was replaced meanwhile",
+            next_step="Start again, with a file that stays as it is.",
+        )
+
+
+def main(parent: int, told: str, handle: int) -> None:
+    """Compile what was told, and tell how it goes by lines of JSON to an open file."""
+    end_with(parent)
+    wanted = Wanted(**{**(fields := json.loads(told)), "chunks": tuple(fields["chunks"])})
+    with os.fdopen(handle, "w", encoding="utf-8") as lines:
 
         def tell(event: str, value: Any) -> None:
             lines.write(json.dumps({event: value}) + "\n")
@@ -152,11 +218,30 @@ def main(told: str) -> None:
         # Who reads went away: there is nobody to compile for.
         with contextlib.suppress(BrokenPipeError):
             try:
-                compile_here(wanted, lambda stage: tell(STAGE, stage))
+                _compile_reported(wanted, lambda stage: tell(STAGE, stage))
             except FusionXError as error:
                 names = ("thing", "expected", "found", "next_step")
                 values = {name: getattr(error, name) for name in names}
                 tell(ERROR, {"kind": type(error).__name__, **values})
+
+
+def end_with(parent: int) -> None:
+    """Have this process end with its parent, however that ends; at once where it did."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit
+
+
+def _compile_reported(wanted: Wanted, on_stage: Callable[[str], None]) -> None:
+    try:
+        compile_here(wanted, on_stage)
+    except FusionXError:
+        raise
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise disk_full(error) from error
+        raise
 
 
 def compile_here(wanted: Wanted, on_stage: Callable[[str], None]) -> None:
@@ -165,33 +250,37 @@ def compile_here(wanted: Wanted, on_stage: Callable[[str], None]) -> None:
     Raises
     ------
     ModelError
-        The file is damaged or of an unknown kind, or of a model of shorter texts.
+        The file is damaged or of an unknown kind, of a model of shorter texts, or was replaced.
     """
     path = Path(wanted.model)
     on_stage("reading the model")
     file = read_gguf(path)
+    check_same(path, wanted.digest)
     context = decoder_shape(file).context
-    if wanted.places > context:
+    if context < wanted.least_places:
         raise ModelError(
             f"model {path}",
-            expected=f"one of texts of {wanted.places} tokens",
+            expected=f"one of texts of {wanted.least_places} tokens",
             found=f"{context}",
             next_step="Shorten the prompt, or ask for fewer tokens: the model knows no later "
             "places.",
         )
-    programs = sharing_weights(_built(wanted, read_decoder(file), on_stage))
+    places = min(wanted.places, context)
+    programs = sharing_weights(_built(wanted, places, read_decoder(file), on_stage))
+    # Weights were read from the file until now.
+    check_same(path, wanted.digest)
     folder = Path(wanted.folder)
     save_library(save_weights(programs, folder / WEIGHTS), folder / LIBRARY)
 
 
 def _built(
-    wanted: Wanted, read: tuple[Any, Any], on_stage: Callable[[str], None]
+    wanted: Wanted, places: int, read: tuple[Any, Any], on_stage: Callable[[str], None]
 ) -> Sequence[Library]:
     count, described = len(wanted.chunks), []
     for number, tokens in enumerate(wanted.chunks):
         prefix = f"compiling program {number + 1} of {count}, kept for next time: "
         mod, params = decoder_module(
-            *read, tokens=tokens, cache=wanted.places, activations=wanted.activations
+            *read, tokens=tokens, cache=places, activations=wanted.activations
         )
         build = build_fused(
             mod,

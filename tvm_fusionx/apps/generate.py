@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from tvm_fusionx.apps.sampling import Sampler, Sampling
 from tvm_fusionx.apps.streaming import TextStream
 from tvm_fusionx.apps.text_model import TextModel
+from tvm_fusionx.apps.tokenizer import Tokenizer
+from tvm_fusionx.errors import InputError
 
 # The likeliest token, always.
 GREEDY = Sampling()
@@ -45,7 +47,7 @@ def generate(
     *,
     max_tokens: int = 128,
     sampling: Sampling = GREEDY,
-    stops: Sequence[str] = (),
+    stops: Sequence[str] | str = (),
     stats: GenerationStats | None = None,
 ) -> Iterator[str]:
     """Go on with a text.
@@ -61,7 +63,7 @@ def generate(
     sampling
         How each is chosen.
     stops
-        Words at which the text ends.
+        Words at which the text ends, or one.
     stats
         Filled as the text comes.
 
@@ -76,10 +78,11 @@ def generate(
         The prompt is empty, or both together are longer than the largest cache.
     """
     stats = GenerationStats() if stats is None else stats
-    tokens = model.tokenizer.encode(prompt)
+    tokens = prompt_tokens(model.tokenizer, prompt)
     model.restart()
     model.reserve(len(tokens) + max_tokens)
-    stream, sampler = TextStream(stops), Sampler(sampling)
+    words = [stops] if isinstance(stops, str) else stops
+    stream, sampler = TextStream(words), Sampler(sampling)
     stats.prompt_tokens = len(tokens)
     start = time.perf_counter()
     logits = model.read(tokens)
@@ -105,3 +108,22 @@ def generate(
     rest = stream.feed(b"", final=True)
     if rest:
         yield rest
+
+
+def prompt_tokens(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """Return the tokens of a prompt.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    tokens = tokenizer.encode(prompt)
+    if not tokens:
+        raise InputError(
+            "prompt",
+            expected="at least one token",
+            found="none",
+            next_step="Give a prompt that is not empty.",
+        )
+    return tokens

@@ -6,23 +6,32 @@ versions of all that compiles. Each is written whole or not at all.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tvm_fusionx.apps.compiled_apart import Wanted, compile_apart, load_compiled
+from tvm_fusionx.apps.compiled_apart import (
+    Wanted,
+    check_same,
+    compile_apart,
+    digest_of,
+    load_compiled,
+)
 from tvm_fusionx.apps.freed import give_back
 from tvm_fusionx.apps.tokenizer import Tokenizer, from_json, tokenizer_of
 from tvm_fusionx.build.library import Library, build_versions
 from tvm_fusionx.cache_folder import cache_folder
-from tvm_fusionx.errors import InputError, LibraryFileError, ModelError
+from tvm_fusionx.errors import InputError, LibraryFileError, OutputFileError
 from tvm_fusionx.gguf.decoder_relay import TOKENS
 from tvm_fusionx.gguf.from_gguf import FLOAT32, INT8
 from tvm_fusionx.gguf.read import read_gguf
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import make_folder, new_file
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.schedules import describe_processor, resolve_target
@@ -44,7 +53,6 @@ TOKENIZER, CACHE = "tokenizer.json", "cache{}"
 
 # Of a digest in a folder's name.
 DIGITS = 32
-READ_BYTES = 1 << 20
 
 
 def programs_folder() -> Path:
@@ -78,8 +86,9 @@ class TextPrograms:
         if self.activations == AUTO:
             has_bytes = isinstance(processor, Cpu) and processor.byte_dot is not None
             self.activations = INT8 if has_bytes else FLOAT32
+        self.digest = digest_of(self.path)
         facts = {
-            "model": _digest_of(self.path),
+            "model": self.digest,
             "target": str(resolved),
             "processor": repr(processor),
             "versions": build_versions(),
@@ -88,7 +97,8 @@ class TextPrograms:
         }
         name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:DIGITS]
         self.own_folder = (self.folder or programs_folder()) / name
-        self.own_folder.mkdir(parents=True, exist_ok=True)
+        with _movable():
+            make_folder(self.own_folder)
 
     def bucket_for(self, tokens: int) -> int:
         """Return the places of the smallest cache that holds a text.
@@ -123,7 +133,8 @@ class TextPrograms:
                 self.on_stage("reading the tokenizer again: the kept one is damaged")
         self.on_stage("reading the model")
         made = tokenizer_of(read_gguf(self.path))
-        with new_file(kept) as scratch:
+        check_same(self.path, self.digest)
+        with _movable(), new_file(kept) as scratch:
             scratch.write_text(made.to_json(), encoding="utf-8")
         return made
 
@@ -136,48 +147,82 @@ class TextPrograms:
             The file is damaged or of an unknown kind.
         """
         kept = self.own_folder / CACHE.format(places)
-        if not kept.is_dir():
-            self._compile(places, kept)
-        try:
-            return self._loaded(kept)
-        except LibraryFileError:
-            self.on_stage("compiling again: what was kept is damaged")
-            self._compile(places, kept)
-            return self._loaded(kept)
-
-    def _loaded(self, kept: Path) -> tuple[Library, ...]:
-        self.on_stage("loading")
-        found = load_compiled(kept)
+        found = self._loaded(kept)
+        if found is None:
+            with _movable(), self._alone(kept):
+                # Another process may have made it meanwhile.
+                found = self._loaded(kept)
+                if found is None:
+                    self._compile(places, kept)
+                    found = load_compiled(kept)
         give_back()
         return found
+
+    def _loaded(self, kept: Path) -> tuple[Library, ...] | None:
+        """Return what is kept; None where there is nothing, or nothing whole."""
+        if not kept.is_dir():
+            return None
+        self.on_stage("loading")
+        try:
+            return load_compiled(kept)
+        except LibraryFileError:
+            self.on_stage("compiling again: what was kept is damaged")
+            return None
+
+    @contextlib.contextmanager
+    def _alone(self, kept: Path) -> Iterator[None]:
+        """Have other processes wait that would compile the same; remove what killed ones left."""
+        make_folder(self.own_folder)
+        handle = os.open(self.own_folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if self._is_locked(handle):
+                for left in kept.parent.glob(f".{kept.name}.*"):
+                    shutil.rmtree(left, ignore_errors=True)
+            yield
+        finally:
+            os.close(handle)
+
+    def _is_locked(self, handle: int) -> bool:
+        """Lock a folder until it is closed; return False where the file system has no locks."""
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.on_stage("waiting for another process, which compiles this model")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            return False
+        return True
 
     def _compile(self, places: int, kept: Path) -> None:
         wanted = Wanted(
             model=str(self.path),
+            digest=self.digest,
             target=str(self.target),
             chunks=self.chunks,
             places=places,
+            # A model that knows fewer places than the smallest cache has all that it knows.
+            least_places=max((each for each in self.buckets if each < places), default=0) + 1,
             activations=self.activations,
             folder=str(kept),
         )
         compile_apart(wanted, self.on_stage)
 
 
+@contextlib.contextmanager
+def _movable() -> Iterator[None]:
+    """Say of a folder that cannot be written how to choose another."""
+    try:
+        yield
+    except OutputFileError as error:
+        raise type(error)(
+            error.thing,
+            expected=error.expected,
+            found=error.found,
+            next_step=f"{error.next_step} {FOLDER_VARIABLE}=FOLDER keeps compiled models there.",
+        ) from error
+
+
 def tokens_of(library: Library) -> int:
     """Return the tokens of a program's step."""
     return next(spec.shape[0] for spec in library.inputs if spec.name == TOKENS)
-
-
-def _digest_of(path: Path) -> str:
-    if not path.is_file():
-        raise ModelError(
-            f"model {path}",
-            expected="a GGUF file",
-            found="no such file",
-            next_step="Check the path, or leave the model out for SmolLM2.",
-        )
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(READ_BYTES):
-            found.update(part)
-    return found.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 from tvm_fusionx.errors import InputError
 
 Array = np.ndarray[Any, Any]
+
+# Logits are tens at most: beyond these a penalty leaves nothing else of them.
+LEAST_PENALTY, MOST_PENALTY = 0.01, 100.0
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,14 @@ class Sampling:
             ("top_k", self.top_k, self.top_k >= 0, "a number from 0 on"),
             ("top_p", self.top_p, 0 < self.top_p <= 1, "a number above 0, up to 1"),
             ("seed", self.seed, self.seed >= 0, "a whole number from 0 on"),
-            ("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "above 0"),
+            (
+                "repetition_penalty",
+                self.repetition_penalty,
+                LEAST_PENALTY <= self.repetition_penalty <= MOST_PENALTY,
+                f"a number from {LEAST_PENALTY} to {MOST_PENALTY:g}",
+            ),
         ):
-            if not is_right or not np.isfinite(value):
+            if not is_right or (isinstance(value, float) and not math.isfinite(value)):
                 raise InputError(
                     name, expected=expected, found=str(value), next_step="Give another number."
                 )

@@ -129,6 +129,10 @@ def load_span_model(
         import tokenizers
     except ModuleNotFoundError as error:
         raise missing_package(error) from error
+    if not Path(model).is_file():
+        raise ModelError(
+            f"model {model}", expected="an ONNX file", found="none", next_step="Check the path."
+        )
     try:
         cutter = tokenizers.Tokenizer.from_file(str(tokenizer))
     except Exception as error:  # the package's own errors have no common class
@@ -141,10 +145,6 @@ def load_span_model(
     stride = min(STRIDE, sequence // 4)
     cutter.enable_truncation(sequence, stride=stride, strategy="only_second")
     cutter.enable_padding(length=sequence)
-    if not Path(model).is_file():
-        raise ModelError(
-            f"model {model}", expected="an ONNX file", found="none", next_step="Check the path."
-        )
     names = [each.name for each in onnx.load(str(model), load_external_data=False).graph.input]
     unknown = [name for name in names if name not in KNOWN_INPUTS]
     if unknown or IDS not in names:

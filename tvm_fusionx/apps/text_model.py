@@ -11,7 +11,8 @@ import tvm
 from tvm_fusionx.apps.programs import TextPrograms, tokens_of
 from tvm_fusionx.apps.tokenizer import Tokenizer
 from tvm_fusionx.build.library import Library
-from tvm_fusionx.errors import InputError
+from tvm_fusionx.build.pipeline import check_runs_here
+from tvm_fusionx.errors import InputError, ModelError
 from tvm_fusionx.gguf.decoder_relay import KEYS, LAST, POSITION, TOKENS, VALUES
 from tvm_fusionx.inputs import InputSpec
 
@@ -34,13 +35,21 @@ class TextModel:
     ----------
     programs
         The model.
+
+    Raises
+    ------
+    TargetError
+        It is for another machine.
     """
 
     def __init__(self, programs: TextPrograms) -> None:
+        check_runs_here(programs.target, "text model", "Give the CPU of this machine as target.")
         self.programs = programs
         self.tokenizer: Tokenizer = programs.tokenizer()
         self.position = 0
         """Tokens read so far."""
+        self._bucket = 0
+        # Of the cache: a model that knows fewer than the bucket has all that it knows.
         self._places = 0
         self._steps: dict[int, _Step] = {}
         self._keys: list[Array] = []
@@ -52,11 +61,19 @@ class TextModel:
         Raises
         ------
         InputError
-            It is longer than the largest cache.
+            It is longer than the largest cache, or than what the model knows.
         """
-        places = self.programs.bucket_for(tokens)
-        if places > self._places:
-            self._grow(places)
+        bucket = self.programs.bucket_for(tokens)
+        if bucket > self._bucket:
+            self._grow(bucket)
+        if tokens > self._places:
+            raise InputError(
+                "text",
+                expected=f"at most {self._places} tokens, prompt and answer together: the model "
+                "knows no more",
+                found=str(tokens),
+                next_step="Shorten the prompt, or ask for fewer tokens.",
+            )
 
     def restart(self) -> None:
         """Forget what was read."""
@@ -88,6 +105,8 @@ class TextModel:
         ------
         InputError
             There is none, or they do not fit the largest cache.
+        ModelError
+            The logits are no numbers.
         """
         if not tokens:
             raise InputError(
@@ -103,6 +122,13 @@ class TextModel:
             part, tokens = tokens[:chunk], tokens[chunk:]
             logits = self._steps[chunk].run(part, self.position, self._keys, self._values)
             self.position += len(part)
+        if not np.isfinite(logits).all():
+            raise ModelError(
+                f"model {self.programs.path}",
+                expected="finite logits",
+                found="others",
+                next_step="Copy or download the model again: its weights are damaged.",
+            )
         return logits
 
     def _chunk(self, left: int) -> int:
@@ -112,8 +138,8 @@ class TextModel:
             return min((chunk for chunk in self._steps if chunk > 1), default=1)
         return whole
 
-    def _grow(self, places: int) -> None:
-        libraries = self.programs.libraries(places)
+    def _grow(self, bucket: int) -> None:
+        libraries = self.programs.libraries(bucket)
         keys = _shapes(libraries[0], KEYS)
         values = _shapes(libraries[0], VALUES)
         grown = [_aligned(keys), _aligned(values)]
@@ -123,7 +149,7 @@ class TextModel:
             for layer, kept in enumerate(self._values):
                 grown[1][layer][:, : self._places] = kept
         self._keys, self._values = grown
-        self._places = places
+        self._bucket, self._places = bucket, keys[0][-1]
         self._steps = {tokens_of(each): _Step(each, *grown) for each in libraries}
 
 

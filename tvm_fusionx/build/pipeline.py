@@ -99,15 +99,19 @@ def _database(measure: bool | str | Path) -> ProfileDatabase:
     return ProfileDatabase(database_path() if isinstance(measure, bool) else measure)
 
 
-def check_runs_here(target: TargetLike) -> None:
-    """Raise TargetError where what is built for `target` cannot be measured on this machine."""
+def check_runs_here(
+    target: TargetLike,
+    thing: str = "measuring",
+    next_step: str = "Plan without measuring, or on a machine of that kind.",
+) -> None:
+    """Raise TargetError where what is built for `target` does not run on this machine."""
     resolved = resolve_target(target)
     if not is_cpu(resolved) or "mtriple" in resolved.attrs:
         raise TargetError(
-            "measuring",
+            thing,
             expected="a target that this machine runs",
             found=str(resolved),
-            next_step="Plan without measuring, or on a machine of that kind.",
+            next_step=next_step,
         )
 
 

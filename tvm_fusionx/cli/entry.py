@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import difflib
 import importlib
+import io
 import logging
 import signal
 import sys
@@ -113,6 +114,10 @@ def main(args: Sequence[str] | None = None) -> None:
     SystemExit
         Always; with 0 ok, 1 wrong result, 2 usage or bad input, 3 environment, 130 interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # A model's text may have letters that the terminal's encoding lacks.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     # TVM's own schedules, the reference here, advise to tune them.
     logging.getLogger("autotvm").setLevel(logging.ERROR)

@@ -65,7 +65,7 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
-    from tvm_fusionx.apps.generate import GenerationStats, generate
+    from tvm_fusionx.apps.generate import GenerationStats, generate, prompt_tokens
     from tvm_fusionx.apps.programs import TextPrograms
     from tvm_fusionx.apps.sampling import Sampling
     from tvm_fusionx.apps.text_model import TextModel
@@ -80,7 +80,7 @@ def command(
         programs = TextPrograms(where, target, activations=activations, on_stage=stage)
         model = TextModel(programs)
         text = model.tokenizer.chat([{"role": "user", "content": prompt}]) if chat else prompt
-        model.reserve(len(model.tokenizer.encode(text)) + max_tokens)
+        model.reserve(len(prompt_tokens(model.tokenizer, text)) + max_tokens)
     load_seconds = time.perf_counter() - began
     found = GenerationStats()
     if not chat:

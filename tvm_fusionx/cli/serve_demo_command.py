@@ -12,6 +12,7 @@ import click
 from tvm_fusionx.cli.generate_command import MODEL_HELP
 from tvm_fusionx.cli.insist import EXIT_INTERRUPTED
 from tvm_fusionx.cli.options import LOGGER, debug_option, target_option, threads_option
+from tvm_fusionx.output_file import remove_unfinished
 
 LOOPBACK = "127.0.0.1"
 
@@ -74,6 +75,7 @@ def command(
     # A thread that still computes while the process goes would take it down.
     ended = [desk.close(LAST_SECONDS) for desk in (desks.texts, desks.pictures)]
     if not all(ended):
+        remove_unfinished()
         os._exit(EXIT_INTERRUPTED)
 
 

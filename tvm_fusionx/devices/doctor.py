@@ -68,6 +68,10 @@ KNOWN_VERSIONS = {
     "MNN": (r"3\.", "comparing"),
     "ncnn": (r"1\.", "comparing"),
     "xgboost": (r"[123]\.", "tuning"),
+    "gguf": (r"0\.", "language models"),
+    "tokenizers": (r"0\.", "language models"),
+    "flask": (r"3\.", "the page of serve-demo"),
+    "waitress": (r"3\.", "the page of serve-demo"),
 }
 NEEDED = ("numpy",)
 

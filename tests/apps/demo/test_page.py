@@ -88,6 +88,7 @@ def test_a_stop_of_one_does_not_stop_the_other(page: Page, browser: Chromium, ur
         other.wait_for(
             "document.querySelector('#form-text .status').textContent.includes('1 before')"
         )
+        other.value("document.querySelector('#text').focus()")
         other.press("Escape", ESCAPE)
         other.wait_for("document.querySelector('#form-text .main').disabled === false")
         assert other.text("#form-text .status") == "Stopped."
@@ -126,6 +127,7 @@ def test_more_than_the_bounds_is_told_and_nothing_is_computed(page: Page) -> Non
     page.value("document.querySelector('#form-text').requestSubmit()")
     page.wait_for("document.querySelector('#form-text .status.error')")
     assert "8000" in page.text("#form-text .status")
+    assert page.value("document.querySelector('#text').getAttribute('aria-busy')") == "false"
     # Chromium notes what was refused.
     assert all("400" in each for each in page.problems)
     page.problems.clear()

@@ -45,5 +45,5 @@ def bound(app: Any, host: str, port: int) -> Any:
             f"address {host}, port {port}",
             expected="one that is free and this machine's",
             found=str(error),
-            next_step="Give another --port, or 0 for any.",
+            next_step="Give another --host, another --port, or port 0 for any.",
         ) from error

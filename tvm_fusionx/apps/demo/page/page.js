@@ -66,8 +66,11 @@ class Asker {
       if (!this.abort) this.run();
     });
     this.stopper.addEventListener("click", () => this.stop());
-    form.addEventListener("keydown", (event) => {
+    // From the text that is being written, too.
+    form.closest('[role="tabpanel"]').addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.abort) this.stop();
+    });
+    form.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
     });
   }
@@ -89,8 +92,10 @@ class Asker {
     this.abort = new AbortController();
     this.setBusy(true);
     this.say("Asking.");
+    let done = () => {};
     try {
-      const { path, headers, body, show } = this.ask();
+      const { path, headers, body, show, ...more } = this.ask();
+      done = more.done ?? done;
       const response = await fetch(path, {
         method: "POST", headers, body, signal: this.abort.signal,
       });
@@ -106,6 +111,8 @@ class Asker {
       if (error.name === "AbortError") this.say("Stopped.");
       else this.say(error instanceof TypeError ? "The server does not answer." : error.message, true);
     } finally {
+      // However it ended: refused, too.
+      done();
       this.job = null;
       this.abort = null;
       this.setBusy(false);
@@ -152,7 +159,6 @@ new Asker(formText, () => {
     text.append(given);
   }
   text.setAttribute("aria-busy", "true");
-  const asker = formText;
   return {
     path: "/api/generate",
     headers: JSON_HEADERS,
@@ -170,14 +176,15 @@ new Asker(formText, () => {
         if (follows) text.scrollTop = text.scrollHeight;
       }
       if (event.rate) rate.textContent = `${event.rate.toFixed(1)} tokens a second`;
-      if (["end", "stopped", "error"].includes(event.event)) text.setAttribute("aria-busy", "false");
       if (event.event === "end" || (event.event === "stopped" && event.tokens)) {
-        const status = asker.querySelector(".status");
-        status.textContent =
+        formText.querySelector(".status").textContent =
           `${event.event === "end" ? "Done" : "Stopped"}: ${event.tokens} tokens, ` +
           `${event.rate.toFixed(1)} a second; first after ${duration(event.first_token_ms)}` +
           ` (${event.prompt_tokens} tokens of prompt).`;
       }
+    },
+    done() {
+      text.setAttribute("aria-busy", "false");
     },
   };
 });
