@@ -32,6 +32,8 @@ MODELS ?=
 # Without NONE, TVM looks for schedule tables on the network.
 export TOPHUB_LOCATION := NONE
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
+# Tests start this package in many processes: each would compile all of its sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
