@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -57,9 +58,21 @@ def test_squares_keep_their_type() -> None:
     assert (result.dtype, result.tolist()) == ("int32", [[25]])
 
 
-def test_a_sum_of_exponentials_of_minus_infinities_stays() -> None:
-    node = helper.make_node("ReduceLogSumExp", ["x"], ["y"], axes=[1])
-    assert evaluate(node, [np.full((1, 2), -np.inf, "float32")], OPSETS) is None
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ([-np.inf, -np.inf], -np.inf),
+        ([np.inf, 0], np.inf),
+        ([0, np.nan], np.nan),
+        ([1000, 1000], 1000 + np.log(2)),
+        ([], -np.inf),
+    ],
+)
+def test_exponentials_are_added_to_the_end_of_their_range(row: list[float], found: float) -> None:
+    node = helper.make_node("ReduceLogSumExp", ["x"], ["y"], axes=[1], keepdims=0)
+    (result,) = evaluate(node, [np.array([row], "float32")], OPSETS) or []
+    assert (result.dtype, result.shape) == ("float32", (1,))
+    np.testing.assert_allclose(result, [found], rtol=1e-6)
 
 
 def test_random_and_unknown_operators_stay() -> None:

@@ -51,17 +51,38 @@ def _one_hot(indices: Any, depth: Any, values: Any, axis: int = -1) -> Any:
     return np.where(np.expand_dims(found, axis) == places, values[1], values[0])
 
 
+def _reduce_log_sum_exp(
+    data: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Any:
+    """Add exponentials of what is left over the largest: of nothing, and of -inf, it is -inf."""
+    if data.dtype.kind != "f":
+        return None
+    chosen = tuple(int(axis) for axis in (() if axes is None else axes))
+    if not chosen and noop_with_empty_axes:
+        return data
+    over = chosen or None
+    with np.errstate(all="ignore"):
+        whole = data.astype("float64")
+        largest = np.max(whole, axis=over, keepdims=True, initial=-np.inf)
+        shift = np.where(np.isfinite(largest), largest, 0)
+        total = np.log(np.sum(np.exp(whole - shift), axis=over, keepdims=True)) + shift
+        found = total if keepdims else np.squeeze(total, axis=over)
+        return found.astype(data.dtype)
+
+
 # The reference evaluator divides integers as floats, which is inexact above 2**53, gathers elements
-# by the first index of each row, and multiplies what is not hot by zero, which infinities are not.
+# by the first index of each row, multiplies what is not hot by zero, which infinities are not, and
+# subtracts -inf from itself.
 OWN_EVALUATORS: dict[str, Callable[..., Any]] = {
     "Div": _divide,
     "GatherElements": _gather_elements,
     "OneHot": _one_hot,
+    "ReduceLogSumExp": _reduce_log_sum_exp,
 }
 
 # Operators that onnx's reference evaluator computes rightly in every version. Of others it
 # has wrong ones: scatters that multiply, grouped and padded windows, softmax before opset 13,
-# quotients beyond 32 bits, which it quantizes to the other end, sums of exponentials of -inf.
+# quotients beyond 32 bits, which it quantizes to the other end.
 TRUSTED = frozenset(
     {
         "Abs",
