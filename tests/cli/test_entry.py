@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import io
+import signal
 import subprocess
 import sys
 
@@ -181,3 +182,20 @@ def test_the_module_is_a_program() -> None:
         check=True,
     )
     assert done.stdout.startswith("fusionx, version ")
+
+
+def test_an_interrupt_that_an_import_swallows_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def import_interrupted(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("numpy._core.umath failed to import") from None
+
+    monkeypatch.setattr(entry.fusionx, "main", import_interrupted)
+    monkeypatch.setattr(entry, "_say_interrupted", lambda: click.echo("interrupted", err=True))
+    with pytest.raises(SystemExit) as ended:
+        entry.main([])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"

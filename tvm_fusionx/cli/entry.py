@@ -9,6 +9,7 @@ import io
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 import click
@@ -81,6 +82,9 @@ class _Commands(click.Group):
 
 
 # After a backspace click keeps lines as they are: this one is to be copied.
+# After an error that nobody expected, until the thread that watches for Ctrl-C has told of it.
+NOTICE_SECONDS = 0.1
+
 COMPLETION = """\b
 Completion by the Tab key, in ~/.bashrc (for other shells zsh_source, fish_source):
   eval "$(_FUSIONX_COMPLETE=bash_source fusionx)"
@@ -123,8 +127,8 @@ def main(args: Sequence[str] | None = None) -> None:
     logging.getLogger("autotvm").setLevel(logging.ERROR)
     settings = Settings()
     try:
-        with interruptible(), insistent():
-            code = _run(args, settings)
+        with interruptible(), insistent() as came:
+            code = _run(args, settings, came)
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     finally:
@@ -143,7 +147,7 @@ def _say_interrupted() -> None:
     exec("")
 
 
-def _run(args: Sequence[str] | None, settings: Settings) -> int:
+def _run(args: Sequence[str] | None, settings: Settings, came: threading.Event) -> int:
     try:
         code = fusionx.main(
             args=list(args) if args is not None else None,
@@ -170,6 +174,9 @@ def _run(args: Sequence[str] | None, settings: Settings) -> int:
         click.echo(f"fusionx: {typed}", err=True)
         return typed.exit_code
     except Exception as error:  # the last place where a person can be given a sentence
+        # NumPy, interrupted while it is imported, says that it cannot be.
+        if came.wait(NOTICE_SECONDS):
+            return EXIT_INTERRUPTED
         return _say_unexpected(error, settings)
 
 

@@ -32,21 +32,27 @@ WAITING = "fusionx: stopping when this step ends; Ctrl-C again stops at once"
 
 
 @contextlib.contextmanager
-def insistent() -> Iterator[None]:
+def insistent() -> Iterator[threading.Event]:
     """Watch for Ctrl-C in this scope, from a thread of its own.
 
     Only the main thread gets signals: in another one the scope changes nothing.
+
+    Yields
+    ------
+    threading.Event
+        Set once Ctrl-C came: what is imported then may make another error of it.
     """
+    came = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield came
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    watcher = threading.Thread(target=_watch, args=(reader,), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(reader, came), daemon=True)
     watcher.start()
     try:
-        yield
+        yield came
     finally:
         signal.set_wakeup_fd(before)
         os.write(writer, bytes([ENDED]))
@@ -55,10 +61,11 @@ def insistent() -> Iterator[None]:
         os.close(reader)
 
 
-def _watch(reader: int) -> None:
+def _watch(reader: int, came: threading.Event) -> None:
     """Read the numbers of signals, which the system writes as they come."""
     if not _is_interrupted(reader):
         return
+    came.set()
     # A terminal and a script may both send it, at nearly the same time: that is one.
     until = time.monotonic() + PATIENCE_SECONDS
     while select.select([reader], [], [], max(0.0, until - time.monotonic()))[0]:
