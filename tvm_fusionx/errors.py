@@ -19,6 +19,11 @@ def explain_problem(thing: str, expected: str, found: str, next_step: str) -> st
     return f"{thing}: expected {expected}; found {found}. {next_step}"
 
 
+# What taking apart a file of JSON raises that is not what it should be: not JSON, too deep, other
+# fields, other types.
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
 class FusionXError(Exception):
     """Base of the errors a user can act on.
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import tvm
-from tvm import relay
-from tvm.contrib import graph_executor
 
 from tests.schedules.filter_blocks import filter_window, patterned, scattered
-from tests.schedules.sparse_blocks import Window
+from tests.schedules.sparse_blocks import Window, run_plainly
 from tvm_fusionx.expressions.sparse_filters import SHARING, FilterPlanes
 
 WINDOWS = (
@@ -23,24 +18,13 @@ WINDOWS = (
 PATTERNS = ((0, 1, 4, 8), (1, 2, 4, 5), (3, 4, 6, 7))
 
 
-def _run(body: Any, arrays: dict[str, Any]) -> Any:
-    func = relay.Function(relay.analysis.free_vars(body), body)
-    with tvm.transform.PassContext(opt_level=0):
-        lib = relay.build(tvm.IRModule.from_expr(func), target="llvm")
-    model = graph_executor.GraphModule(lib["default"](tvm.cpu()))
-    for name, array in arrays.items():
-        model.set_input(name, array)
-    model.run()
-    return model.get_output(0).numpy()
-
-
 @pytest.mark.parametrize("by_pattern", [False, True])
 def test_windows_by_definition(by_pattern: bool) -> None:
     case = WINDOWS[1]
     weight = patterned(case, 0.6) if by_pattern else scattered(case, 0.3)
     body, stored = filter_window(case, weight, by_pattern=by_pattern, rows=2)
     x = case.image()
-    found = _run(body, {"x": x, "values": stored.values, "index": stored.index})
+    found = run_plainly(body, {"x": x, "values": stored.values, "index": stored.index})
     assert np.abs(found - case.expected(x, weight)).max() < 1e-5 * np.abs(found).max()
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-import tvm
-from tvm import relay
-from tvm.contrib import graph_executor
 
-from tests.schedules.sparse_blocks import Window, dense, pruned, window
+from tests.schedules.sparse_blocks import Window, dense, pruned, run_plainly, window
 from tvm_fusionx.expressions.sparse_products import Geometry
 
 WINDOWS = (
@@ -25,23 +21,12 @@ WINDOWS = (
 PLANAR = tuple(replace(each, planar=True) for each in WINDOWS[1:4])
 
 
-def _run(body: Any, arrays: dict[str, Any]) -> Any:
-    func = relay.Function(relay.analysis.free_vars(body), body)
-    with tvm.transform.PassContext(opt_level=0):
-        lib = relay.build(tvm.IRModule.from_expr(func), target="llvm")
-    model = graph_executor.GraphModule(lib["default"](tvm.cpu()))
-    for name, array in arrays.items():
-        model.set_input(name, array)
-    model.run()
-    return model.get_output(0).numpy()
-
-
 @pytest.mark.parametrize("case", [WINDOWS[1], PLANAR[0]], ids=str)
 def test_windows_by_definition(case: Window) -> None:
     weight = pruned(case.outputs, case.columns, 4, 0.5)
     body, stored = window(case, weight, 8, 4)
     x = case.image()
-    found = _run(body, {"x": x, "values": stored.values, "index": stored.index})
+    found = run_plainly(body, {"x": x, "values": stored.values, "index": stored.index})
     assert np.abs(found - case.expected(x, weight)).max() < 1e-5 * np.abs(found).max()
 
 
@@ -49,7 +34,7 @@ def test_rows_by_definition() -> None:
     weight = pruned(12, 10, 4, 0.5)
     body, stored = dense(3, weight, 8, 4)
     x = np.random.default_rng(1).standard_normal((3, 10)).astype("float32")
-    found = _run(body, {"x": x, "values": stored.values, "index": stored.index})
+    found = run_plainly(body, {"x": x, "values": stored.values, "index": stored.index})
     assert np.abs(found - x @ weight.T).max() < 1e-5 * np.abs(found).max()
 
 

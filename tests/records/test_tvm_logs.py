@@ -92,9 +92,10 @@ def test_entries_of_other_templates_are_left_out(tmp_path: Path) -> None:
     assert import_records(path, "autotvm") == []
 
 
+@pytest.mark.parametrize("text", ['{"input": [1]}', "[" * 9999])
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_cannot_be_read(tmp_path: Path, form: str) -> None:
-    (tmp_path / "log").write_text('{"input": [1]}\n')
+def test_what_cannot_be_read(tmp_path: Path, form: str, text: str) -> None:
+    (tmp_path / "log").write_text(f"{text}\n")
     with pytest.raises(RecordError, match=form):
         import_records(tmp_path / "log", form)
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import relay
 
 from tests.relay_modules import var
-from tests.schedules.sparse_blocks import Array, Post, Window
+from tests.schedules.sparse_blocks import Array, Post, Window, window_attributes
 from tvm_fusionx.expressions.sparse_filters import (
     FILTERS,
     FilterPlanes,
     register_sparse_filters,
 )
-from tvm_fusionx.expressions.sparse_products import CONV2D_ATTRIBUTES
 from tvm_fusionx.layout.sparse_filters import by_kernel
 from tvm_fusionx.sparse.filters import Filters, find_filters, store_filters
 
@@ -64,19 +62,7 @@ def filter_window(
     filters = filters_of(case, weight, by_pattern=by_pattern)
     planes = FilterPlanes(g, rows or g.result[0], filters.patterns)
     stored = store_filters(filters, planes, case.outputs // case.lanes)
-    attrs = tvm.ir.make_node(
-        CONV2D_ATTRIBUTES,
-        strides=list(g.strides),
-        padding=list(g.padding),
-        dilation=list(g.dilation),
-        groups=1,
-        channels=case.outputs,
-        kernel_size=list(g.kernel),
-        data_layout=f"NCHW{case.lanes}c",
-        kernel_layout=planes.text,
-        out_layout=f"NCHW{case.lanes}c",
-        out_dtype="float32",
-    )
+    attrs = window_attributes(case, planes.text)
     x = var("x", case.images, g.chunks, case.height, case.width, g.lanes) if data is None else data
     weights = [
         relay.const(array) if is_constant else var(name, *array.shape, dtype=str(array.dtype))

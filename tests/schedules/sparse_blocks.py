@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relay
+from tvm.contrib import graph_executor
 
 from tests.relay_modules import var
 from tvm_fusionx.expressions.sparse_products import (
@@ -112,15 +113,10 @@ class Window:
         return cut.transpose(0, 1, 3, 4, 2).astype("float32")
 
 
-def window(
-    case: Window, weight: Array, width: int, lanes: int, post: Post = lambda y: y, data: Any = None
-) -> Any:
-    """Return Relay of windows over an image ``x``, and the weight's storage."""
-    register_sparse_products()
-    g, depth = case.geometry, depth_of(weight.dtype)
-    lists = find_lists(as_words(weight, depth), width)
-    stored = store_lists(weight, lists, lanes, g.in_words(depth).offsets(), depth)
-    attrs = tvm.ir.make_node(
+def window_attributes(case: Window, kernel_layout: str, dtype: str = "float32") -> Any:
+    """Return the attributes of windows whose result has a type."""
+    g = case.geometry
+    return tvm.ir.make_node(
         CONV2D_ATTRIBUTES,
         strides=list(g.strides),
         padding=list(g.padding),
@@ -129,9 +125,34 @@ def window(
         channels=case.outputs,
         kernel_size=list(g.kernel),
         data_layout=f"NCHW{case.lanes}c",
-        kernel_layout=PLANES if case.planar else "OIHW",
+        kernel_layout=kernel_layout,
         out_layout=f"NCHW{case.lanes}c",
-        out_dtype="float32" if depth == 1 else SUM,
+        out_dtype=dtype,
+    )
+
+
+def run_plainly(body: Any, arrays: dict[str, Any]) -> Any:
+    """Return what TVM computes of Relay without a template or a pass of ours."""
+    func = relay.Function(relay.analysis.free_vars(body), body)
+    with tvm.transform.PassContext(opt_level=0):
+        lib = relay.build(tvm.IRModule.from_expr(func), target="llvm")
+    model = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    for name, array in arrays.items():
+        model.set_input(name, array)
+    model.run()
+    return model.get_output(0).numpy()
+
+
+def window(
+    case: Window, weight: Array, width: int, lanes: int, post: Post = lambda y: y, data: Any = None
+) -> Any:
+    """Return Relay of windows over an image ``x``, and the weight's storage."""
+    register_sparse_products()
+    g, depth = case.geometry, depth_of(weight.dtype)
+    lists = find_lists(as_words(weight, depth), width)
+    stored = store_lists(weight, lists, lanes, g.in_words(depth).offsets(), depth)
+    attrs = window_attributes(
+        case, PLANES if case.planar else "OIHW", "float32" if depth == 1 else SUM
     )
     x = var("x", case.images, g.chunks, case.height, case.width, g.lanes) if data is None else data
     return post(relay.Call(relay.op.get(CONV2D), [x, *_operands(stored)], attrs)), stored

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tvm_fusionx.errors import OutputFileError, RecordError
+from tvm_fusionx.errors import MALFORMED, OutputFileError, RecordError
 
 OpenFile = Callable[[Path], IO[bytes]]
 
@@ -137,7 +137,7 @@ class LineFile:
                     believe(row)
             except RecordError:
                 raise
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except MALFORMED as error:
                 found = f"line {number}: {line[:60]!r} ({type(error).__name__})"
                 raise self._damaged(found) from error
 

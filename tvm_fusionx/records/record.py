@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tvm_fusionx.errors import RecordError
+from tvm_fusionx.errors import MALFORMED, RecordError
 
 FORMAT_VERSION = 1
 # Of records with a trace, which a reader of the first version would take for a template.
@@ -131,7 +131,7 @@ def parse_record(file: Path, number: int, line: str) -> Record:
         if version == TRACE_VERSION and not known.get("trace"):
             raise KeyError("trace")
         return _typed(known, row)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         shown = line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "..."
         raise RecordError(
             f"tuning records {file}, line {number}",

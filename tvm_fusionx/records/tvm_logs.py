@@ -17,7 +17,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.errors import RecordError
+from tvm_fusionx.errors import MALFORMED, RecordError
 from tvm_fusionx.output_file import new_file, new_folder
 from tvm_fusionx.records.record import Record
 from tvm_fusionx.schedules import target_key
@@ -98,7 +98,7 @@ def import_records(path: str | Path, form: str) -> list[Record]:
     root = Path(path)
     try:
         found = _read_autotvm(root) if form == AUTOTVM else _read_metaschedule(root)
-    except (OSError, ValueError, KeyError, IndexError, TypeError, tvm.TVMError) as error:
+    except (OSError, IndexError, *MALFORMED, tvm.TVMError) as error:
         raise RecordError(
             f"{form} log {root}",
             expected="a log that TVM wrote" if form == AUTOTVM else f"a folder with {WORKLOADS}",

@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.errors import MALFORMED
 from tvm_fusionx.schedules.template import Scheduled, UnschedulableError
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
@@ -33,7 +34,7 @@ def why_not_readable(text: str) -> str | None:
     try:
         row = json.loads(text)
         version, (instructions, _) = str(row[TRACED]), row["trace"]
-    except (ValueError, KeyError, TypeError) as error:
+    except MALFORMED as error:
         return f"it is no trace ({type(error).__name__}: {error})"
     if version != tvm.__version__:
         return f"it is a trace of TVM {version}, and this is {tvm.__version__}"

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tvm_fusionx.errors import RecordError
+from tvm_fusionx.errors import MALFORMED, RecordError
 from tvm_fusionx.fusion.profile_database import Setting
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.search.latency import LatencyEstimator
@@ -145,14 +145,7 @@ def load_table(estimator: LatencyEstimator, path: str | Path) -> int:
             for name, keys in content["layers"].items()
         }
         launch_us = float(content["launch_us"])
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (OSError, *MALFORMED) as error:
         raise _refusal(path, "a table that `fusionx latency-table` wrote", repr(error)) from error
     if setting != estimator.clock.setting:
         raise _refusal(path, str(estimator.clock.setting), str(setting))

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tvm_fusionx.errors import RecordError
+from tvm_fusionx.errors import MALFORMED, RecordError
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.search.latency import LatencyEstimator
 from tvm_fusionx.search.space import Space
@@ -173,14 +173,7 @@ def load_replacement(folder: Path) -> Replacement | None:
         )
         if found.chosen not in ACTIVATIONS or found.operation not in times:
             raise ValueError(f"operations {found.operation}, {found.chosen}")
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (OSError, *MALFORMED) as error:
         raise RecordError(
             f"replaced operations {path}",
             expected="what `fusionx search --replace` wrote",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_fusionx.compress.quantize.score import Score
-from tvm_fusionx.errors import RecordError
+from tvm_fusionx.errors import MALFORMED, RecordError
 from tvm_fusionx.output_file import check_writable, new_file
 
 FORMAT_VERSION = 1
@@ -88,7 +88,7 @@ class TrialJournal:
             for row in rows[1:]:
                 score = Score(float(row["score"]), float(row["divergence"]))
                 self._known[frozenset(map(str, row["int8"]))] = score
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, *MALFORMED) as error:
             if isinstance(error, RecordError):
                 raise
             raise self._refusal(f"{type(error).__name__}: {error}") from error
