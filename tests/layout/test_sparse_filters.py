@@ -20,13 +20,13 @@ from tvm_fusionx.layout.sparse import Choice, break_even_density, choose
 from tvm_fusionx.layout.sparse_filters import by_kernel
 from tvm_fusionx.processors.cpu import Cpu
 
-CASE = Window(1, 32, 32, 28, 28)
+CASE = Window(1, 128, 128, 14, 14)
 
 
 def _conv(weight: Array) -> relay.Expr:
-    kernels = by_kernel(weight, CASE.geometry).reshape(32, 32, 3, 3)
-    attrs = {"padding": (1, 1), "channels": 32, "kernel_size": (3, 3)}
-    return relay.nn.conv2d(var("x", 1, 32, 28, 28), relay.const(kernels), **attrs)
+    kernels = by_kernel(weight, CASE.geometry).reshape(128, 128, 3, 3)
+    attrs = {"padding": (1, 1), "channels": 128, "kernel_size": (3, 3)}
+    return relay.nn.conv2d(var("x", 1, 128, 14, 14), relay.const(kernels), **attrs)
 
 
 def _choice(weight: Array, cpu: Cpu) -> Choice:
@@ -56,7 +56,7 @@ def test_zeros_of_their_own_are_left_out(by_pattern: bool, cpu: Cpu) -> None:
 
 
 def test_shared_zeros_stay_in_lists() -> None:
-    found = graph(_conv(pruned(32, 288, 16, 0.125)))
+    found = graph(_conv(pruned(128, 1152, 16, 0.125)))
     pack_convolutions(found, AVX512)
     assert pack_sparse(found, AVX512) == 1
     assert CONV2D in [node.op for node in found.calls()]
@@ -72,6 +72,6 @@ def test_a_weight_by_kernels() -> None:
     weight: Any = scattered(CASE, 0.5)
     g = CASE.geometry
     kernels = by_kernel(weight, g)
-    apart = weight.reshape(32, g.chunks, 3, 3, g.lanes)
-    assert kernels.shape == (32, 32, 9)
+    apart = weight.reshape(128, g.chunks, 3, 3, g.lanes)
+    assert kernels.shape == (128, 128, 9)
     assert np.array_equal(kernels[5, 2 * g.lanes + 3], apart[5, 2, :, :, 3].reshape(-1))
