@@ -15,14 +15,13 @@ from tvm_fusionx.cli.options import (
     input_shapes_option,
     json_option,
     model_argument,
+    picture_option,
     planner_options,
     precision_option,
     target_option,
     tuning_records_option,
 )
 from tvm_fusionx.cli.progress import Stages
-
-PICTURE = ".svg"
 
 
 @click.command("memory", cls=ModelCommand)
@@ -40,11 +39,7 @@ PICTURE = ".svg"
     show_default=True,
     help="Tasks of a parallel loop, each with a workspace of its own.",
 )
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    help="Draw the arena over time into this file (.svg).",
-)
+@picture_option("the arena over time")
 @click.option(
     "--run",
     "runs",
@@ -86,8 +81,6 @@ def command(
     from tvm_fusionx.report.memory.parts import Part, parts_json, parts_lines
     from tvm_fusionx.report.memory.picture import arena_picture
 
-    if picture is not None and picture.suffix != PICTURE:
-        raise click.UsageError(f"--picture {picture}: expected a name that ends in {PICTURE}.")
     for path in (picture, json_path):
         if path is not None:
             check_writable(path)

@@ -29,6 +29,9 @@ _ONE_SHAPE = re.compile(r"\s*,?\s*(?P<name>[^\s\[\],]+)\s*:\s*\[(?P<extents>[^\[
 LARGEST_EXTENT = 2**31 - 1
 MOST_DIGITS = len(str(LARGEST_EXTENT))
 
+# The format of pictures.
+SVG = ".svg"
+
 SECONDS = {"s": 1, "m": 60, "h": 3600, "": 1}
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[smh]?)")
 
@@ -220,6 +223,24 @@ inputs_option = click.option(
     type=click.Path(path_type=Path),
     help="Arrays by input name (.npz); seeded random ones by default.",
 )
+
+
+def picture_option(what: str) -> Any:
+    """Return the option that names a file for a drawing of `what`."""
+    return click.option("--picture", type=_Picture(), help=f"Draw {what} into this file ({SVG}).")
+
+
+class _Picture(click.Path):
+    """A path that tells the format."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        if path.suffix != SVG:
+            self.fail(f"{path}: expected a name that ends in {SVG}.", param, ctx)
+        return path
 
 
 class FiniteRange(click.FloatRange):

@@ -15,6 +15,7 @@ from tvm_fusionx.cli.options import (
     guard_options,
     json_option,
     model_argument,
+    picture_option,
     target_option,
 )
 from tvm_fusionx.cli.progress import Stages
@@ -26,7 +27,6 @@ METHODS = ("auto", "minmax", "percentile", "entropy", "mse")
 ENGINES = ("onnxruntime", "fusionx")
 BITS = ("4", "8")
 BLOCKS = ("32", "64", "128")
-PICTURE = ".svg"
 
 
 @click.command("quantize")
@@ -62,11 +62,7 @@ PICTURE = ".svg"
 )
 @target_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="ONNX file.")
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    help="Draw what each trial cost into this file (.svg).",
-)
+@picture_option("what each trial cost")
 @json_option
 @debug_option
 def command(
@@ -102,8 +98,6 @@ def command(
     from tvm_fusionx.output_file import check_writable, new_file
 
     check_writable(output, model)
-    if picture is not None and picture.suffix != PICTURE:
-        raise click.UsageError(f"--picture {picture}: expected a name that ends in {PICTURE}.")
     for path in (picture, json_path):
         if path is not None:
             check_writable(path, model, output)
