@@ -87,6 +87,15 @@ def test_a_sum_is_zero_where_both_are() -> None:
     assert channels_of(found) == [24, 24, 4]
 
 
+def test_one_channel_weighs_all_others() -> None:
+    """Focal modulation: a slice of a layer is the gate of another slice."""
+    both = pointwise(features(zero=()), C, C + 1, zero=DEAD)
+    values = relay.strided_slice(both, [0], [C], axes=[1])
+    gate = relay.strided_slice(both, [C], [C + 1], axes=[1])
+    found, _ = dropped(pointwise(values * gate, C, 4))
+    assert channels_of(found)[-1] == 4
+
+
 def test_a_constant_is_cut_for_each_of_its_readers() -> None:
     """Equal constants are one in the graph; that ties nothing together."""
     shift = bias(C, 1, 1, axis=0, zero=())
@@ -114,6 +123,9 @@ REFUSED = {
         + relay.nn.conv2d(IMAGE, weights(C, 3, 1, 8), padding=(0, 0, 0, C - 1)),
         C,
         4,
+    ),
+    "it spreads one channel over several": lambda: pointwise(
+        features() * relay.nn.conv2d(IMAGE, weights(1, 3, 1, 1)), C, 4
     ),
     "it makes int8 of them": lambda: relay.cast(features(), "int8"),
     "it makes bool of them": lambda: relay.where(

@@ -117,6 +117,15 @@ def test_cores_share_the_rows_where_these_are_more_than_the_weights() -> None:
     assert row_block_of(plan, AVX2) == rows_together(plan, AVX2) > plan.rows
 
 
+@pytest.mark.parametrize("rows", [197, 257])
+def test_cores_share_rows_that_no_tile_divides(rows: int) -> None:
+    # All of them fit the cache, and would be one task.
+    plan = _plan(packed_dense(rows, 256, 192), AVX512)
+    assert rows_together(plan, AVX512) == rows
+    assert row_block_of(plan, AVX512) == COLUMNS_APART
+    assert row_block_of(plan, replace(AVX512, cores=1)) == rows
+
+
 def test_one_core_reads_weights_once_either_way() -> None:
     plan = _plan(packed_dense(64, 512, 2048), replace(AVX2, cores=1))
     assert row_block_of(plan, replace(AVX2, cores=1)) == 64

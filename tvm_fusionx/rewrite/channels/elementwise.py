@@ -50,6 +50,8 @@ def _follow(node: Node, axes: Axes, axis: int, places: dict[int, int]) -> Flow |
     for number, value in enumerate(node.operands):
         place = places.get(number, axis - len(result.shape) + len(value.shape))
         extent = value.shape[place] if place >= 0 else 1
+        if extent == 1 and value in axes and channels > 1:
+            return "it spreads one channel over several"
         if extent == 1:
             continue
         if value.is_constant:

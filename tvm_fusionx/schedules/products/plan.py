@@ -194,10 +194,14 @@ def row_block_of(plan: DotPlan, cpu: Cpu) -> int:
     if plan.parts > 1:
         return COLUMNS_APART
     rows = rows_together(plan, cpu)
+    together = _bytes_read(plan, rows, cpu)
+    together += _bytes_missed(plan, _balance(plan, plan.batch * -(-plan.m // rows)), cpu)
+    chunks = chunks_of(plan, cpu)
     product = 2 * plan.batch * plan.m * plan.n * FLOAT_BYTES
-    apart = _bytes_read(plan, -(-plan.m // chunks_of(plan, cpu)), cpu) + product
+    apart = _bytes_read(plan, -(-plan.m // chunks), cpu) + product
+    apart += _bytes_missed(plan, _balance(plan, _tasks(plan, chunks)), cpu)
     apart += cpu.wake_up_us * LOOP_BYTES_A_MICROSECOND
-    return COLUMNS_APART if apart < _bytes_read(plan, rows, cpu) else rows
+    return COLUMNS_APART if apart < together else rows
 
 
 def _bytes_read(plan: DotPlan, rows: int, cpu: Cpu) -> float:
@@ -215,6 +219,14 @@ def _bytes_read(plan: DotPlan, rows: int, cpu: Cpu) -> float:
     missing = max(0.0, 1 - cpu.l2_bytes / (rows * plan.k * FLOAT_BYTES))
     passes = max(1.0, missing * -(-plan.n // plan.width))
     return plan.batch * FLOAT_BYTES * (weights + passes * plan.m * plan.k)
+
+
+def _bytes_missed(plan: DotPlan, balance: float, cpu: Cpu) -> float:
+    """Return what all cores would read from the last-level cache while some have no work left."""
+    if not plan.is_parallel:
+        return 0.0
+    products = plan.batch * plan.m * plan.n * plan.k / (cpu.multiply_adds * cpu.lanes)
+    return products * (1 / balance - 1) * cpu.llc_bytes_a_cycle
 
 
 def rows_together(plan: DotPlan, cpu: Cpu) -> int:
@@ -249,7 +261,9 @@ def chunks_of(plan: DotPlan, cpu: Cpu) -> int:
     """
     tiles = -(-plan.m // plan.rows)
     balances = {
-        chunks: _balance(plan, chunks) for chunks in range(1, tiles + 1) if tiles % chunks == 0
+        chunks: _balance(plan, _tasks(plan, chunks))
+        for chunks in range(1, tiles + 1)
+        if tiles % chunks == 0
     }
     enough = min(MIN_BALANCE, max(balances.values()))
     balanced = [chunks for chunks, balance in balances.items() if balance >= enough]
@@ -276,10 +290,14 @@ def chunks_of_parts(plan: DotPlan, cpu: Cpu) -> tuple[int, int]:
     return chunks, groups
 
 
-def _balance(plan: DotPlan, chunks: int) -> float:
+def _tasks(plan: DotPlan, chunks: int) -> int:
+    """Return the tasks of a product whose rows are cut into `chunks`, and its columns into panels."""
+    return plan.batch * chunks * -(-plan.n // plan.width)
+
+
+def _balance(plan: DotPlan, tasks: int) -> float:
     """Return the share of the cores' time in which they have work."""
-    units = plan.batch * chunks * -(-plan.n // plan.width)
-    return units / (-(-units // plan.cores) * plan.cores)
+    return tasks / (-(-tasks // plan.cores) * plan.cores)
 
 
 def _core_bytes(plan: DotPlan, chunks: int, cpu: Cpu) -> float:
