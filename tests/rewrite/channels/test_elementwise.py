@@ -124,9 +124,6 @@ REFUSED = {
         C,
         4,
     ),
-    "it spreads one channel over several": lambda: pointwise(
-        features() * relay.nn.conv2d(IMAGE, weights(1, 3, 1, 1)), C, 4
-    ),
     "it makes int8 of them": lambda: relay.cast(features(), "int8"),
     "it makes bool of them": lambda: relay.where(
         features() > half, features(seed=4), features(seed=4)

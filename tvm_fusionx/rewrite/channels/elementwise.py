@@ -50,8 +50,6 @@ def _follow(node: Node, axes: Axes, axis: int, places: dict[int, int]) -> Flow |
     for number, value in enumerate(node.operands):
         place = places.get(number, axis - len(result.shape) + len(value.shape))
         extent = value.shape[place] if place >= 0 else 1
-        if extent == 1 and value in axes and channels > 1:
-            return "it spreads one channel over several"
         if extent == 1:
             continue
         if value.is_constant:
@@ -63,7 +61,9 @@ def _follow(node: Node, axes: Axes, axis: int, places: dict[int, int]) -> Flow |
     )
     if node.op == "nn.prelu":
         return Flow({result: axis}, ties, cuts)
-    return Flow({result: axis}, ties, cuts, zeros=_OfChannels(node, channels, cuts).zeros)
+    followed = frozenset(tie.first for tie in ties)
+    zeros = _OfChannels(node, channels, cuts, followed).zeros
+    return Flow({result: axis}, ties, cuts, zeros=zeros)
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ class _OfChannels:
     node: Node
     channels: int
     cuts: dict[int, tuple[Cut, ...]]
+    followed: frozenset[Value]
+    """Operands with these channels: another may be one channel for all."""
 
     def zeros(self, known: Marks) -> dict[Value, np.ndarray]:
         """Return which channels of the result are zero."""
@@ -84,7 +86,8 @@ class _OfChannels:
                 is_known.append(np.ones(self.channels, bool))
             else:
                 numbers.append(np.zeros(self.channels, value.dtype))
-                is_known.append(known.get(value, np.zeros(self.channels, bool)))
+                is_followed = value in self.followed
+                is_known.append(known[value] if is_followed else np.zeros(self.channels, bool))
         result = self._evaluated(numbers)
         found = np.logical_and.reduce(is_known) & (result == 0)
         if self.node.op == "multiply":
