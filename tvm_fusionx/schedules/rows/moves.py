@@ -1,4 +1,4 @@
-"""Joints and transpositions: a stage in pieces that are straight lines, turned in registers.
+"""Joints and transpositions: stages in pieces that are straight lines, turned in registers.
 
 A block that mostly moves data, such as a concatenation of what were planes, is cut where its pieces
 meet. In a piece, vectors run along the axis in which all that is read lies side by side; where the
@@ -10,7 +10,7 @@ results lie so along axes further inside, the vectors of all places there are tu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK, should_pa
 from tvm_fusionx.schedules.rows.knobs import LANES_KNOB, PARALLEL_WORK_KNOB, PARALLEL_WORKS
 from tvm_fusionx.schedules.rows.moves_kernel import Lane, Piece, build_moves, indices_of
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
-from tvm_fusionx.tir.block import BFLOAT16, BlockInfo, Stage, loads_of
+from tvm_fusionx.tir.block import BFLOAT16, BlockInfo, Stage, describe_block, loads_of
 from tvm_fusionx.tir.concat_boxes import cut_at_joints, range_of
 from tvm_fusionx.tir.flat_access import step_of
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
@@ -143,8 +143,6 @@ def _across(box: StraightBox, position: int) -> Piece | str:
     *extents, length, columns = (box.extents[axis] for axis in order)
     if min(length, columns) < NARROWEST_VECTOR:
         return "its rows or columns are shorter than any vector"
-    if _computes(copy.value) and any(line.steps[-1] != 0 == line.steps[-2] for line in copy.loads):
-        return "it would compute functions of single numbers"
     return Piece(tuple(extents), length, (Lane(copy, ()),), columns)
 
 
@@ -170,18 +168,6 @@ def _parted(box: StraightBox) -> Piece | None:
             *extents, length, _ = (box.extents[axis] for axis in order)
             return Piece(tuple(extents), length, lanes, parted=loads)
     return None
-
-
-def _computes(value: Any) -> bool:
-    """Tell whether an expression divides, or has functions that are more than an instruction."""
-    found = False
-
-    def visit(node: Any) -> None:
-        nonlocal found
-        found = found or isinstance(node, tir.Div | tir.Call)
-
-    tir.stmt_functor.post_order_visit(value, visit)
-    return found
 
 
 def _in_order(copy: Copy, order: Sequence[int]) -> Copy:
@@ -212,34 +198,37 @@ def _can_turn(stage: Stage) -> bool:
     return all(str(each.dtype) not in NOT_TURNED for each in (*stage.reads, *stage.writes))
 
 
-def _moved(info: BlockInfo) -> tuple[Any, Stage, list[Piece]] | str:
-    """Return a block as a function of one stage, that stage and its pieces, or why not."""
-    if info.reductions or len(info.outputs) != 1:
+def _moved(info: BlockInfo) -> tuple[Any, dict[str, list[Piece]]] | str:
+    """Return a block as a function of its outputs' stages, and the pieces of each, or why not."""
+    if info.reductions:
         return "it does more than move data"
     sch = fresh_schedule(info.func)
     inlined = inline_spatial(sch, info)
-    if len(inlined.stages) != 1:
+    if set(inlined.stages) != set(inlined.outputs):
         return "a stage of it has a loop nest of its own"
-    (stage,) = inlined.stages.values()
-    if _reads_neighbours(stage):
+    stages = inlined.stages.values()
+    if all(_reads_neighbours(stage) for stage in stages):
         return "its rows are read as they are written"
-    pieces = pieces_of(stage)
-    if isinstance(pieces, str):
-        return pieces
-    if any(piece.is_turned for piece in pieces) and not _can_turn(stage):
-        return "it turns truth values"
-    return sch.mod["main"], stage, pieces
+    found = {}
+    for stage in stages:
+        pieces = pieces_of(stage)
+        if isinstance(pieces, str):
+            return pieces
+        if any(piece.is_turned for piece in pieces) and not _can_turn(stage):
+            return "it turns truth values"
+        found[stage.name] = pieces
+    return sch.mod["main"], found
 
 
 @dataclass(frozen=True)
 class Moved(Match):
-    """A block of one stage that only moves data."""
+    """A block that only moves data: one stage an output, of which one may read another."""
 
     func: Any
-    """The function, all inlined into that stage."""
+    """The function, all inlined into those stages."""
 
-    stage: Stage
-    pieces: Sequence[Piece]
+    pieces: Mapping[str, Sequence[Piece]]
+    """By the name of their stage."""
 
     def knobs(self) -> Knobs:
         """Return width of vectors and what the cores share."""
@@ -253,11 +242,16 @@ class Moved(Match):
         return knobs
 
     def emit(self, values: KnobValues) -> Any:
-        """Return the kernel."""
+        """Return the kernels, one after the other."""
         least_work, cores = values.get(PARALLEL_WORK_KNOB, MIN_PARALLEL_WORK), self.info.cpu.cores
-        is_shared = should_parallelise([self.stage], cores, least_work)
-        kernel = build_moves(self.pieces, values[LANES_KNOB], cores if is_shared else 1)
-        return replace_stages(self.func, [], self.stage.name, [], KERNEL, kernel)
+        func = self.func
+        stages = describe_block(func, self.info.processor).stages
+        for number, (name, pieces) in enumerate(self.pieces.items()):
+            is_shared = should_parallelise([stages[name]], cores, least_work)
+            kernel = build_moves(pieces, values[LANES_KNOB], cores if is_shared else 1)
+            block = KERNEL if not number else f"{KERNEL}_{number}"
+            func = replace_stages(func, [], name, [], block, kernel)
+        return func
 
 
 def _match(info: BlockInfo) -> Moved | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,11 @@ from tvm_fusionx.schedules.parts.parallelism import EVEN_SHARES
 from tvm_fusionx.schedules.parts.tasks import start_of
 from tvm_fusionx.schedules.parts.transpose_in_registers import parted, turned
 from tvm_fusionx.schedules.parts.vectors import ramp
+from tvm_fusionx.tir.block import loads_of
 from tvm_fusionx.tir.strided_accesses import Copy
+
+# Takes the index of a lane, and returns what a load stands for.
+Read = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -147,15 +151,20 @@ class _PieceLoops:
                 first,
                 each.copy.store.buffer,
                 lambda lane, at=at: at + lane,
-                {number: (buffer, start) for number, buffer in apart.items()},
+                {number: _vector_of(buffer, start) for number, buffer in apart.items()},
             )
 
     def _write_tile(self, rows: Sequence[Any], first: Any, column: Any) -> None:
         """Write some columns of the places of a vector: their vectors are turned."""
         (lane,) = self.piece.lanes
         store = lane.copy.store
-        lanes = [Lane(lane.copy, (column + number,)) for number in range(self.columns)]
-        columns = self._turned(lanes, rows, first)
+        copy, computed = self._computed_by_column(lane.copy, rows, first, column)
+        lanes = [Lane(copy, (column + number,)) for number in range(self.columns)]
+        apart = [
+            {number: _number_of(buffer, place) for number, buffer in computed.items()}
+            for place in range(self.columns)
+        ]
+        columns = self._turned(lanes, rows, first, apart)
         # The columns of a place fill some vectors, or a part of one.
         run = min(self.columns, self.lanes)
         for start in range(0, self.columns * self.lanes, run):
@@ -164,14 +173,59 @@ class _PieceLoops:
             value = tir.BufferLoad(columns, [ramp(start, run)])
             self.ib.emit(tir.BufferStore(store.buffer, value, [ramp(at, run)]))
 
-    def _turned(self, lanes: Sequence[Lane], rows: Sequence[Any], first: Any) -> Any:
+    def _computed_by_column(
+        self, copy: Copy, rows: Sequence[Any], first: Any, column: Any
+    ) -> tuple[Copy, dict[int, Any]]:
+        """Compute what a column alone decides, as a row's scale, for all columns of a tile at once.
+
+        Returns
+        -------
+        tuple
+            The copy, which loads the results as further numbers; and by these numbers their
+            buffers, an element a column.
+        """
+        found: dict[int, Any] = {}
+
+        def compute(expr: Any) -> Any:
+            loads = loads_of(expr)
+            if not (loads and isinstance(expr, tir.PrimExpr) and computes(expr)):
+                return None
+            lines = [copy.loads[int(load.indices[0])] for load in loads]
+            if any(line.steps[-1] == 0 or line.steps[-2] != 0 for line in lines):
+                return None
+            buffer = self.ib.allocate(expr.dtype, (self.columns,), "column", scope="local")._buffer
+            lane = tir.Var("lane", "int32")
+
+            def read(load: Any) -> Any:
+                line = copy.loads[int(load.indices[0])]
+                return tir.BufferLoad(line.buffer, [line.at([*rows, first, column + lane])])
+
+            store = tir.BufferStore(buffer, expr, [lane])
+            stmt = tir.stmt_functor.ir_transform(store, None, read, ["tir.BufferLoad"])
+            self.ib.emit(tir.For(lane, 0, self.columns, tir.ForKind.VECTORIZED, stmt))
+            number = len(copy.loads) + len(found)
+            found[number] = buffer
+            return tir.BufferLoad(buffer, [number])
+
+        value = tir.stmt_functor.ir_transform(tir.Evaluate(copy.value), compute, None).value
+        return replace(copy, value=value), found
+
+    def _turned(
+        self,
+        lanes: Sequence[Lane],
+        rows: Sequence[Any],
+        first: Any,
+        apart: Sequence[Mapping[int, Read]] | None = None,
+    ) -> Any:
         """Compute a vector of each of some lanes, and return a buffer of them turned."""
         dtype = lanes[0].copy.store.buffer.dtype
         size = len(lanes) * self.lanes
         buffer = self.ib.allocate(dtype, (size,), "vectors", scope="local")._buffer
         values = []
-        for start, lane in zip(range(0, size, self.lanes), lanes, strict=True):
-            self._emit(lane, rows, first, buffer, lambda at, start=start: start + at)
+        for number, lane in enumerate(lanes):
+            start = number * self.lanes
+            known = apart[number] if apart is not None else {}
+            self._emit(lane, rows, first, buffer, lambda at, start=start: start + at, known)
             values.append(tir.BufferLoad(buffer, [ramp(start, self.lanes)]))
         return turned(self.ib, values, self.lanes, dtype)
 
@@ -182,28 +236,47 @@ class _PieceLoops:
         first: Any,
         buffer: Any,
         place: Callable[..., Any],
-        apart: Mapping[int, tuple[Any, int]] = MappingProxyType({}),
+        apart: Mapping[int, Read] = MappingProxyType({}),
     ) -> None:
         """Store a vector of what `each` computes from index `first` on, where `place` says.
 
         Parameters
         ----------
         apart
-            Buffers of what was read before, and where its vector begins, by the number of the load.
+            What was read or computed before, by the number of the load.
         """
         lane = tir.Var("lane", "int32")
 
         def read(load: Any) -> Any:
             number = int(load.indices[0])
             if number in apart:
-                values, start = apart[number]
-                return tir.BufferLoad(values, [start + lane])
+                return apart[number](lane)
             line = each.copy.loads[number]
             return tir.BufferLoad(line.buffer, [line.at([*rows, first + lane, *each.indices])])
 
         store = tir.BufferStore(buffer, each.copy.value, [place(lane)])
         stmt = tir.stmt_functor.ir_transform(store, None, read, ["tir.BufferLoad"])
         self.ib.emit(tir.For(lane, 0, self.lanes, tir.ForKind.VECTORIZED, stmt))
+
+
+def computes(value: Any) -> bool:
+    """Tell whether an expression divides, or has functions that are more than an instruction."""
+    found = False
+
+    def visit(node: Any) -> None:
+        nonlocal found
+        found = found or isinstance(node, tir.Div | tir.Call)
+
+    tir.stmt_functor.post_order_visit(value, visit)
+    return found
+
+
+def _vector_of(buffer: Any, start: int) -> Read:
+    return lambda lane: tir.BufferLoad(buffer, [start + lane])
+
+
+def _number_of(buffer: Any, place: int) -> Read:
+    return lambda lane: tir.BufferLoad(buffer, [place])
 
 
 def _widest(length: int, lanes: int) -> int:
