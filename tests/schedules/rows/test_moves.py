@@ -138,7 +138,8 @@ BLOCKS = {
         "NCHW4c",
     ),
     "bytes": relay.transpose(var("x", 40, 33, dtype="int8")),
-    "rows with a scale each": relay.transpose(var("x", 33, 50)) * relay.sqrt(relay.abs(var("f", 33))),
+    "rows with a scale each": relay.transpose(var("x", 33, 50))
+    * relay.sqrt(relay.abs(var("f", 33))),
     "rows that are divided": relay.transpose(var("x", 33, 50)) / var("f", 33),
     "exponentials of rows": relay.exp(
         relay.transpose(var("x", 33, 50)) * relay.sqrt(relay.abs(var("f", 33)))
@@ -146,7 +147,7 @@ BLOCKS = {
     "a norm's rows, and turned besides": _twice(
         (var("x", 1, 49, 32) - var("mean", 1, 49, 1)) * relay.rsqrt(relay.abs(var("f", 1, 49, 1)))
     ),
-    "two outputs": relay.Tuple([relay.transpose(var("x", 19, 40)), relay.abs(var("x", 19, 40))]),
+    "two outputs": relay.Tuple([relay.transpose(var("x", 19, 40)), relay.abs(var("y", 7, 40))]),
     "channels of a shuffle": relay.transpose(var("x", 4, 3, 8, 9), (0, 2, 3, 1)),
 }
 
