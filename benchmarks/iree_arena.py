@@ -47,15 +47,18 @@ def find_iree(python: Path) -> tuple[Path, Path]:
         They are not there.
     """
     found = tuple(python.with_name(name) for name in ("iree-import-onnx", "iree-compile"))
-    for path in found:
-        if not path.is_file():
-            raise MissingDependencyError(
-                "IREE",
-                expected="a Python of an environment that has it",
-                found=f"no {path}",
-                next_step="Make one: python -m venv iree && iree/bin/pip install onnx "
-                "iree-base-compiler; then give --iree iree/bin/python.",
-            )
+    missing = [f"no {path}" for path in found if not path.is_file()]
+    # The importer is there without the package that it imports.
+    if not missing and subprocess.run([found[0], "--help"], capture_output=True).returncode:
+        missing = [f"a {found[0].name} that does not start, as without the package onnx"]
+    if missing:
+        raise MissingDependencyError(
+            "IREE",
+            expected="a Python of an environment that has it",
+            found=missing[0],
+            next_step="Make one: python -m venv iree && iree/bin/pip install onnx "
+            "iree-base-compiler; then give --iree iree/bin/python.",
+        )
     return found[0], found[1]
 
 

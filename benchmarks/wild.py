@@ -78,16 +78,25 @@ def export(row: Mapping[str, Any], path: Path) -> None:
     torch.backends.mha.set_fastpath_enabled(False)
     torch.manual_seed(SEED)
     given = tuple(torch.from_numpy(drawn(each)) for each in row["given"])
-    with torch.no_grad():
-        torch.onnx.export(
-            _module_of(row),
-            given,
-            str(path),
-            input_names=[f"x{at}" for at in range(len(given))],
-            output_names=["y"],
-            opset_version=OPSET,
-            dynamo=False,
-        )
+    module = _module_of(row)
+    # The exporter that traces writes plainer files; what it does not know the other captures.
+    for captures in (False, True):
+        try:
+            with torch.no_grad():
+                torch.onnx.export(
+                    module,
+                    given,
+                    str(path),
+                    input_names=[f"x{at}" for at in range(len(given))],
+                    output_names=["y"],
+                    opset_version=OPSET,
+                    dynamo=captures,
+                    external_data=False,
+                )
+            return
+        except Exception:  # torch's exporters raise what their parts raise
+            if captures:
+                raise
 
 
 def _module_of(row: Mapping[str, Any]) -> Any:

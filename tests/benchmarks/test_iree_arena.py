@@ -45,6 +45,11 @@ def test_sizes_that_are_not_known_are_told(iree_arena: ModuleType) -> None:
 def test_a_python_without_iree_is_named(iree_arena: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(MissingDependencyError, match="an environment that has it; found no"):
         iree_arena.find_iree(tmp_path / "python")
+    for name in ("iree-import-onnx", "iree-compile"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(MissingDependencyError, match="does not start, as without the package onnx"):
+        iree_arena.find_iree(tmp_path / "python")
 
 
 def test_inputs_get_their_shapes(iree_arena: ModuleType, tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.scripts import script
 from tests.bundle.small_bundles import NAME, answer, compiled, library, run, written_inputs
 from tvm_fusionx.bundle.export import export_bundle
 
 HERE = Path(__file__).resolve().parent
-CHECKS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc"),
@@ -24,9 +24,8 @@ pytestmark = [
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return gcc with sanitizers, as one command."""
     folder = tmp_path_factory.mktemp("compiler")
-    program = folder / "checking-gcc"
-    program.write_text(f'#!/bin/sh\nexec gcc {CHECKS} "$@"\n', encoding="ascii")
-    program.chmod(0o755)
+    pytest.importorskip("onnxruntime")
+    program = script("bundle_checks").checking_compiler(folder)
     source = folder / "none.c"
     source.write_text("int main(void) { return 0; }\n", encoding="ascii")
     words = [str(program), str(source), "-o", str(folder / "none")]
