@@ -120,7 +120,7 @@ def test_cores_share_the_rows_where_these_are_more_than_the_weights() -> None:
 @pytest.mark.parametrize("rows", [197, 257])
 def test_cores_share_rows_that_no_tile_divides(rows: int) -> None:
     # All of them fit the cache, and would be one task.
-    plan = _plan(packed_dense(rows, 256, 192), AVX512)
+    plan = _plan(packed_dense(rows, 64, 192), AVX512)
     assert rows_together(plan, AVX512) == rows
     assert row_block_of(plan, AVX512) == COLUMNS_APART
     assert row_block_of(plan, replace(AVX512, cores=1)) == rows
