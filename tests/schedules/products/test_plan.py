@@ -123,7 +123,8 @@ def test_cores_share_rows_that_no_tile_divides(rows: int) -> None:
     plan = _plan(packed_dense(rows, 64, 192), AVX512)
     assert rows_together(plan, AVX512) == rows
     assert row_block_of(plan, AVX512) == COLUMNS_APART
-    assert row_block_of(plan, replace(AVX512, cores=1)) == rows
+    alone = replace(AVX512, cores=1)
+    assert row_block_of(_plan(packed_dense(rows, 64, 192), alone), alone) == rows
 
 
 def test_one_core_reads_weights_once_either_way() -> None:
