@@ -37,7 +37,8 @@ from tvm_fusionx.schedules.rows.knobs import (
     knobs_of_rows,
 )
 from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
-from tvm_fusionx.schedules.rows.order import ordered_rows, shared_loops
+from tvm_fusionx.schedules.rows.memory_order import drop_proved_choices, sum_in_memory_order
+from tvm_fusionx.schedules.rows.order import ordered_rows, share_columns, shared_loops
 from tvm_fusionx.schedules.rows.side_by_side import rows_side_by_side
 from tvm_fusionx.schedules.rows.split_chains import split_chains
 from tvm_fusionx.schedules.template import Knobs, KnobValues, Match, Template, UnschedulableError
@@ -64,7 +65,8 @@ class RowByRow(Match):
         info, choices = chosen(self.info, values)
         sch = fresh_schedule(info.func)
         info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
-        func = share_few_rows(lend_outputs(sch.mod["main"], info), info.cpu, choices.parallel_work)
+        func = sum_in_memory_order(drop_proved_choices(lend_outputs(sch.mod["main"], info)))
+        func = share_few_rows(func, info.cpu, choices.parallel_work)
         shared = parts_in(func)
         func = split_lane_reductions(func, info.cpu.lanes, parts=shared)
         func = split_chains(func, info.cpu, choices.chains)
@@ -275,7 +277,10 @@ def _split_rows(
     row_loops = [loop for it, loop in spatial if it.var in row_vars]
     columns = [loop for it, loop in spatial if it.var not in row_vars]
     if not reductions and not stage.is_reduction:
-        return Rows(*ordered_rows(sch, stage, spatial, cpu.lanes), None)
+        ordered = ordered_rows(sch, stage, spatial, cpu.lanes)
+        if should_parallelise([stage], cpu.cores, choices.parallel_work):
+            ordered = share_columns(sch, *ordered, cpu.cores, cpu.lanes)
+        return Rows(*ordered, None)
     if (
         wide
         and wide[-1][0].var in row_vars
