@@ -37,14 +37,15 @@ def ordered_rows(
         is_last = place == len(spatial) - 1
         if channels == 1 or it.extent % (channels * pixels) or is_last == (pixels == 1):
             continue
-        chunk, lane, inner = sch.split(loop, [None, channels, pixels])
-        before, behind = [*loops[:place], chunk], loops[place + 1 :]
         if is_last:
-            turn, inner = sch.split(inner, [None, _pixels_of_a_turn(pixels, lanes)])
-            before.append(turn)
-        rows, columns = ([*before, *behind[:-1]], behind[-1]) if behind else (before, inner)
-        sch.reorder(*rows, lane, columns)
-        return rows, [lane, columns]
+            turn_of = _pixels_of_a_turn(pixels, lanes)
+            chunk, lane, turn, inner = sch.split(loop, [None, channels, pixels // turn_of, turn_of])
+            rows = [*loops[:place], chunk, turn]
+        else:
+            chunk, lane = sch.split(loop, [None, channels])
+            rows, inner = [*loops[:place], chunk, *loops[place + 1 : -1]], loops[-1]
+        sch.reorder(*rows, lane, inner)
+        return rows, [lane, inner]
     columns = 1
     while columns < len(spatial) and is_too_short(
         math.prod(it.extent for it, _ in spatial[-columns:]), lanes
@@ -141,10 +142,11 @@ def share_columns(
         return rows, columns
     size, wanted = extent(sch, columns[0]), cores * TASKS_A_CORE
     fitting = [each for each in divisors(size) if cores <= each < 2 * wanted]
-    whole = [each for each in fitting if not size // each % lanes]
     if not fitting or size < 2 * wanted * lanes:
         return rows, columns
-    part, inner = sch.split(columns[0], [max(whole or fitting), None])
+    # Whole vectors first, then as much for each core.
+    parts = max(fitting, key=lambda each: (size // each % lanes == 0, each % cores == 0, each))
+    part, inner = sch.split(columns[0], [parts, None])
     return [*rows, part], [inner]
 
 
