@@ -10,7 +10,7 @@ from tvm import relay, tir
 from tvm.target import Target
 
 from tests.relay_modules import EXACT, TARGET, module, var
-from tests.schedules.blocked_blocks import assert_computes, assert_scheduled, unscheduled
+from tests.schedules.blocked_blocks import assert_computes, unscheduled
 from tvm_fusionx.layout.blocked_sampling import SAMPLE_BLOCKED, register_sampling
 from tvm_fusionx.schedules import resolve_target, schedule
 
@@ -187,7 +187,7 @@ def test_channels_of_a_flat_image_are_read_while_their_pixels_are_in_cache() -> 
 
 @pytest.mark.parametrize("sides", [(80, 80), (7, 7), (17, 19), (5, 3)])
 def test_flat_images_of_chunks_compute_what_plain_ones_do(sides: tuple[int, int]) -> None:
-    assert_scheduled(relay.nn.relu(relay.reshape(_plain(6, *sides), (1, -1))), "rows", EXACT)
+    test_numbers_stay(relay.nn.relu(relay.reshape(_plain(6, *sides), (1, -1))))
 
 
 @pytest.mark.parametrize(
