@@ -48,6 +48,14 @@ def test_a_flat_sum_takes_the_axes_of_what_it_reads() -> None:
     assert_kernel(sum_in_memory_order(func), "llvm", [data], [expected], REASSOCIATING)
 
 
+def test_axes_of_one_place_are_none() -> None:
+    data = te.placeholder((3, 1, 4), name="data")
+    k, unit = te.reduce_axis((0, 12), "k"), te.reduce_axis((0, 1), "unit")
+    total = te.compute((1,), lambda _: te.sum(data[k // 4, unit, k % 4], axis=[k, unit]))
+    func = te.create_prim_func([data, total], index_dtype_override="int64")
+    assert _reduced(sum_in_memory_order(func)) == (3, 4)
+
+
 @pytest.mark.parametrize(
     "func",
     [

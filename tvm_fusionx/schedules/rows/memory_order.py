@@ -58,7 +58,8 @@ def _holds(condition: Any, analyzer: Any) -> bool:
 
 def _in_memory_order(stage: Stage) -> Split | None:
     """Return the stage that takes the place of a flat sum; None where it is none."""
-    if why_not_in_parts(stage) is not None:
+    # The loops of products suit both operands.
+    if why_not_in_parts(stage) is not None or stage.is_dot:
         return None
     reduced = [it for it in stage.iters if it.is_reduction and it.extent > 1]
     sizes = _sizes_of_places(stage, reduced)
@@ -66,6 +67,7 @@ def _in_memory_order(stage: Stage) -> Split | None:
         return None
     row, variables = Row(stage), {it.var for it in reduced}
     nest = Nest(row.spatial, row.dtype)
+    nest.mapping |= {it.var: row.const(0) for it in row.reduced if it.extent == 1}
     axes = {at: nest.reduce(f"along{at}", size) for at, size in sizes.items()}
 
     def move(load: Any) -> Any:
