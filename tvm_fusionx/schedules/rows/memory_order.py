@@ -58,8 +58,7 @@ def _holds(condition: Any, analyzer: Any) -> bool:
 
 def _in_memory_order(stage: Stage) -> Split | None:
     """Return the stage that takes the place of a flat sum; None where it is none."""
-    # The loops of products suit both operands.
-    if why_not_in_parts(stage) is not None or stage.is_dot:
+    if why_not_in_parts(stage) is not None:
         return None
     reduced = [it for it in stage.iters if it.is_reduction and it.extent > 1]
     sizes = _sizes_of_places(stage, reduced)
@@ -86,8 +85,8 @@ def _in_memory_order(stage: Stage) -> Split | None:
 def _sizes_of_places(stage: Stage, reduced: list[Iter]) -> dict[int, int] | None:
     """Return the sizes of the axes, by number, of which a flat sum reads every place once.
 
-    None where loads go through different places, or not through the whole of these axes; and where
-    the sum runs along them already.
+    None where it reads several tensors or different places, or not the whole of these axes; and
+    where it runs along them already.
     """
     variables = {it.var for it in reduced}
     term = stage.block.body.value.b
@@ -98,10 +97,15 @@ def _sizes_of_places(stage: Stage, reduced: list[Iter]) -> dict[int, int] | None
     load, places = moving[0]
     if all(isinstance(index, tir.Var) for index in places.values()):
         return None
+    # Windows begin where their row says.
+    if any(variables_of(index) - variables for index in places.values()):
+        return None
     sizes = {at: int(load.buffer.shape[at]) for at in places}
     for other, indices in moving[1:]:
-        if sizes != {at: int(other.buffer.shape[at]) for at in indices} or not all(
-            tvm.ir.structural_equal(indices[at], index) for at, index in places.items()
+        # The loops of products, of two tensors, suit both.
+        if not other.buffer.same_as(load.buffer) or not all(
+            at in indices and tvm.ir.structural_equal(indices[at], index)
+            for at, index in places.items()
         ):
             return None
     if math.prod(sizes.values()) != math.prod(it.extent for it in reduced):
