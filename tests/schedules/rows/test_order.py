@@ -178,3 +178,26 @@ def test_numbers_stay(body: relay.Expr) -> None:
     target = resolve_target(TARGET)
     made = schedule(unscheduled(body), target, template="rows")
     assert_computes(made.func, target, module(body), EXACT)
+
+
+def test_channels_of_a_flat_image_are_read_while_their_pixels_are_in_cache() -> None:
+    flat = relay.exp(relay.reshape(_plain(32, 80, 80), (1, -1)))
+    assert _loops(flat) == [(PARALLEL, 32), (SERIAL, 25), (SERIAL, 8), (SERIAL, 32), (VECTOR, 8)]
+
+
+@pytest.mark.parametrize("sides", [(80, 80), (7, 7), (17, 19), (5, 3)])
+def test_flat_images_of_chunks_compute_what_plain_ones_do(sides: tuple[int, int]) -> None:
+    test_numbers_stay(relay.nn.relu(relay.reshape(_plain(6, *sides), (1, -1))))
+
+
+@pytest.mark.parametrize(
+    ("columns", "loops"),
+    [
+        (65536, [(PARALLEL, 8), (SERIAL, 1024), (VECTOR, 8)]),
+        (81920, [(PARALLEL, 10), (SERIAL, 1024), (VECTOR, 8)]),
+        # Nothing divides it.
+        (65537, [(SERIAL, 8193), (VECTOR, 8)]),
+    ],
+)
+def test_columns_of_a_single_row_are_shared(columns: int, loops: list[tuple[Any, int]]) -> None:
+    assert _loops(relay.exp(var("x", columns))) == loops

@@ -85,7 +85,8 @@ def with_split_stages(func: Any, split: Callable[[Stage], Split | None]) -> Any:
         else:
             rewritten += parts[0]
             buffers += parts[1]
-    return with_root(func, tir.SeqStmt(rewritten), buffers)
+    body = tir.SeqStmt(rewritten) if len(rewritten) > 1 else rewritten[0]
+    return with_root(func, body, buffers)
 
 
 def _block_name(statement: Any) -> str:

@@ -9,8 +9,13 @@ from tvm import tir
 
 from tvm_fusionx.schedules.parts.nest import extent, is_too_short
 from tvm_fusionx.schedules.parts.parallelism import EVEN_SHARES
+from tvm_fusionx.schedules.parts.tasks import TASKS_A_CORE
 from tvm_fusionx.tir.block import Stage, loads_of
 from tvm_fusionx.tir.index_maps import lie_in_one_piece, variables_of
+from tvm_fusionx.tir.numbers import divisors
+
+# A line of the nearest cache for each pixel, 16 KB of 32 to 48: its channels are read in turn.
+MOST_PIXELS_OF_A_TURN = 256
 
 
 def ordered_rows(
@@ -21,18 +26,26 @@ def ordered_rows(
     The last axis is the columns, and vectors of `lanes` run along it; where it is short, along the
     axes before it too that lie with it in one piece, as the rows of a small plane do. A stage that
     reads chunks of channels and writes plain ones takes the channels of a chunk as columns too:
-    they come from the same lines of the cache, which it would else read once for each channel.
+    they come from the same lines of the cache, which it would else read once for each channel. So
+    it does where channels and pixels are one flat axis.
     """
     loops = [loop for _, loop in spatial]
     if not loops:
         return [], []
-    for place, (it, loop) in enumerate(spatial[:-1]):
-        channels = _lanes_read(stage, it.var)
-        if channels > 1 and it.extent % channels == 0:
+    for place, (it, loop) in enumerate(spatial):
+        channels, pixels = _lanes_read(stage, it.var)
+        is_last = place == len(spatial) - 1
+        if channels == 1 or it.extent % (channels * pixels) or is_last == (pixels == 1):
+            continue
+        if is_last:
+            turn_of = _pixels_of_a_turn(pixels, lanes)
+            chunk, lane, turn, inner = sch.split(loop, [None, channels, pixels // turn_of, turn_of])
+            rows = [*loops[:place], chunk, turn]
+        else:
             chunk, lane = sch.split(loop, [None, channels])
-            rows = [*loops[:place], chunk, *loops[place + 1 : -1]]
-            sch.reorder(*rows, lane, loops[-1])
-            return rows, [lane, loops[-1]]
+            rows, inner = [*loops[:place], chunk, *loops[place + 1 : -1]], loops[-1]
+        sch.reorder(*rows, lane, inner)
+        return rows, [lane, inner]
     columns = 1
     while columns < len(spatial) and is_too_short(
         math.prod(it.extent for it, _ in spatial[-columns:]), lanes
@@ -89,13 +102,52 @@ def _place_variables(expr: Any) -> set[Any]:
     return found
 
 
-def _lanes_read(stage: Stage, axis: Any) -> int:
-    """Return how many neighbours along `axis` lie side by side where a stage reads; 1 if none."""
+def _lanes_read(stage: Stage, axis: Any) -> tuple[int, int]:
+    """Return how many steps along `axis` lie side by side where a stage reads, and their length.
+
+    ``axis % 16`` last among indices are 16 steps of 1, ``axis // 49 % 16`` are 16 of 49; one if
+    none.
+    """
     for load in loads_of(stage.block.body):
         last = load.indices[-1] if load.indices else None
-        if isinstance(last, tir.FloorMod) and axis.same_as(last.a):
-            return int(last.b) if isinstance(last.b, tir.IntImm) else 1
-    return 1
+        if isinstance(last, tir.FloorMod) and isinstance(last.b, tir.IntImm):
+            if axis.same_as(last.a):
+                return int(last.b), 1
+            if _divides(last.a, axis):
+                return int(last.b), int(last.a.b)
+        # `axis % (16 * 49) // 49` is the same, as TVM simplifies it.
+        if isinstance(last, tir.FloorDiv) and isinstance(last.b, tir.IntImm):
+            whole, step = last.a, int(last.b)
+            if isinstance(whole, tir.FloorMod) and axis.same_as(whole.a):
+                return int(whole.b) // step, step
+    return 1, 1
+
+
+def _divides(expr: Any, axis: Any) -> bool:
+    is_quotient = isinstance(expr, tir.FloorDiv) and isinstance(expr.b, tir.IntImm)
+    return is_quotient and bool(axis.same_as(expr.a))
+
+
+def _pixels_of_a_turn(pixels: int, lanes: int) -> int:
+    """Return a divisor of `pixels`, whose channels the nearest cache holds; of vectors, if any."""
+    fitting = [each for each in divisors(pixels) if each <= MOST_PIXELS_OF_A_TURN]
+    return max(fitting, key=lambda each: (each % lanes == 0 or each == pixels, each))
+
+
+def share_columns(
+    sch: Any, rows: list[Any], columns: list[Any], cores: int, lanes: int
+) -> tuple[list[Any], list[Any]]:
+    """Cut the columns of what has fewer rows than cores into parts, which are rows as well."""
+    if math.prod(extent(sch, loop) for loop in rows) >= cores or len(columns) != 1:
+        return rows, columns
+    size, wanted = extent(sch, columns[0]), cores * TASKS_A_CORE
+    fitting = [each for each in divisors(size) if cores <= each < 2 * wanted]
+    if not fitting or size < 2 * wanted * lanes:
+        return rows, columns
+    # Whole vectors first, then as much for each core.
+    parts = max(fitting, key=lambda each: (size // each % lanes == 0, each % cores == 0, each))
+    part, inner = sch.split(columns[0], [parts, None])
+    return [*rows, part], [inner]
 
 
 def shared_loops(sch: Any, rows: list[Any], cores: int) -> tuple[list[Any], list[Any]]:

@@ -27,6 +27,7 @@ from tvm_fusionx.schedules.parts.nest import (
 )
 from tvm_fusionx.schedules.parts.overlap_last_vector import move_last_vectors
 from tvm_fusionx.schedules.parts.parallelism import should_parallelise
+from tvm_fusionx.schedules.rows.across_rows import is_contiguous, takes_long_rows
 from tvm_fusionx.schedules.rows.few_rows import parts_in, share_few_rows
 from tvm_fusionx.schedules.rows.knobs import (
     RECOMPUTE_KNOB,
@@ -36,11 +37,12 @@ from tvm_fusionx.schedules.rows.knobs import (
     knobs_of_rows,
 )
 from tvm_fusionx.schedules.rows.lane_reductions import split_lane_reductions
-from tvm_fusionx.schedules.rows.order import ordered_rows, shared_loops
+from tvm_fusionx.schedules.rows.memory_order import drop_proved_choices, sum_in_memory_order
+from tvm_fusionx.schedules.rows.order import ordered_rows, share_columns, shared_loops
 from tvm_fusionx.schedules.rows.side_by_side import rows_side_by_side
 from tvm_fusionx.schedules.rows.split_chains import split_chains
 from tvm_fusionx.schedules.template import Knobs, KnobValues, Match, Template, UnschedulableError
-from tvm_fusionx.tir.block import BlockInfo, Stage, loads_of
+from tvm_fusionx.tir.block import BlockInfo, Stage
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.index_maps import index_path, variables_of
 from tvm_fusionx.tir.inline import inline_spatial
@@ -63,7 +65,8 @@ class RowByRow(Match):
         info, choices = chosen(self.info, values)
         sch = fresh_schedule(info.func)
         info = inline_spatial(sch, info, recompute=bool(values.get(RECOMPUTE_KNOB)))
-        func = share_few_rows(lend_outputs(sch.mod["main"], info), info.cpu, choices.parallel_work)
+        func = sum_in_memory_order(drop_proved_choices(lend_outputs(sch.mod["main"], info)))
+        func = share_few_rows(func, info.cpu, choices.parallel_work)
         shared = parts_in(func)
         func = split_lane_reductions(func, info.cpu.lanes, parts=shared)
         func = split_chains(func, info.cpu, choices.chains)
@@ -194,7 +197,10 @@ def refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None
 def _refuse_to_keep_cores_idle(
     info: BlockInfo, leader: str, reductions: list[str], choices: RowChoices
 ) -> None:
-    """Raise for a nest of fewer rows than cores where a sum in it could be shared by its own."""
+    """Raise for a nest of fewer rows than cores where a stage of it could be shared by its own.
+
+    So that what is computed of each element of a norm over a whole image is shared, its sums go.
+    """
     cpu = info.cpu
 
     def could_share(name: str) -> bool:
@@ -203,7 +209,7 @@ def _refuse_to_keep_cores_idle(
         return has_rows and should_parallelise([stage], cpu.cores, choices.parallel_work)
 
     for name in reductions:
-        if could_share(name) or (info.stages[leader].is_reduction and could_share(leader)):
+        if could_share(name) or could_share(leader):
             raise MustBeAloneError(name)
 
 
@@ -271,12 +277,16 @@ def _split_rows(
     row_loops = [loop for it, loop in spatial if it.var in row_vars]
     columns = [loop for it, loop in spatial if it.var not in row_vars]
     if not reductions and not stage.is_reduction:
-        return Rows(*ordered_rows(sch, stage, spatial, cpu.lanes), None)
+        ordered = ordered_rows(sch, stage, spatial, cpu.lanes)
+        if should_parallelise([stage], cpu.cores, choices.parallel_work):
+            ordered = share_columns(sch, *ordered, cpu.cores, cpu.lanes)
+        return Rows(*ordered, None)
     if (
         wide
         and wide[-1][0].var in row_vars
         and wide[-1][0].extent >= min(cpu.lanes, NARROWEST_VECTOR)
-        and _is_contiguous(stage, info, wide[-1][0].var)
+        and is_contiguous(stage, wide[-1][0])
+        and not any(takes_long_rows(info.stages[name]) for name in reductions)
     ):
         last = wide[-1][1]
         width = _width(wide[-1][0].extent, cpu.lanes, choices.vectors)
@@ -316,29 +326,6 @@ def _side_by_side(
         return loops, None
     outer, inner = sch.split(wide[-1], [None, number])
     return [outer if loop is wide[-1] else loop for loop in loops], inner
-
-
-def _is_contiguous(stage: Stage, info: BlockInfo, var: Any) -> bool:
-    """Tell whether a leader that accumulates is contiguous along `var`, not along what it sums."""
-    if not stage.is_reduction:
-        return True
-    summed = {it.var for it in stage.iters if it.is_reduction and it.extent > 1}
-    own = {buffer.data for buffer in stage.writes}
-    loads = [
-        [variables_of(index) for index in load.indices]
-        for load in loads_of(stage.block.body)
-        if load.indices and load.buffer.data not in own
-    ]
-    if not any(places[-1] & summed for places in loads):
-        return True
-    # An operand that is the same for all of them is loaded once.
-    moving = [places for places in loads if any(var in place for place in places)]
-    return bool(moving) and all(
-        var in places[-1]
-        and not places[-1] & summed
-        and not any(var in place for place in places[:-1])
-        for places in moving
-    )
 
 
 def _shared_variables(paths: list[list[Any]], spatial: set[Any]) -> set[Any]:
