@@ -143,6 +143,9 @@ def test_channels_of_zeros_are_not_added_where_blocks_are_read() -> None:
     assert not assert_packed([conv(x, 8, 1)], 2, reshape=1, layout_transform=1)["strided_slice"]
     # Of 67 channels each is a chunk: an image as it is.
     assert not assert_packed([relay.nn.max_pool2d(x, (2, 2))], 1, reshape=2)["strided_slice"]
+    # A reduction of other axes than rows and columns has no blocked form.
+    assert packed(relay.max(x, axis=[1]))[1]["strided_slice"]
+    assert not packed(relay.max(x, axis=[2, 3]))[1]["strided_slice"]
     graph = from_relay(module(x)["main"])
     pack_convolutions(graph, Avx(), fill=False)
     assert "strided_slice" not in {node.op for node in graph.calls()}
@@ -267,6 +270,8 @@ def test_a_sequence_that_joins_enters_the_layout() -> None:
 def test_the_last_convolution_of_a_sequence_is_known_as_such(outputs: int) -> None:
     x = relay.nn.relu(sequence_conv(var("x", 1, 6, 29), 8, 3))
     counts = packed(relay.transpose(relay.nn.relu(sequence_conv(x, outputs, 1)), (0, 2, 1)))[1]
+    assert counts["strided_slice"] == (outputs == 67)
+    counts = packed(relay.max(relay.nn.relu(sequence_conv(x, outputs, 1)), axis=[2]))[1]
     assert counts["strided_slice"] == (outputs == 67)
     counts = packed(sequence_conv(relay.nn.relu(sequence_conv(x, outputs, 1)), 8, 1))[1]
     assert counts["strided_slice"] == 0

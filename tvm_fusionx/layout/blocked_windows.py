@@ -54,15 +54,20 @@ def block_layout_operator(graph: Graph, node: Node, blocked: Convert) -> Blocked
 def block_reduction(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:
     """Return a reduction over rows and columns in NCHWc; rows and columns stay as extents of 1."""
     form = blocked(node.operands[0])
-    axis = node.attrs["axis"]
-    if form is None or axis is None or node.attrs["exclude"]:
-        return None
-    axes = {int(each) % IMAGE_AXES for each in (axis if isinstance(axis, tuple) else (axis,))}
-    if axes != SPATIAL_AXES:
+    if form is None or not is_over_images(node):
         return None
     attrs = node.attrs.replace(axis=tuple(sorted(SPATIAL_AXES)), keepdims=True)
     value = graph.call(node.op, [form.value], attrs, name=node.name)
     return Blocked(value, (*form.shape[: CHANNEL_AXIS + 1], 1, 1))
+
+
+def is_over_images(node: Node) -> bool:
+    """Tell whether a reduction of images takes their rows and columns, and nothing else."""
+    axis = node.attrs["axis"]
+    if axis is None or node.attrs["exclude"]:
+        return False
+    axes = {int(each) % IMAGE_AXES for each in (axis if isinstance(axis, tuple) else (axis,))}
+    return axes == SPATIAL_AXES
 
 
 def block_pad(graph: Graph, node: Node, blocked: Convert) -> Blocked | None:

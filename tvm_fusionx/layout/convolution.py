@@ -46,6 +46,7 @@ from tvm_fusionx.layout.blocked_windows import (
     block_reduction,
     block_repeat,
     block_slice,
+    is_over_images,
 )
 from tvm_fusionx.layout.sub_pixel import CONV2D_TRANSPOSE, block_sub_pixel
 
@@ -143,12 +144,19 @@ def _is_last(graph: Graph, node: Node) -> bool:
                 if user not in seen:
                     seen.add(user)
                     pending.append(user)
-            elif user.op in _IN_BLOCKS:
-                shape = user.outputs[0].shape
-                # A slice of some channels has no blocked form.
-                if user.op != SLICE or shape[CHANNEL_AXIS] == channels:
-                    return False
+            elif _reads_blocks(user, channels):
+                return False
     return True
+
+
+def _reads_blocks(user: Node, channels: int) -> bool:
+    """Tell whether a reader of so many channels, elementwise work aside, has a blocked form."""
+    if user.op not in _IN_BLOCKS or len(user.operands[0].shape) != IMAGE_AXES:
+        return False
+    if user.op in REDUCTIONS:
+        return is_over_images(user)
+    # A slice of some channels has no blocked form.
+    return user.op != SLICE or user.outputs[0].shape[CHANNEL_AXIS] == channels
 
 
 def _connect(graph: Graph, forms: dict[Value, Blocked], images: dict[Value, Value]) -> None:
