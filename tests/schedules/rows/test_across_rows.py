@@ -32,6 +32,17 @@ def test_long_rows_are_told_from_short_ones_and_from_columns() -> None:
     assert [takes_long_rows(each) for each in _sums(_moments(8, 4096))].count(True) == 2
     assert not any(map(takes_long_rows, _sums(_moments(8, 64))))
     assert not any(map(takes_long_rows, _sums(relay.sum(var("x", 4096, 8), axis=0))))
+    # Weights that are neighbours along outputs, as after a pool.
+    gate = relay.nn.contrib_conv2d_nchwc(
+        var("x", 1, 32, 1, 1, 16),
+        var("w", 2, 32, 1, 1, 16, 8),
+        kernel_size=(1, 1),
+        channels=16,
+        data_layout="NCHW16c",
+        out_layout="NCHW8c",
+        kernel_layout="OIHW16i8o",
+    )
+    assert not any(map(takes_long_rows, _sums(gate)))
 
 
 def test_lanes_of_a_row_are_neighbours_and_overlapping_windows_are_not() -> None:

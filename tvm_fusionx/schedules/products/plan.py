@@ -291,7 +291,7 @@ def chunks_of_parts(plan: DotPlan, cpu: Cpu) -> tuple[int, int]:
 
 
 def _tasks(plan: DotPlan, chunks: int) -> int:
-    """Return the tasks of a product whose rows are cut into `chunks`, and its columns into panels."""
+    """Return the tasks of a product: so many `chunks` of rows, each with every panel of columns."""
     return plan.batch * chunks * -(-plan.n // plan.width)
 
 

@@ -20,7 +20,8 @@ def takes_long_rows(stage: Stage) -> bool:
     if not stage.is_reduction or math.prod(stage.reduced) < LONG_ROW_GROUPS:
         return False
     summed = _summed(stage)
-    return any(places[-1] & summed for places in map(_places, _operands(stage)))
+    moving = [places for places in map(_places, _operands(stage)) if set().union(*places) & summed]
+    return bool(moving) and all(places[-1] & summed for places in moving)
 
 
 def is_contiguous(stage: Stage, it: Iter) -> bool:
