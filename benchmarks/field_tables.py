@@ -189,10 +189,14 @@ def of_no_list(results: Results) -> str:
         return "No network was compared."
     values = [ratio for ratio, _ in known]
     worst = ", ".join(f"{name} {ratio:.2f}" for ratio, name in known[:5])
+    compared = [each for each in results if ratios[each["name"]] is not None]
+    devices = "; ".join(sorted({each["device"] for each in compared}))
+    versions = len({each["commit"] for each in compared})
     return (
-        f"{len(known)} networks outside of the zoo (`python benchmarks/wild.py`), float32, beside "
-        f"ONNX Runtime and OpenVINO: first on {sum(value >= 1 for value in values)}; best other "
-        f"/ ours {geometric_mean(values):.2f} in the geometric mean, from {values[0]:.2f} to "
+        f"{len(known)} networks outside of the zoo on {devices} (`python benchmarks/wild.py`; rows "
+        f"of {versions} versions of this package), float32, beside ONNX Runtime and OpenVINO: "
+        f"first on {sum(value >= 1 for value in values)}; best other / ours "
+        f"{geometric_mean(values):.2f} in the geometric mean, from {values[0]:.2f} to "
         f"{values[-1]:.2f}. The least: {worst}."
     )
 

@@ -135,8 +135,10 @@ def measure(
 ) -> Any:
     """Return what one network takes on every side, and its blocks far from their limit."""
     import onnx
+    from measured_runs import commit_here
 
     import tvm_fusionx as fx
+    from tvm_fusionx.report.bench.bench import describe_device
     from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
     from tvm_fusionx.report.bench.timing import threads_apart, time_interleaved
     from tvm_fusionx.report.profile.limits import slow_kernels
@@ -164,6 +166,8 @@ def measure(
     slow = slow_kernels(report)
     return {
         "name": row["name"],
+        "device": describe_device(),
+        "commit": commit_here(),
         "import_s": imported - started,
         "build_s": built - imported,
         "kernels": len(report.kernels),
@@ -312,17 +316,16 @@ def run_one(name: str, cache: Path, options: argparse.Namespace) -> dict[str, An
     return measured
 
 
-def keep(results: Sequence[Mapping[str, Any]], path: Path, options: argparse.Namespace) -> None:
-    """Write the results of all networks, with the machine and how they were measured."""
+def keep(cache: Path, path: Path, options: argparse.Namespace) -> None:
+    """Write all results that the cache has, asked for or not, and how they were measured."""
     import tvm_fusionx as fx
-    from tvm_fusionx.records.device import processor_name
 
+    kept = [cache / RESULT.format(name) for name in networks()]
     told = {
-        "device": processor_name(),
         "threads": fx.threads(),
         "target": options.target,
         "repeat": options.repeat,
-        "rows": list(results),
+        "rows": [json.loads(each.read_text(encoding="utf-8")) for each in kept if each.is_file()],
     }
     write(path, json.dumps(told, indent=1) + "\n")
 
@@ -376,7 +379,7 @@ def main(words: Sequence[str] | None = None) -> int:
             continue
         results.append(run_one(name, cache, options))
         if options.json:
-            keep(results, options.json, options)
+            keep(cache, options.json, options)
         if not options.table:
             found = results[-1]
             print(name, found.get("error") or found["ms"], flush=True)

@@ -55,14 +55,17 @@ def test_counts_are_told_over_the_best_that_computed_the_same(tmp_path: Path) ->
 
 def test_models_of_no_list_are_told_with_the_worst_by_name(tmp_path: Path) -> None:
     for name, other in (("good", 2.0), ("bad", 0.5)):
-        write(tmp_path / "wild", name, {"name": name, "ms": {"ours": 1.0, "ort": other}})
+        ms = {"ours": 1.0, "ort": other}
+        found = {"name": name, "ms": ms, "device": "a processor", "commit": name}
+        write(tmp_path / "wild", name, found)
     write(tmp_path / "wild", "failed", {"name": "failed", "error": "no"})
     told = tables.sections(tmp_path)
-    assert "2 networks" in told
+    assert "2 networks outside of the zoo on a processor (" in told
+    assert "rows of 2 versions of this package" in told
     assert "first on 1; best other / ours 1.00 in the geometric mean, from 0.50 to 2.00" in told
     assert told.endswith("The least: bad 0.50, good 2.00.")
-    row = {"name": "alone", "ms": {"ours": 1.0, "ort": 3.0}}
-    (tmp_path / "wild.json").write_text(json.dumps({"device": "a processor", "rows": [row]}))
+    row = {"name": "alone", "ms": {"ours": 1.0, "ort": 3.0}, "device": "d", "commit": "c"}
+    (tmp_path / "wild.json").write_text(json.dumps({"rows": [row]}))
     assert "from 3.00 to 3.00" in tables.sections(tmp_path)
 
 

@@ -76,7 +76,11 @@ def test_time_is_up_before_a_network_and_the_rest_is_told(
     kept = json.loads(together.read_text())
     assert [row["name"] for row in kept["rows"]] == ["rnn-384"]
     assert kept["target"] == wild.TARGET
-    assert kept["device"]
+    # What is not asked for stays in the file.
+    (tmp_path / "lstm-384.json").write_text(json.dumps(_result("lstm-384", 1.0, {}, 90.0)))
+    assert wild.main(["rnn-384", "--cache", str(tmp_path), "--json", str(together)]) == 0
+    kept = json.loads(together.read_text())
+    assert {row["name"] for row in kept["rows"]} == {"rnn-384", "lstm-384"}
 
 
 def test_a_failure_is_a_row_that_is_not_tried_again(
