@@ -67,9 +67,8 @@ def checking_compiler(folder: Path) -> Path:
     return program
 
 
-def program_of(bundle: Path, compiler: str) -> list[str]:
-    """Compile a bundle's example program; return the words that start it, its weights with them."""
-    program = bundle / "main"
+def program_of(bundle: Path, compiler: str, program: Path) -> list[str]:
+    """Compile a bundle's example to ``program``; return the words that start it."""
     library = bundle / f"lib{bundle.name}.a"
     words = [compiler, "-std=c99", f"-I{bundle}", str(bundle / "main.c"), str(library)]
     subprocess.run([*words, "-lm", "-o", str(program)], check=True)
@@ -116,7 +115,8 @@ def check_model(name: str, folder: Path) -> bool:
             bundle = folder / f"{tool}-{weights}" / "net"
             bundle.parent.mkdir()
             fx.export_bundle(library, bundle, weights=weights, compiler=compiler)
-            found = check([*before, *program_of(bundle, compiler)], given, expected)
+            program = program_of(bundle, compiler, bundle.parent / "main")
+            found = check([*before, *program], given, expected)
             print(f"{name}, weights {weights}, {tool}: {found}", flush=True)
             is_right &= found == "right"
     return is_right

@@ -18,7 +18,7 @@ def fixture_checks() -> ModuleType:
 @pytest.mark.parametrize("weights", ["embedded", "beside"])
 def test_an_answer_is_compared(checks: ModuleType, weights: str, tmp_path: Path) -> None:
     need("gcc")
-    words = checks.program_of(bundle(weights=weights), "gcc")
+    words = checks.program_of(bundle(weights=weights), "gcc", tmp_path / "main")
     given = written_inputs(tmp_path)
     assert checks.check(words, given, answer()) == "right"
     others = [b"", *answer()[1:]]
