@@ -160,14 +160,13 @@ def measure(
             started = time.perf_counter()
             run()
             one_of_each += time.perf_counter() - started
+            if side in prepared:
+                made[side] = prepared[side].outputs(result)[0]
+            else:
+                made[side] = ours[side].get_output(0).numpy()
         except Exception as error:
             failures[side] = describe_failure(error)
             del runs[side]
-            continue
-        if side in prepared:
-            made[side] = prepared[side].outputs(result)[0]
-        else:
-            made[side] = ours[side].get_output(0).numpy()
     with threads_apart(threads):
         runs_of_each = runs_within(seconds, repeat, one_of_each)
         latencies, failed = time_interleaved(runs, runs_of_each)

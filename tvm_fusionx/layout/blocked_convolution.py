@@ -22,7 +22,8 @@ from tvm_fusionx.layout.blocked_tensor import (
 from tvm_fusionx.layout.merged_groups import merge_groups, merge_weights
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM, DotInstruction
-from tvm_fusionx.schedules.byte_tiles.tiling import ProductShape, why_not_tiles
+from tvm_fusionx.schedules.byte_tiles.shape import ProductShape
+from tvm_fusionx.schedules.byte_tiles.tiling import why_not_tiles
 
 # What minimal filtering can serve: 3x3 windows over chunks that fill its vectors.
 WINDOW = 3

@@ -28,7 +28,8 @@ from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import DotInstruction
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.rewrite.quantized import WIDE, WORDS, QuantizedData
-from tvm_fusionx.schedules.byte_tiles.tiling import ProductShape, tile_cycles, why_not_tiles
+from tvm_fusionx.schedules.byte_tiles.shape import ProductShape
+from tvm_fusionx.schedules.byte_tiles.tiling import tile_cycles, why_not_tiles
 from tvm_fusionx.schedules.windows.output_vectors import joined_chunks
 
 # Instructions for a vector, as the kernels are written: a byte becomes a float (widened, converted,

@@ -210,6 +210,9 @@ class ByteTiles:
     store_cycles: int
     """Cycles of storing a tile."""
 
+    latency: int
+    """Cycles from a product to the next that adds to the same sums."""
+
     configure_cycles: int
     """Cycles of saying what shapes the tiles have."""
 
@@ -227,7 +230,8 @@ class ByteTiles:
 
 
 # Cycles: Intel 64 and IA-32 Architectures Optimization Reference Manual, the chapter on AMX: a
-# product takes a row of data a cycle, a load 8 cycles for 16 rows, a store 16.
+# product takes a row of data a cycle, and 52 until its sums are there, a load 8 cycles for 16 rows,
+# a store 16.
 TILES: tuple[tuple[frozenset[str], ByteTiles], ...] = (
     (
         frozenset({"amx-tile", "amx-int8"}),
@@ -240,6 +244,7 @@ TILES: tuple[tuple[frozenset[str], ByteTiles], ...] = (
             ),
             lines_a_cycle=2,
             store_cycles=16,
+            latency=52,
             configure_cycles=204,
             system="linux",
         ),

@@ -21,12 +21,9 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.processors.integers import SUM, WORD_BYTES, ByteTiles
-from tvm_fusionx.schedules.byte_tiles.tiling import (
-    BlockOfTiles,
-    ProductShape,
-    TileTasks,
-    block_of,
-)
+from tvm_fusionx.schedules.byte_tiles.blocks import BlockOfTiles
+from tvm_fusionx.schedules.byte_tiles.shape import ProductShape
+from tvm_fusionx.schedules.byte_tiles.tiling import TileTasks
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vectors import each_lane
@@ -44,7 +41,8 @@ class TileOperands:
     """What a kernel reads, and how."""
 
     data: Any
-    """Buffer whose last axis has the terms side by side, where nothing is gathered: ``[M, K]``."""
+    """Buffer whose last axis has the terms side by side, where nothing is gathered: ``[M, K]``, or
+    an image of one chunk."""
     weights: Any
     """Buffer of packed weights."""
     weight_place: Callable[[Any, Any, Any, Any], list[Any]]
@@ -52,7 +50,9 @@ class TileOperands:
     column of the window, and the first term."""
     weight_stride: int
     """Bytes from four terms to the next four."""
-    vectors: int
+    data_place: Callable[[Any, Any, Any, Any], list[Any]]
+    """Returns where data that is read as it lies begins: takes image, row, column and term."""
+    vectors: int = 0
     """Vectors of a place that are gathered; 0 where the data is read as it lies."""
     gather: Callable[..., Any] | None = None
     """Returns the statement that gathers vector `number` of a place: takes image, row,
@@ -68,8 +68,8 @@ class TileKernel:
     ----------
     shape
         What is computed.
-    work
-        What a task computes of it.
+    work, block
+        What a task computes of it, and the tiles that it sums at the same time.
     operands
         What it reads.
     tiles, product
@@ -82,14 +82,14 @@ class TileKernel:
         self,
         shape: ProductShape,
         work: TileTasks,
+        block: BlockOfTiles,
         operands: TileOperands,
         tiles: ByteTiles,
         product: str,
         store: Store,
     ) -> None:
-        self.shape, self.work, self.operands = shape, work, operands
+        self.shape, self.work, self.block, self.operands = shape, work, block, operands
         self.tiles, self.product, self.store = tiles, product, store
-        self.block: BlockOfTiles = block_of(work.rows, work.columns, shape.outputs, tiles)
         self.step = shape.step_bytes(tiles)
         self.ib = tir.ir_builder.create()
         self.registers = TileRegisters(self.ib, tiles)
@@ -107,24 +107,38 @@ class TileKernel:
             column = start_of(piece, work.columns, shape.columns)
             data = self._gathered(image, row, column)
             self._configure()
-            sums = ib.allocate(SUM, (self._sums,), "tile_sums", scope="global")._buffer
+            sums = self._buffer(SUM, self._sums, "tile_sums")
             with ExitStack() as loops:
                 group, down, along = (
                     loops.enter_context(ib.for_range(0, extent, name))
                     for extent, name in (
                         (groups, "group"),
-                        (math.ceil(work.rows / block.places_down), "down"),
-                        (math.ceil(work.columns / block.columns), "along"),
+                        (math.ceil(work.rows / block.lines), "down"),
+                        (1 if block.pitch else math.ceil(work.columns / block.columns), "along"),
                     )
                 )
                 first = start_of(start_of(part, groups, across) + group, block.across, numbers)
-                top = start_of(down, block.places_down, work.rows)
-                left = start_of(along, block.columns, work.columns)
+                top = start_of(down, block.lines, work.rows)
+                left = 0 if block.pitch else start_of(along, block.columns, work.columns)
                 places = [self._place(top, left, number) for number in range(block.down)]
                 self._sum(data, sums, first, places)
-                self._store(sums, first, [(image, row + y, column + x) for y, x in places])
+                if block.pitch:
+                    self._store_lines(sums, first, image, row, column)
+                else:
+                    self._store(sums, first, [(image, row + y, column + x) for y, x in places])
             self.registers.release()
         return asking_first(ib.get())
+
+    def _buffer(self, dtype: str, size: int, name: str) -> Any:
+        """Allocate a buffer of a task, of which tiles read or write what no loop does.
+
+        TVM cuts buffers to what loops access, and takes a tile for its first element: hence the
+        store.
+        """
+        buffer = self.ib.allocate(dtype, (size,), name, scope="global")._buffer
+        if self.block.pitch:
+            self.ib.emit(tir.BufferStore(buffer, tir.const(0, dtype), [size - 1]))
+        return buffer
 
     @property
     def _sums(self) -> int:
@@ -136,9 +150,8 @@ class TileKernel:
 
     def _place(self, top: Any, left: Any, number: int) -> tuple[Any, Any]:
         """Return where one of the tiles below one another begins, in the task's places."""
-        if self.block.in_rows:
-            return top + number, left
-        return top, left + number * self.block.apart
+        line, piece = (0, number) if self.block.pitch else divmod(number, self.block.pieces)
+        return top + line, left + piece * self.block.apart
 
     # Tiles of sums come first, then those of data, then those of weights.
 
@@ -146,10 +159,10 @@ class TileKernel:
         return down * self.block.across + across
 
     def _data_tile(self, down: int) -> int:
-        return self.block.down * self.block.across + down
+        return self.block.down * self.block.across + down % self.block.data_registers
 
     def _weight_tile(self, across: int) -> int:
-        return self._data_tile(self.block.down) + across
+        return self.block.down * self.block.across + self.block.data_registers + across
 
     def _configure(self) -> None:
         block, wide = self.block, self.tiles.row_bytes
@@ -165,19 +178,20 @@ class TileKernel:
     def _gathered(self, image: Any, row: Any, column: Any) -> Callable[..., Any]:
         """Gather the data of a task; return what loads a tile of it."""
         operands, shape, work, ib = self.operands, self.shape, self.work, self.ib
+        top, left = row * shape.stride[0], column * shape.stride[1]
         if operands.gather is None:
 
-            def load_in_place(tile: int, _: Any, place: Any, term: Any) -> None:
-                start = [column + place, term]
-                self.registers.load(tile, operands.data, start, shape.terms)
+            def load_in_place(tile: int, y: Any, x: Any, term: Any) -> None:
+                start = operands.data_place(image, top + y, left + x, term)
+                self.registers.load(tile, operands.data, start, shape.stride[1] * shape.terms)
 
             return load_in_place
         rows, columns = shape.rows_read(work.rows), shape.columns_read(work.columns)
         stride = shape.row_stride()
         dtype = operands.data.dtype
-        wide = ib.allocate(dtype, (rows * columns * stride,), "wide", scope="global")._buffer
+        size = (rows * columns + self._columns_behind) * stride
+        wide = self._buffer(dtype, size, "wide")
         together = math.gcd(operands.vectors, CHUNKS_TOGETHER)
-        top, left = row * shape.stride[0], column * shape.stride[1]
         with (
             ib.for_range(0, rows, "row") as down,
             ib.for_range(0, operands.vectors // together, "run") as run,
@@ -201,6 +215,15 @@ class TileKernel:
 
         return load
 
+    @property
+    def _columns_behind(self) -> int:
+        """Columns that the last of tiles over all rows reads behind the last row."""
+        block = self.block
+        if not block.pitch:
+            return 0
+        needed = (block.lines - 1) * block.pitch + self.work.columns
+        return (block.down * block.rows - needed) * self.shape.stride[1]
+
     def _sum(
         self, data: Callable[..., Any], sums: Any, first: Any, places: list[tuple[Any, Any]]
     ) -> None:
@@ -210,9 +233,9 @@ class TileKernel:
         for down, across in every:
             registers.clear(self._sums_tile(down, across))
         with (
-            ib.for_range(0, shape.kernel[0], "kh") as kh,
-            ib.for_range(0, shape.kernel[1], "kw") as kw,
-            ib.for_range(0, shape.terms // self.step, "k") as step,
+            ib.for_range(0, shape.lines[0], "kh") as kh,
+            ib.for_range(0, shape.lines[1], "kw") as kw,
+            ib.for_range(0, shape.line_terms // self.step, "k") as step,
         ):
             for across in range(block.across):
                 place = self.operands.weight_place(first + across, kh, kw, step * self.step)
@@ -248,13 +271,25 @@ class TileKernel:
                 for across in range(block.across):
                     tile = self._sums_tile(down, across)
                     start = tile * self._tile_elements + place * lanes
-                    at = (image, row, column + place, first + across)
+                    self._store_vector(sums, start, (image, row, column + place, first + across))
 
-                    def stored(lane: Any, at: Any = at, start: Any = start) -> Any:
-                        value = tir.BufferLoad(sums, [start + lane])
-                        return self.store(*at, lane, value)
+    def _store_lines(self, sums: Any, first: Any, image: Any, row: Any, column: Any) -> None:
+        """Do the same where tiles cover all rows of the task, and what lies between them."""
+        block, ib, lanes = self.block, self.ib, self.tiles.columns
+        with (
+            ib.for_range(0, self.work.rows, "y") as y,
+            ib.for_range(0, self.work.columns, "place") as place,
+        ):
+            start = (y * block.pitch + place) * lanes
+            self._store_vector(sums, start, (image, row + y, column + place, first))
 
-                    loop = each_lane(lanes, stored)
-                    if isinstance(loop.body, tir.IfThenElse):
-                        loop = tir.For(loop.loop_var, 0, lanes, tir.ForKind.UNROLLED, loop.body)
-                    ib.emit(loop)
+    def _store_vector(self, sums: Any, start: Any, at: tuple[Any, Any, Any, Any]) -> None:
+        lanes = self.tiles.columns
+
+        def stored(lane: Any) -> Any:
+            return self.store(*at, lane, tir.BufferLoad(sums, [start + lane]))
+
+        loop = each_lane(lanes, stored)
+        if isinstance(loop.body, tir.IfThenElse):
+            loop = tir.For(loop.loop_var, 0, lanes, tir.ForKind.UNROLLED, loop.body)
+        self.ib.emit(loop)

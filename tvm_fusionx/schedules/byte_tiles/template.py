@@ -11,13 +11,10 @@ from tvm import tir
 
 from tvm_fusionx.expressions.integer_products import CONVOLUTION_WEIGHT_AXES, DENSE_WEIGHT_AXES
 from tvm_fusionx.processors.integers import WORD_BYTES
+from tvm_fusionx.schedules.byte_tiles.blocks import best_block
 from tvm_fusionx.schedules.byte_tiles.kernel import TileKernel, TileOperands
-from tvm_fusionx.schedules.byte_tiles.tiling import (
-    ProductShape,
-    TileTasks,
-    tasks_of,
-    why_not_tiles,
-)
+from tvm_fusionx.schedules.byte_tiles.shape import ProductShape
+from tvm_fusionx.schedules.byte_tiles.tiling import TileTasks, tasks_of, why_not_tiles
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     Store,
     gather_what_follows,
@@ -108,7 +105,8 @@ class BytesOnTiles(Match):
         operands = self._operands(weights, None if gathering is None else blocks[gathering])
         work = TileTasks(values["task_rows"], values["task_columns"], values["channel_tasks"])
         store = self._store(storing(blocks[write], sums))
-        kernel = TileKernel(self.shape, work, operands, tiles, self.product, store).build(
+        block = best_block(work.rows, work.columns, self.shape, info.cpu)
+        kernel = TileKernel(self.shape, work, block, operands, tiles, self.product, store).build(
             parallel=should_parallelise(info.stages.values(), info.cpu.cores)
         )
         replaced = [each for each in (gathering, name) if each is not None]
@@ -166,8 +164,11 @@ class BytesOnTiles(Match):
             panel, within = tir.floordiv(tile, together), tir.floormod(tile, together)
             return [panel, tir.floordiv(term, WORD_BYTES), within * columns, 0]
 
+        def data_place(image: Any, row: Any, column: Any, term: Any) -> list[Any]:
+            return [column, term]
+
         if gathering is None:
-            return TileOperands(self.data, weights, place, width * WORD_BYTES, 0)
+            return TileOperands(self.data, weights, place, width * WORD_BYTES, data_place)
         lanes = math.gcd(self.shape.terms, GATHERED_BYTES)
 
         def gather(image: Any, row: Any, column: Any, number: Any, keep: Store, lane: Any) -> Any:
@@ -175,7 +176,8 @@ class BytesOnTiles(Match):
             return storing(gathering, (), redirect)(column, number * lanes + lane, None)
 
         vectors = self.shape.terms // lanes
-        return TileOperands(self.data, weights, place, width * WORD_BYTES, vectors, gather, lanes)
+        stride = width * WORD_BYTES
+        return TileOperands(self.data, weights, place, stride, data_place, vectors, gather, lanes)
 
     def _image(self, weights: Any, gathering: Any | None, window: Window) -> TileOperands:
         lanes = int(self.data.shape[-1])
@@ -185,8 +187,13 @@ class BytesOnTiles(Match):
         columns, (down, along) = window.columns, window.stride
 
         def place(tile: Any, kh: Any, kw: Any, term: Any) -> list[Any]:
-            four = tir.floordiv(term, WORD_BYTES)
-            return [tile, tir.floordiv(four, groups), kh, kw, tir.floormod(four, groups), 0, 0]
+            chunk, four = tir.floordiv(term, WORD_BYTES * groups), tir.floordiv(term, WORD_BYTES)
+            if self.shape.joined:
+                chunk, kw = 0, chunk
+            return [tile, chunk, kh, kw, tir.floormod(four, groups), 0, 0]
+
+        def data_place(image: Any, row: Any, column: Any, term: Any) -> list[Any]:
+            return [image, 0, row, column, term]
 
         def gather(image: Any, row: Any, column: Any, number: Any, keep: Store, lane: Any) -> Any:
             if is_flat:
@@ -198,9 +205,11 @@ class BytesOnTiles(Match):
                 return keep(lane, tir.BufferLoad(self.data, list(at)))
             return storing(gathering, (), _only_value(lane, keep))(*at, None)
 
-        vectors = self.shape.terms // lanes
         stride = width * WORD_BYTES
-        return TileOperands(self.data, weights, place, stride, vectors, gather, lanes)
+        if not self.shape.gathers:
+            return TileOperands(self.data, weights, place, stride, data_place)
+        vectors = self.shape.terms // lanes
+        return TileOperands(self.data, weights, place, stride, data_place, vectors, gather, lanes)
 
 
 def _only_value(lane: Any, keep: Store) -> Callable[..., Any]:
@@ -237,7 +246,9 @@ def _match(info: BlockInfo) -> BytesOnTiles | str:
     if product is None:
         return f"no instruction multiplies tiles of {data.dtype} by {weights.dtype}"
     reason = why_not_tiles(shape, info.cpu)
-    return reason or BytesOnTiles(info, stage, data, shape.in_line, window, product, has_rows)
+    if reason is not None:
+        return reason
+    return BytesOnTiles(info, stage, data, shape, window, product, has_rows)
 
 
 def _reader_beside(info: BlockInfo, product: str) -> str:
@@ -304,6 +315,10 @@ def _image_of(info: BlockInfo, stage: Stage) -> Found | str:
     if window.block_out != info.cpu.tiles.columns:
         return f"its chunks of {window.block_out} channels are no tiles"
     terms = window.in_channels * WORD_BYTES
+    # A picture of one chunk is read where it lies: neighbouring columns are side by side.
+    is_read_in_place = (
+        int(data.shape[1]) == 1 and window.kernel != (1, 1) and not info.producers[stage.name]
+    )
     shape = ProductShape(
         window.batch,
         window.rows,
@@ -313,10 +328,12 @@ def _image_of(info: BlockInfo, stage: Stage) -> Found | str:
         window.kernel,
         window.stride,
         window.dilation,
-        gathers=True,
+        gathers=not is_read_in_place,
     )
+    is_one_chunk = int(weights.shape[1]) == 1
+    shape = shape.on_tiles(info.cpu.tiles) if is_one_chunk else shape.in_line
     words, whole = shape.step_bytes(info.cpu.tiles) // WORD_BYTES, int(weights.shape[4])
-    if whole % max(words, 1) and window.kernel != (1, 1):
+    if whole % max(words, 1) and window.kernel != (1, 1) and not is_one_chunk:
         return "its weights are not in the order of tiles"
     return data, weights, shape, window
 

@@ -12,8 +12,9 @@ from tvm import tir
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.nest import schedule_alone
 from tvm_fusionx.schedules.template import UnschedulableError
-from tvm_fusionx.tir.block import BlockInfo, collect_blocks, describe_stage
+from tvm_fusionx.tir.block import BlockInfo, Stage, collect_blocks, describe_stage
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.inline import why_not_inline
 from tvm_fusionx.tir.inline_into_producer import inline_into_producer
 from tvm_fusionx.tir.root_block import with_root
 
@@ -36,10 +37,15 @@ def gather_what_follows(sch: Any, info: BlockInfo, name: str, last: str) -> str:
     """
     wanted = info.upstream(last) | {last}
     after = info.downstream(name) & wanted
-    # Scalars are stages that read nothing; a stage that reads another one besides is not inlined.
-    scalars = {stage for stage in wanted if not info.stages[stage].reads}
+    # What other operands of what follows come from, as the floats of a residual in bytes: a stage
+    # that reads another one besides is not inlined.
+    beside = {
+        stage
+        for stage in wanted - info.upstream(name) - after - {name}
+        if _is_cheap_beside(info, info.stages[stage])
+    }
     for stage in info.stages:
-        if stage in after | scalars and stage != last:
+        if stage in after | beside and stage != last:
             with contextlib.suppress(tvm.TVMError):
                 sch.compute_inline(sch.get_block(stage))
     # It copies, in the axes of `name`; what follows is then inlined into it.
@@ -47,6 +53,11 @@ def gather_what_follows(sch: Any, info: BlockInfo, name: str, last: str) -> str:
     if last in after:
         inline_into_producer(sch, last)
     return str(sch.get(write).name_hint)
+
+
+def _is_cheap_beside(info: BlockInfo, stage: Stage) -> bool:
+    """Tell whether a stage beside a product may be computed where its result is read."""
+    return why_not_inline(info, stage, stage.expensive, stage.nodes) is None
 
 
 def stage_nests(func: Any) -> dict[str, Any]:
