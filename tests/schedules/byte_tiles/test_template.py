@@ -34,19 +34,23 @@ EXACT = 0.0
 
 BLOCKS: dict[str, tuple[Any, ...]] = {
     "whole tiles": dense_of_bytes(64, 64, 128),
-    "signed data": dense_of_bytes(32, 32, 64, data="int8"),
+    "signed data": dense_of_bytes(32, 64, 128, data="int8"),
     "rows of no whole tile": dense_of_bytes(45, 48, 96, width=48),
     "few rows, an odd number of tiles": dense_of_bytes(9, 80, 192),
     "an odd number of rows that two tiles hold": dense_of_bytes(19, 64, 128),
     "panels of four tiles": dense_of_bytes(33, 128, 104, width=64),
     "one pixel": window_of_bytes(64, (9, 11), 64, 1),
-    "one pixel of several, two images": window_of_bytes(64, (9, 7), 32, 1, stride=2, batch=2),
+    "one pixel of several, two images": window_of_bytes(256, (9, 7), 64, 1, stride=2, batch=2),
     "three by three": window_of_bytes(64, (9, 11), 32, 3),
     "wide rows, an odd number of tiles": window_of_bytes(32, (5, 37), 48, 3),
     "an odd width that two tiles hold": window_of_bytes(64, (6, 19), 32, 3),
     "three by three of stride 2": window_of_bytes(64, (11, 9), 64, 3, stride=2),
     "dilated": window_of_bytes(64, (9, 9), 32, 3, dilation=2),
-    "crowded rows": window_of_bytes(512, (7, 7), 32, 3),
+    "short rows as one": window_of_bytes(512, (7, 7), 32, 3),
+    "short rows of stride 2 as one": window_of_bytes(256, (9, 5), 32, 3, stride=2),
+    "crowded rows": window_of_bytes(256, (14, 14), 64, 3),
+    "joined columns": window_of_bytes(16, (9, 21), 32, 3),
+    "joined columns of stride 2": window_of_bytes(32, (10, 21), 32, 5, stride=2),
 }
 
 
@@ -108,7 +112,9 @@ def test_code(block: str, product: str) -> None:
         return len(re.findall(rf"\b{word}\b", text))
 
     assert count(product) == count("tileloadd") > 0
-    assert (count("tilestored"), count("ldtilecfg"), count("tilerelease")) == (4, 1, 1)
+    # LLVM may write out two blocks.
+    assert count("tilestored") in (4, 8)
+    assert (count("ldtilecfg"), count("tilerelease")) == (1, 1)
     assert count("vpdpbusd") == 0
 
 
@@ -134,7 +140,7 @@ def test_knobs() -> None:
     knobs = knobs_of(BYTE_TILES, describe(BLOCKS["whole tiles"][0], CPU))
     assert {name: knob.default for name, knob in knobs.items()} == {
         "task_rows": 1,
-        "task_columns": 32,
+        "task_columns": 64,
         "channel_tasks": 2,
     }
 

@@ -136,8 +136,7 @@ class TileKernel:
         store.
         """
         buffer = self.ib.allocate(dtype, (size,), name, scope="global")._buffer
-        if self.block.pitch:
-            self.ib.emit(tir.BufferStore(buffer, tir.const(0, dtype), [size - 1]))
+        self.ib.emit(tir.BufferStore(buffer, tir.const(0, dtype), [size - 1]))
         return buffer
 
     @property
