@@ -9,8 +9,8 @@ from tvm_fusionx.processors.rates import LINE_BYTES
 from tvm_fusionx.tir.numbers import divisors
 
 # A row of data whose length is such a multiple shares sets of the first-level cache with the others
-# of its tile and of the tiles below: it gets a line more. On Emerald Rapids 3 x 3 over 14 x 14 of 256
-# channels takes 165 us of a core without, and 103 with it.
+# of its tile and of the tiles below: it gets a line more. On Emerald Rapids 3 x 3 over 14 x 14, 256
+# channels, takes 165 us of a core without, and 103 with it.
 CROWDED_BYTES = 256
 
 
