@@ -85,6 +85,27 @@ def test_other_quantizations_stay(case: str) -> None:
     assert [node.op for node in found.calls()] == before
 
 
+def test_numbers_that_are_dequantized_are_numbers() -> None:
+    """A learnt factor and a learnt shift of all elements, each stored as a byte."""
+    factor = _read(relay.const(np.array([3], "int8")), 0.5, 0)
+    shift = _read(relay.const(np.array([7], "int8")), 0.25, 0)
+    scaled = _read(_quantized(_read(var("x", 2, 8, dtype="uint8")) * factor))
+    found = graph(_quantized(_read(_quantized(scaled + shift)) * factor))
+    assert look_up_bytes(found) == 2
+    (node,) = found.calls()
+    assert node.op == LOOK_UP
+
+    def rounded(real: np.ndarray) -> np.ndarray:
+        return np.clip(np.rint(real / SCALE) + ZERO, 0, 255)
+
+    def read(x: np.ndarray) -> np.ndarray:
+        return (x - ZERO) * SCALE
+
+    first = rounded(read(np.arange(256.0)) * 1.5)
+    expected = rounded(read(rounded(read(first) + 1.75)) * 1.5)
+    assert np.array_equal(node.operands[1].array, expected.astype("uint8"))
+
+
 def test_what_else_reads_a_step_on_the_way_keeps_it() -> None:
     x = var("x", 2, 8, dtype="uint8")
     real = relay.sigmoid(_read(x))

@@ -46,6 +46,9 @@ class _Function:
     """Instructions of a vector that it takes, element by element."""
 
 
+_Known = _Function | np.ndarray
+
+
 def look_up_bytes(graph: Graph) -> int:
     """Replace quantizations of what one byte decides by look-ups, in place; return how many.
 
@@ -54,14 +57,15 @@ def look_up_bytes(graph: Graph) -> int:
     graph
         Roundings are one operator each, and ``fusionx.look_up`` is known to Relay.
     """
-    known: dict[Value, _Function] = {}
+    known: dict[Value, _Known] = {}
     found: list[tuple[Value, _Function]] = []
     for node in graph.calls():
-        function = _function(node, known)
-        if function is not None:
-            known[node[0]] = function
-            if node[0].dtype in BYTES and function.work > LOOK_UP_WORK:
-                found.append((node[0], function))
+        result = _result(node, known)
+        if result is None:
+            continue
+        known[node[0]] = result
+        if isinstance(result, _Function) and node[0].dtype in BYTES and result.work > LOOK_UP_WORK:
+            found.append((node[0], result))
     for value, function in found:
         table = graph.constant(function.table)
         graph.replace(value, graph.call(LOOK_UP, [function.source, table], name=value.node.name))
@@ -70,8 +74,8 @@ def look_up_bytes(graph: Graph) -> int:
     return len(found)
 
 
-def _function(node: Node, known: dict[Value, _Function]) -> _Function | None:
-    """Return the only result of a call as a function of a byte, or None where it is none."""
+def _result(node: Node, known: dict[Value, _Known]) -> _Known | None:
+    """Return the only result of a call: a function of a byte, or one number; None where neither."""
     if node.op not in _OPERATORS or len(node.outputs) != 1:
         return None
     parts = []
@@ -81,15 +85,15 @@ def _function(node: Node, known: dict[Value, _Function]) -> _Function | None:
             return None
         parts.append(part)
     functions = [part for part in parts if isinstance(part, _Function)]
+    arrays = [part.table if isinstance(part, _Function) else part for part in parts]
     if not functions:
-        return None
+        return _evaluated(node, arrays, ()) if node.outputs[0].elements == 1 else None
     source = functions[0].source
     if any(part.source is not source for part in functions):
         return None
     if source.shape != node.outputs[0].shape:
         return None
-    arrays = [part.table if isinstance(part, _Function) else part for part in parts]
-    table = _evaluated(node, arrays)
+    table = _evaluated(node, arrays, (ENTRIES,))
     if table is None:
         return None
     own = TRANSCENDENTAL_WORK if node.op in TRANSCENDENTALS else 1
@@ -97,7 +101,7 @@ def _function(node: Node, known: dict[Value, _Function]) -> _Function | None:
     return _Function(source, table, own + sum(distinct.values()))
 
 
-def _part(value: Value, node: Node, known: dict[Value, _Function]) -> _Function | np.ndarray | None:
+def _part(value: Value, node: Node, known: dict[Value, _Known]) -> _Known | None:
     """Return an operand as a function of a byte or as one number; None where it is neither."""
     if value.is_constant:
         return value.array.reshape(()) if value.type.elements == 1 else None
@@ -109,14 +113,14 @@ def _part(value: Value, node: Node, known: dict[Value, _Function]) -> _Function 
     return _Function(value, bits.view(value.dtype), 0)
 
 
-def _evaluated(node: Node, arrays: Arrays) -> np.ndarray | None:
-    """Return the call's results for the bytes; None where it does not work element by element."""
+def _evaluated(node: Node, arrays: Arrays, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Return the call's results, of that shape; None where it works not element by element."""
     try:
         with np.errstate(all="ignore"):
             made = np.asarray(_OPERATORS[node.op](node, arrays))
     except NotInNumpyError:
         return None
-    return made.astype(node.outputs[0].dtype) if made.shape == (ENTRIES,) else None
+    return made.astype(node.outputs[0].dtype) if made.shape == shape else None
 
 
 def _rounded(node: Node, arrays: Arrays) -> np.ndarray:

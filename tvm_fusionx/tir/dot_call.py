@@ -14,7 +14,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx._tvm.registry import register_pure_intrinsic
-from tvm_fusionx.processors.integers import SUM, DotInstruction
+from tvm_fusionx.processors.integers import SUM, WORD_BYTES, DotInstruction
 
 DOT_OPERATION = "tir.fusionx_dot"
 
@@ -65,3 +65,17 @@ def sides_of(call: Any) -> tuple[list[Any], list[Any]]:
     """Return the integers on the left and on the right of the operation."""
     args = list(call.args)
     return args[: len(args) // 2], args[len(args) // 2 :]
+
+
+def innermost_index(load: Any) -> Any:
+    """Return the index along which what a load takes lies side by side.
+
+    That is its last, but of one byte of a word the index of the words.
+    """
+    is_byte_of_word = (
+        len(load.indices) > 1
+        and isinstance(load.indices[-1], tir.IntImm)
+        and int(load.buffer.shape[-1]) == WORD_BYTES
+        and str(load.buffer.dtype) in ("int8", "uint8")
+    )
+    return load.indices[-2 if is_byte_of_word else -1]

@@ -12,6 +12,7 @@ from tvm import tir
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.parallelism import MIN_PARALLEL_WORK, should_parallelise
 from tvm_fusionx.tir.block import BlockInfo, Stage, describe_block, describe_stage, loads_of
+from tvm_fusionx.tir.dot_call import innermost_index
 from tvm_fusionx.tir.index_maps import lie_in_one_piece, variables_of
 
 # Steps that must come after every other primitive: `decompose_reduction`.
@@ -145,7 +146,7 @@ def _keeps_neighbours_apart(sch: Any, block: Any) -> bool:
     reduced = {it.var for it in iters if is_reducing(it)}
     for load in loads_of(sch.get(block).body):
         if any(last in variables_of(index) for index in load.indices):
-            innermost = variables_of(load.indices[-1])
+            innermost = variables_of(innermost_index(load))
             if last not in innermost or innermost & reduced:
                 return False
     return True

@@ -18,6 +18,7 @@ from tvm import tir
 
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR
 from tvm_fusionx.tir.block import Stage, collect_blocks, describe_stage, loads_of
+from tvm_fusionx.tir.dot_call import innermost_index
 from tvm_fusionx.tir.index_maps import variables_of
 from tvm_fusionx.tir.root_block import nests_of, with_root
 
@@ -131,7 +132,7 @@ def why_not_split(stage: Stage, lanes: int, in_parts: bool = False) -> str | Non
     reduced = {it.var for it in stage.iters if it.is_reduction}
     # What the whole row shares, such as the number of a gathered row, may lie any way.
     moving = [load for load in loads if any(reduced & variables_of(at) for at in load.indices)]
-    if not in_parts and any(spatial & variables_of(load.indices[-1]) for load in moving):
+    if not in_parts and any(spatial & variables_of(innermost_index(load)) for load in moving):
         return "an operand is contiguous along an axis that is kept"
     return None
 
