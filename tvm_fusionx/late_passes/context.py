@@ -23,6 +23,7 @@ from tvm_fusionx.late_passes.flush_denormals import (
 from tvm_fusionx.late_passes.index_lanes import index_lanes
 from tvm_fusionx.late_passes.index_words import index_words
 from tvm_fusionx.late_passes.let_nans_through import let_nans_through
+from tvm_fusionx.late_passes.levels_in_floats import levels_in_floats
 from tvm_fusionx.late_passes.load_together import load_together
 from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
@@ -80,6 +81,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             (BEFORE_VECTORS, leave_undivided_lets()),
             *([(AFTER_LOWERING, narrowed)] if cpu.widens_upper_half else []),
             *([(AFTER_LOWERING, bound_halves(2 * cpu.lanes))] if cpu.compares_halves else []),
+            (AFTER_LOWERING, levels_in_floats()),
             (AFTER_LOWERING, round_to_bytes(cpu.rounding)),
             # Before there are polynomials, which have their own bounds.
             (

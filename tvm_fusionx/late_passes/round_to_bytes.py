@@ -40,7 +40,7 @@ LARGEST_ZERO = 1 << 14
 
 
 @dataclass(frozen=True)
-class _Rounded:
+class Rounded:
     """What is rounded to bytes, and how."""
 
     value: Any
@@ -65,7 +65,7 @@ def round_to_bytes(instructions: RoundingToBytes | None) -> Any:
         return _together(line, instructions)
 
     def alone(node: Any) -> Any:
-        rounded = _rounded(node)
+        rounded = rounded_to_byte(node)
         count = tvm.DataType(node.dtype).lanes
         if rounded is None or count % lanes:
             return None
@@ -90,8 +90,8 @@ def round_to_bytes(instructions: RoundingToBytes | None) -> Any:
 def _together(line: Sequence[Any], instructions: RoundingToBytes) -> Any | None:
     """Return a line whose neighbours are narrowed together; None where it has none."""
     lanes = instructions.lanes
-    stores: dict[FlatPlace, tuple[Any, _Rounded]] = {}
-    found = [(stmt, _rounded(stmt.value)) for stmt in line]
+    stores: dict[FlatPlace, tuple[Any, Rounded]] = {}
+    found = [(stmt, rounded_to_byte(stmt.value)) for stmt in line]
     if all(rounded is None for _, rounded in found):
         return None
     read = {load.buffer.data for stmt in line for load in _loads_of(stmt)}
@@ -140,7 +140,7 @@ def _together(line: Sequence[Any], instructions: RoundingToBytes) -> Any | None:
     return tir.Allocate(kept.data, SUM, kept.shape, true, tir.SeqStmt(stmts))
 
 
-def _groups(stores: dict[FlatPlace, tuple[Any, _Rounded]], lanes: int) -> Iterator[list[FlatPlace]]:
+def _groups(stores: dict[FlatPlace, tuple[Any, Rounded]], lanes: int) -> Iterator[list[FlatPlace]]:
     """Yield places that are stored side by side and rounded alike, four and four, or two."""
     lines: dict[Any, dict[int, FlatPlace]] = collections.defaultdict(dict)
     for place, (_, rounded) in stores.items():
@@ -155,7 +155,7 @@ def _groups(stores: dict[FlatPlace, tuple[Any, _Rounded]], lanes: int) -> Iterat
                     yield [line.pop(offset) for offset in run]
 
 
-def _rounded(node: Any) -> _Rounded | None:
+def rounded_to_byte(node: Any) -> Rounded | None:
     """Return what a conversion to bytes rounds between bounds; None of anything else."""
     if not isinstance(node, tir.Cast):
         return None
@@ -181,7 +181,7 @@ def _rounded(node: Any) -> _Rounded | None:
         return None
     if not limits.min <= low <= high <= limits.max:
         return None
-    return _Rounded(value.args[0], zero, low, high, dtype)
+    return Rounded(value.args[0], zero, low, high, dtype)
 
 
 def _whole(node: Any) -> int | None:
@@ -196,7 +196,7 @@ def _integers(value: Any, instructions: RoundingToBytes) -> Any:
     return _called(f"{SUM}x{instructions.lanes}", instructions.nearest, value)
 
 
-def _narrowed(vectors: Sequence[Any], how: _Rounded, instructions: RoundingToBytes) -> Any:
+def _narrowed(vectors: Sequence[Any], how: Rounded, instructions: RoundingToBytes) -> Any:
     """Return vectors of integers as bytes between bounds, side by side."""
     lanes, count = instructions.lanes, len(vectors)
     words = [
@@ -215,7 +215,7 @@ def _narrowed(vectors: Sequence[Any], how: _Rounded, instructions: RoundingToByt
     return made
 
 
-def _bytes(words: Any, how: _Rounded, instructions: RoundingToBytes) -> Any:
+def _bytes(words: Any, how: Rounded, instructions: RoundingToBytes) -> Any:
     """Return a register of 16-bit integers with the zero point added, as bytes."""
     lanes = 2 * instructions.lanes
     if how.zero:
