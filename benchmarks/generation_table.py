@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-HEADER = ("side", "prompt tokens", "first token, ms", "tokens a second", "of reading memory")
+HEADER = (
+    *("side", "prompt tokens", "first token, ms", "a token, ms", "tokens a second"),
+    "of reading memory",
+)
+MILLI = 1e3
 MEBI = 1 << 20
 
 
 def of_text(results: Sequence[dict[str, Any]]) -> str:
-    """Return what is known of each model: speed, perplexity, and texts like `transformers`'."""
+    """Return what is known of each model: speed, perplexity, texts like `transformers`', spans."""
     parts = []
+    told = (("rows", _speed), ("perplexity", _perplexity), ("texts", _texts), ("spans", _spans))
     for result in results:
-        for key, tell in (("rows", _speed), ("perplexity", _perplexity), ("texts", _texts)):
+        for key, tell in told:
             if key in result:
                 parts.append(tell(result))
     return "\n\n".join(parts)
@@ -25,6 +30,7 @@ def _speed(result: dict[str, Any]) -> str:
             row["side"],
             str(row["prompt_tokens"]),
             f"{row['first_token_ms']:.1f}",
+            f"{MILLI / row['decoded_tokens_a_second']:.2f}",
             f"{row['decoded_tokens_a_second']:.1f}",
             f"{100 * row['share_of_reading']:.0f} %",
         )
@@ -60,4 +66,13 @@ def _texts(result: dict[str, Any]) -> str:
     return (
         f"Greedy texts of {result['model']} beside `transformers`' in float32: the same "
         f"{rows[0]['tokens']} tokens for {whole} of {len(rows)} prompts, at least {least} for each."
+    )
+
+
+def _spans(result: dict[str, Any]) -> str:
+    found = ", ".join(f"{row['side']} {row['question_ms']:.1f} ms" for row in result["spans"])
+    return (
+        f"A question that {result['model']} answers by marking its passage, in windows of "
+        f"{result['window']} tokens, on {result['device']}, {result['threads']} threads; median of "
+        f"{result['questions']}, in turns: {found}."
     )

@@ -8,7 +8,8 @@ XQUAD.json is `xquad.en.json` of XQuAD (Artetxe et al., 2020; CC BY-SA 4.0): 1,1
 their answers in 240 passages. Exact match and F1 are those of SQuAD (Rajpurkar et al., 2016).
 Questions come in one shuffled order, so that any number of the first is a fair sample; sides answer
 each in turn. Sides are `likely`, what `fusionx ask` does; `transformers`, the same algorithm with
-the same file run by that package; and `free`, the model's own words found again in the passage.
+the same file run by that package, which needs `accelerate` for it; and `free`, the model's own
+words found again in the passage.
 
 A row of OUT.jsonl is an answer: where it lies in the passage and its scores, and no text of XQuAD.
 What is in the file is not asked again, so a run that was stopped goes on.

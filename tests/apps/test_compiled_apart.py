@@ -21,7 +21,7 @@ from tvm_fusionx.apps.compiled_apart import (
     digest_of,
     load_compiled,
 )
-from tvm_fusionx.errors import DiskFullError, LibraryFileError, ModelError
+from tvm_fusionx.errors import DiskFullError, InputError, LibraryFileError, ModelError
 
 TINY = Tiny(layers=1)
 
@@ -50,12 +50,15 @@ def _left(folder: Path) -> list[str]:
 def test_what_a_process_met_is_raised_here(tmp_path: Path) -> None:
     wanted = _wanted(tmp_path, places=128)
     stages: list[str] = []
-    with pytest.raises(ModelError) as told:
+    with pytest.raises(InputError) as told:
         compile_apart(wanted, stages.append)
-    with pytest.raises(ModelError) as expected:
+    with pytest.raises(InputError) as expected:
         compile_here(wanted, lambda stage: None)
     assert str(told.value) == str(expected.value)
-    assert "one of texts of 128 tokens; found 64" in str(told.value)
+    assert (
+        "at most 64 tokens, prompt and answer together: the model knows no more; found 128"
+        in str(told.value)
+    )
     assert stages == ["reading the model"]
     assert _left(tmp_path) == ["tiny.gguf"]
 

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_llama import Tiny, write_tiny
 from tvm_fusionx.apps import programs
+from tvm_fusionx.cli.generate_command import _tokens
 
 pytest.importorskip("tokenizers")
 
@@ -32,6 +33,12 @@ def _with(made: Callable[..., None], **more: object) -> Callable[..., None]:
         made(self, *given, **named, **more)
 
     return init
+
+
+def test_one_token_has_no_rate() -> None:
+    assert _tokens(1, 0.0) == "1 token"
+    assert _tokens(1, 98.04) == "1 token, 98.0 a second"
+    assert _tokens(12, 50.0) == "12 tokens, 50.0 a second"
 
 
 @pytest.mark.slow

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from tvm_fusionx.apps.likely_spans import Reader, likeliest_span
+from tvm_fusionx.apps.likely_spans import MOST_TOKENS, Reader, likeliest_span
 from tvm_fusionx.errors import InputError
 
 REQUEST = (
@@ -16,6 +17,13 @@ REQUEST = (
 
 # What the model has begun to say: few words follow, and no sentence about them.
 BEGUN = "Answer:"
+
+
+class RoomyReader(Reader, Protocol):
+    """A reader whose cache grows when it is told to."""
+
+    def reserve(self, tokens: int) -> None:
+        """Make room for a text."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,27 @@ def ask(
     if found is None:
         return Answer("", None, None, took)
     return Answer(passage[found.start : found.end], found.start, found.end, took)
+
+
+def make_room(model: RoomyReader, passage: str, question: str) -> None:
+    """Have the model ready for a passage, a question and the answer.
+
+    Raises
+    ------
+    InputError
+        A passage or a question is empty, or both are too long for the model.
+    """
+    check_asked(passage, question)
+    tokens = len(model.tokenizer.encode(asking(model, passage, question))) + MOST_TOKENS
+    try:
+        model.reserve(tokens)
+    except InputError as error:
+        raise InputError(
+            "passage",
+            expected=error.expected,
+            found=error.found,
+            next_step="Give the part of it that has the answer.",
+        ) from error
 
 
 def asking(model: Reader, passage: str, question: str) -> str:

@@ -32,7 +32,7 @@ from tvm_fusionx.build.library import (
 from tvm_fusionx.build.mapped_weights import save_weights, with_weights
 from tvm_fusionx.build.programs import sharing_weights
 from tvm_fusionx.code_cache.setting import OFF, VARIABLE, folder_in_use
-from tvm_fusionx.errors import FusionXError, ModelError
+from tvm_fusionx.errors import FusionXError, InputError, ModelError
 from tvm_fusionx.gguf.decoder_shape import decoder_shape
 from tvm_fusionx.gguf.from_gguf import decoder_module, read_decoder
 from tvm_fusionx.gguf.read import read_gguf
@@ -250,7 +250,9 @@ def compile_here(wanted: Wanted, on_stage: Callable[[str], None]) -> None:
     Raises
     ------
     ModelError
-        The file is damaged or of an unknown kind, of a model of shorter texts, or was replaced.
+        The file is damaged or of an unknown kind, or was replaced.
+    InputError
+        The model knows shorter texts only.
     """
     path = Path(wanted.model)
     on_stage("reading the model")
@@ -258,12 +260,12 @@ def compile_here(wanted: Wanted, on_stage: Callable[[str], None]) -> None:
     check_same(path, wanted.digest)
     context = decoder_shape(file).context
     if context < wanted.least_places:
-        raise ModelError(
-            f"model {path}",
-            expected=f"one of texts of {wanted.least_places} tokens",
-            found=f"{context}",
-            next_step="Shorten the prompt, or ask for fewer tokens: the model knows no later "
-            "places.",
+        raise InputError(
+            "text",
+            expected=f"at most {context} tokens, prompt and answer together: the model knows no "
+            "more",
+            found=f"{wanted.least_places} at least",
+            next_step="Shorten the prompt, or ask for fewer tokens.",
         )
     places = min(wanted.places, context)
     programs = sharing_weights(_built(wanted, places, read_decoder(file), on_stage))

@@ -18,6 +18,9 @@ HIGHLIGHT = "bold reverse"
 # A passage of more is a book.
 MOST_BYTES = 1 << 20
 
+# No text has it, and much that is none.
+NUL = "\0"
+
 
 @click.command("ask")
 @click.argument("question")
@@ -54,14 +57,17 @@ def command(
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
-    from tvm_fusionx.apps.answers import ask, asking, check_asked
-    from tvm_fusionx.apps.likely_spans import MOST_TOKENS
+    from tvm_fusionx.apps.answers import ask, make_room
     from tvm_fusionx.apps.programs import TextPrograms
     from tvm_fusionx.apps.spans import load_span_model
     from tvm_fusionx.apps.text_model import TextModel
     from tvm_fusionx.threads import threads as use_threads
     from tvm_fusionx.zoo.language_models import default_language_model
 
+    if tokenizer is not None and span_model is None:
+        raise click.UsageError("--tokenizer goes with --span-model: a GGUF file has its own.")
+    if path is not None and span_model is not None:
+        raise click.UsageError("--model or --span-model answers, not both.")
     passage = _passage(context)
     use_threads(threads)
     if span_model is not None:
@@ -75,9 +81,7 @@ def command(
         where = path or default_language_model()
         with Stages(where.name) as stage:
             model = TextModel(TextPrograms(where, target, on_stage=stage))
-            check_asked(passage, question)
-            prompt = asking(model, passage, question)
-            model.reserve(len(model.tokenizer.encode(prompt)) + MOST_TOKENS)
+            make_room(model, passage, question)
         answer = ask(model, passage, question)
     shown = Text(passage.strip("\n"))
     if answer.start is not None and answer.end is not None:
@@ -98,11 +102,20 @@ def _passage(path: Path) -> str:
                 found=str(path.stat().st_size),
                 next_step="Give the part that has the answer.",
             )
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"passage {path}",
-            expected="a text file in UTF-8",
-            found=str(error),
-            next_step="Give a file of text.",
-        ) from error
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise _no_text(path, str(error.strerror)) from error
+    except UnicodeDecodeError as error:
+        raise _no_text(path, str(error)) from error
+    if NUL in text:
+        raise _no_text(path, f"a byte of 0 at character {text.index(NUL) + 1}")
+    return text
+
+
+def _no_text(path: Path, found: str) -> InputError:
+    return InputError(
+        f"passage {path}",
+        expected="a text file in UTF-8",
+        found=found,
+        next_step="Give a file of text.",
+    )

@@ -91,8 +91,14 @@ def command(
         click.echo(piece, nl=False)
     click.echo()
     if stats:
-        click.echo(f"prompt      {found.prompt_tokens} tokens, {found.prompt_rate:.1f} a second")
+        click.echo(f"prompt      {_tokens(found.prompt_tokens, found.prompt_rate)}")
         click.echo(f"first token {1e3 * found.prompt_seconds:.1f} ms")
-        click.echo(f"text        {found.new_tokens} tokens, {found.decode_rate:.1f} a second")
+        click.echo(f"text        {_tokens(found.new_tokens, found.decode_rate)}")
         click.echo(f"load        {load_seconds:.2f} s")
         click.echo(f"threads     {used}; ended by {found.ended_by}")
+
+
+def _tokens(count: int, rate: float) -> str:
+    """Return how many, and how many a second; of one that nothing followed no rate is known."""
+    counted = "1 token" if count == 1 else f"{count} tokens"
+    return f"{counted}, {rate:.1f} a second" if rate else counted

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tvm_fusionx.apps.answers import ask, asking
+from tvm_fusionx.apps.answers import ask, make_room
 from tvm_fusionx.apps.demo.asked import QuestionAsked, TextAsked
 from tvm_fusionx.apps.demo.desk import COMPILING, Event, Job, Work
 from tvm_fusionx.apps.generate import GenerationStats, generate
-from tvm_fusionx.apps.likely_spans import MOST_TOKENS
 from tvm_fusionx.apps.programs import TextPrograms
 from tvm_fusionx.apps.text_model import TextModel
 from tvm_fusionx.processors.targets import TargetLike
@@ -43,7 +42,8 @@ def text_work(asked: TextAsked) -> Work[TextModel]:
         prompt = asked.prompt
         if asked.is_chat:
             prompt = model.tokenizer.chat([{"role": "user", "content": prompt}])
-        _make_room(model, len(model.tokenizer.encode(prompt)) + asked.max_tokens)
+        with COMPILING:
+            model.reserve(len(model.tokenizer.encode(prompt)) + asked.max_tokens)
         stats = GenerationStats()
         job.tell("reading")
         for piece in generate(
@@ -67,8 +67,8 @@ def question_work(asked: QuestionAsked) -> Work[TextModel]:
     """Return work that ends with an answer, and where the passage has it."""
 
     def work(model: TextModel, job: Job) -> Event:
-        prompt = asking(model, asked.passage, asked.question)
-        _make_room(model, len(model.tokenizer.encode(prompt)) + MOST_TOKENS)
+        with COMPILING:
+            make_room(model, asked.passage, asked.question)
         job.tell("reading")
         answer = ask(model, asked.passage, asked.question, lambda: job.is_stopped)
         return {
@@ -81,9 +81,3 @@ def question_work(asked: QuestionAsked) -> Work[TextModel]:
         }
 
     return work
-
-
-def _make_room(model: TextModel, tokens: int) -> None:
-    """Have the programs ready: what is missing is compiled where nobody else compiles."""
-    with COMPILING:
-        model.reserve(tokens)
