@@ -193,7 +193,10 @@ def main() -> int:
         "device": describe_device(),
         "threads": threads,
         "sides": versions,
-        "command": " ".join(sys.argv),
+        # Where a file of questions lies is this machine's affair.
+        "command": " ".join(
+            Path(word).name if Path(word).is_absolute() else word for word in sys.argv
+        ),
         "window": SEQUENCE,
         "questions": len(asked),
         "spans": rows,
