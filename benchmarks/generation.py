@@ -24,7 +24,6 @@ multiply floats.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from pathlib import Path
@@ -42,6 +41,7 @@ from generation_sides import (
     reading_gbytes_per_second,
     weight_bytes,
 )
+from kept_rows import write_json
 
 import tvm_fusionx as fx
 from tvm_fusionx.apps.programs import TextPrograms
@@ -165,8 +165,7 @@ def main() -> int:
         **found,
     }
     if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_json(given.json, result)
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import make_folder, new_file
 
 Rows = dict[str, dict[str, Any]]
 
@@ -26,6 +26,11 @@ def read_rows(path: Path, content: Mapping[str, Any]) -> Rows:
 
 def write_rows(path: Path, content: Mapping[str, Any], rows: Rows) -> None:
     """Write the file, whole or not at all."""
+    write_json(path, {**content, "rows": list(rows.values())})
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write what was measured, whole or not at all, into a folder that is made where it lacks."""
+    make_folder(path.parent)
     with new_file(path) as scratch:
-        text = json.dumps({**content, "rows": list(rows.values())}, indent=1)
-        scratch.write_text(f"{text}\n", encoding="utf-8")
+        scratch.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")

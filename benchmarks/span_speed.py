@@ -25,6 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from kept_rows import write_json
 from questions import Question, questions_of, shuffled
 
 import tvm_fusionx as fx
@@ -202,8 +203,7 @@ def main() -> int:
         "spans": rows,
     }
     if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_json(given.json, result)
     return 0
 
 

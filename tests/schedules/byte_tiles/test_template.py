@@ -49,6 +49,7 @@ BLOCKS: dict[str, tuple[Any, ...]] = {
     "short rows as one": window_of_bytes(512, (7, 7), 32, 3),
     "short rows of stride 2 as one": window_of_bytes(256, (9, 5), 32, 3, stride=2),
     "crowded rows": window_of_bytes(256, (14, 14), 64, 3),
+    "one chunk, read where it lies": window_of_bytes(16, (12, 40), 32, 2),
     "joined columns": window_of_bytes(16, (9, 21), 32, 3),
     "joined columns of stride 2": window_of_bytes(32, (10, 21), 32, 5, stride=2),
 }
@@ -62,6 +63,26 @@ def test_numbers(name: str) -> None:
     made = schedule(unscheduled(body, target), target)
     assert (made.template, made.fallback_reason) == ("byte_tiles", None)
     assert_kernel(made.func, target, inputs, [scaled_numbers(sums)], EXACT)
+
+
+@needs_tiles
+def test_a_residual_in_bytes_is_read_where_it_is_added() -> None:
+    """Nothing between the product and the bytes is stored."""
+    scale = relay.const(np.float32(2.0**-9))
+
+    def added(y: Any) -> Any:
+        other = relay.cast(var("other", 48, 64, dtype="uint8"), "float32") * scale
+        real = relay.cast(y, "float32") * scale + other
+        return relay.cast(relay.clip(relay.round(real), 0, 255), "uint8")
+
+    body, inputs, sums = dense_of_bytes(48, 64, 128, post=added)
+    other = np.random.default_rng(1).integers(0, 256, (48, 64)).astype("uint8")
+    target = resolve_target("llvm -mcpu=native -num-cores=2")
+    made = schedule(unscheduled(body, target), target)
+    assert (made.template, made.fallback_reason) == ("byte_tiles", None)
+    assert not made.func.body.block.alloc_buffers
+    expected = scaled_numbers(sums + other.astype("int32"))
+    assert_kernel(made.func, target, [*inputs, other], [expected], EXACT)
 
 
 @needs_tiles

@@ -37,9 +37,10 @@ def gather_what_follows(sch: Any, info: BlockInfo, name: str, last: str) -> str:
     """
     wanted = info.upstream(last) | {last}
     after = info.downstream(name) & wanted
-    # What other operands of what follows come from, as the floats of a residual in bytes: a stage
-    # that reads another one besides is not inlined.
-    beside = {
+    # A stage that reads another one besides is not inlined: so scalars, which read nothing, go, and
+    # what other operands come from, as the floats of a residual in bytes.
+    beside = {stage for stage in wanted if not info.stages[stage].reads}
+    beside |= {
         stage
         for stage in wanted - info.upstream(name) - after - {name}
         if _is_cheap_beside(info, info.stages[stage])
