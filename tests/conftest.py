@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -50,12 +51,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Imported here: it imports TVM, whose environment is set above.
     from tests.verified_kernels import Plugin
+    from tvm_fusionx._tvm.quick_calls import quick_calls
     from tvm_fusionx._tvm.script_parsing import short_stacks
 
+    scope = contextlib.ExitStack()
     # Functions in TVMScript would look for the source of pytest's whole stack.
-    scope = short_stacks()
-    scope.__enter__()
-    config.add_cleanup(lambda: scope.__exit__(None, None, None))
+    scope.enter_context(short_stacks())
+    # What tests themselves ask of TVM, beside the passes that open this scope.
+    scope.enter_context(quick_calls())
+    config.add_cleanup(scope.close)
     config.pluginmanager.register(Plugin(config))
 
 

@@ -33,6 +33,7 @@ from tvm_fusionx._tvm.cures import (
 from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx._tvm.quick_calls import quick_calls
 from tvm_fusionx.code_cache.compiled import CompiledKernels, kept_kernels
 from tvm_fusionx.expressions.registered import register_expressions
 from tvm_fusionx.expressions.similar_products import REUSED
@@ -344,6 +345,7 @@ def lowering(
     register()
     with contextlib.ExitStack() as scope:
         scope.enter_context(interruptible())
+        scope.enter_context(quick_calls())
         scope.enter_context(let_cure())
         scope.enter_context(concatenation_as_expression())
         scope.enter_context(direct_expressions())

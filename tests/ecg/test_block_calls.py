@@ -7,6 +7,7 @@ from tvm import relay
 from tvm_fusionx.ecg.block_calls import (
     count_blocks,
     is_block_call,
+    is_in_blocks,
     operands_of,
     post_order,
     with_body,
@@ -53,6 +54,16 @@ def test_only_blocks_of_a_plan_are_counted() -> None:
     ours = relay.Function([y], relay.log(y)).with_attr("Primitive", 1).with_attr(BLOCK_NAME, "log")
     call = relay.Call(theirs, [relay.Call(ours, [argument])])
     assert count_blocks(tvm.IRModule.from_expr(call)) == 1
+
+
+def test_a_module_is_in_blocks_where_nothing_is_called_outside_of_them() -> None:
+    x, argument = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    block = relay.Function([x], relay.exp(x)).with_attr("Primitive", 1)
+    call = relay.Call(block, [argument])
+    inside = relay.Tuple([call, argument])
+    assert is_in_blocks(tvm.IRModule.from_expr(relay.Function([argument], inside)))
+    outside = relay.nn.relu(call)
+    assert not is_in_blocks(tvm.IRModule.from_expr(relay.Function([argument], outside)))
 
 
 def test_a_projection_has_its_tuple_as_operand() -> None:

@@ -11,6 +11,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx._tvm.quick_calls import quick_calls
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
 from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.build.pipeline import check_static, pipeline
@@ -52,6 +53,7 @@ class FusedBuild:
 
 
 @interruptible()
+@quick_calls()
 def build_fused(
     mod: tvm.IRModule,
     target: str | tvm.target.Target,

@@ -14,6 +14,7 @@ from tvm.runtime import vm as vm_runtime
 
 from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx._tvm.quick_calls import quick_calls
 from tvm_fusionx.build.executors import why_virtual_machine
 from tvm_fusionx.build.fused_build import work_of_entry
 from tvm_fusionx.build.kernels import KernelNote
@@ -190,6 +191,7 @@ class VmBuild:
 
 
 @interruptible()
+@quick_calls()
 def build_for_machine(
     mod: Any,
     target: str | tvm.target.Target,

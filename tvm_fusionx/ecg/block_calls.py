@@ -33,6 +33,16 @@ def count_blocks(mod: tvm.IRModule) -> int:
     )
 
 
+def is_in_blocks(mod: tvm.IRModule) -> bool:
+    """Tell whether all that the functions of `mod` compute is computed by inline blocks."""
+    return all(
+        not isinstance(expr, relay.Call) or is_block_call(expr)
+        for func in mod.functions.values()
+        if isinstance(func, relay.Function)
+        for expr in post_order(func.body)
+    )
+
+
 def post_order(root: Any, known: Container[Any] = ()) -> list[Any]:
     """Return every expression below `root`, operands before users, without entering functions.
 

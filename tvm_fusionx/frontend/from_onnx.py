@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.quick_calls import quick_calls
 from tvm_fusionx._tvm.type_errors import heard_diagnostics, plain_message
 from tvm_fusionx.errors import FusionXError, ModelError
 from tvm_fusionx.frontend.binding import asks_to_bind, left_to_run_time
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 KEPT_PROPERTIES = frozenset(["fusionx.reuse"])
 
 
+@quick_calls()
 def from_onnx(
     path_or_model: ModelSource,
     shape: ShapeArgument = None,

@@ -10,6 +10,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx._tvm.quick_calls import quick_calls
 from tvm_fusionx.ecg import Graph, NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import STEERS
 
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 @interruptible()
+@quick_calls()
 def transform_graphs(mod: Any, transform: Callable[[str, Graph], Any]) -> Any:
     """Return a module with ``transform(name, graph)`` in the place of each static function.
 

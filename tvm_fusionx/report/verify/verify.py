@@ -19,6 +19,7 @@ import tvm
 from tvm import relay
 
 from tvm_fusionx._tvm.interrupts import interruptible
+from tvm_fusionx._tvm.quick_calls import quick_calls
 from tvm_fusionx.build.executors import VM, chosen_executor
 from tvm_fusionx.build.fused_build import FusedBuild, build_fused
 from tvm_fusionx.build.kernels import GraphNode
@@ -57,6 +58,7 @@ DEFAULT_REPRODUCTION_FOLDER = "fusionx-reproduction"
 
 
 @interruptible()
+@quick_calls()
 def verify(
     mod: tvm.IRModule,
     params: Mapping[str, Any] | None,
