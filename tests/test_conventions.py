@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -261,6 +262,13 @@ def test_no_folder_is_left_unlinted() -> None:
     rooms = [ROOT / name for name in ("tvm_fusionx", "tests", "benchmarks")]
     sources = {path.resolve() for room in rooms for path in room.rglob("*.py")}
     assert sources <= linted
+
+
+def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
+    left_out = pytestconfig.getini("norecursedirs")
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
+    names = {name for folder in folders for name in folder.parts}
+    assert not [name for name in names if any(fnmatch(name, each) for each in left_out)]
 
 
 def test_no_file_is_heavy() -> None:
