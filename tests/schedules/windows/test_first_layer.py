@@ -23,13 +23,14 @@ from tests.schedules.blocked_blocks import (
 )
 from tests.schedules.matching import knobs_of, why_not
 from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.windows import first_layer
 from tvm_fusionx.schedules.windows.first_layer import (
     FIRST_LAYER,
     find_image_window,
     image_tiles,
 )
 from tvm_fusionx.schedules.windows.result import runs_of_pixels
-from tvm_fusionx.schedules.windows.structure import PaddedWindow
+from tvm_fusionx.schedules.windows.structure import PaddedWindow, Window
 from tvm_fusionx.schedules.windows.tiling import COLUMNS_TO_STREAM
 
 ONE = {"blocks": (1, 8)}
@@ -103,6 +104,20 @@ def test_few_registers_hold_enough_sums_and_read_inputs_again(kernel: int, strid
     assert chunks * columns >= AVX2.sums_to_hide_latency
     # Sums, weights, an input, and what LLVM needs: one more and sums are spilled.
     assert chunks * columns + chunks + 2 < AVX2.registers
+
+
+def test_tiles_that_registers_cannot_hold_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find_image_window(describe(dense(1, (1, 30_000), 16, (1, 15), **ONE), AVX512))
+    assert isinstance(found, PaddedWindow)
+    judged = []
+
+    def inputs_held(window: Window, columns: int) -> int:
+        judged.append(columns)
+        return 1
+
+    monkeypatch.setattr(first_layer, "inputs_held", inputs_held)
+    assert image_tiles(found.window, AVX512)
+    assert max(judged) <= AVX512.registers
 
 
 def test_patches_that_share_no_input_are_computed_several_at_once() -> None:

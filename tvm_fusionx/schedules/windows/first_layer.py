@@ -78,12 +78,14 @@ def image_tiles(window: Window, cpu: Cpu, *, in_planes: bool = False) -> list[tu
     """
 
     def fitting(held: Callable[[int], int]) -> list[tuple[int, int]]:
+        registers = window.registers(cpu)
         return [
             (chunks, columns)
             for chunks in divisors(window.out_blocks)
             if chunks <= MAX_TILE_CHUNKS
-            for columns in range(1, window.columns + 1)
-            if chunks * columns + chunks + held(columns) < window.registers(cpu)
+            # A row may have thousands of columns.
+            for columns in range(1, min(window.columns, registers // chunks) + 1)
+            if chunks * columns + chunks + held(columns) < registers
         ]
 
     tiles = fitting(lambda columns: _inputs_held(window, columns, cpu))
