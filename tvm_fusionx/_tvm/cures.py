@@ -6,6 +6,7 @@ Written against TVM 0.19, the last TVM with Relay.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import socket
@@ -174,7 +175,7 @@ _original_concatenate = tvm.topi.x86.concatenate
 
 @contextlib.contextmanager
 def remembered_library_information() -> Iterator[None]:
-    """Ask TVM for its build flags once in this scope.
+    """Ask TVM for its build flags once, for all such scopes.
 
     Lowering an operator call reads the flag INDEX_DEFAULT_I64 once for each dimension, each time
     copying all 60 flags out of the library: 40 % of the time to build MiniLM. Scopes nest, from any
@@ -183,8 +184,7 @@ def remembered_library_information() -> Iterator[None]:
     global _library_information_depth
     with _let_cure_lock:
         if _library_information_depth == 0:
-            information = dict(_original_libinfo())
-            te_compiler.libinfo = lambda: information
+            te_compiler.libinfo = _information
         _library_information_depth += 1
     try:
         yield
@@ -196,6 +196,11 @@ def remembered_library_information() -> Iterator[None]:
 
 
 _original_libinfo = te_compiler.libinfo
+
+
+@functools.cache
+def _information() -> dict[str, str]:
+    return dict(_original_libinfo())
 
 
 class _BeforeCodeGenerator:

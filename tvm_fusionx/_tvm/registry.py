@@ -19,6 +19,14 @@ LEAST_SUPPORT = 10
 
 # Threads that compile at once come to register the same.
 _REGISTERING = threading.Lock()
+# Operators that exist: TVM makes a list of all names to answer.
+_existing: set[str] = set()
+
+
+def _exists(name: str) -> bool:
+    if name not in _existing:
+        _existing.update(map(str, tvm.ir.Op.list_op_names()))
+    return name in _existing
 
 
 def register_pure_intrinsic(name: str) -> None:
@@ -27,7 +35,7 @@ def register_pure_intrinsic(name: str) -> None:
     TVM registers operations from C++ only; the function behind that is not public.
     """
     with _REGISTERING:
-        if name in tvm.ir.Op.list_op_names():
+        if _exists(name):
             return
         tvm.ir._ffi_api.RegisterOp(name, name)
         tvm.ir.register_op_attr(name, "TVectorizable", True)
@@ -103,7 +111,7 @@ def register_operator(
     from tvm.relay.op import op as registry
 
     with _REGISTERING:
-        if name in tvm.ir.Op.list_op_names():
+        if _exists(name):
             return
         tvm.ir._ffi_api.RegisterOp(name, name)
         operator = tvm.ir.Op.get(name)
