@@ -7,20 +7,15 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.tiny_llama import Tiny, write_tiny
 from tvm_fusionx.apps import compiled_apart
-from tvm_fusionx.apps.compiled_apart import (
-    Wanted,
-    compile_apart,
-    compile_here,
-    digest_of,
-    load_compiled,
-)
+from tvm_fusionx.apps.compiled_apart import Wanted, compile_apart, load_compiled
+from tvm_fusionx.apps.decoder_programs import WantedDecoder
+from tvm_fusionx.apps.model_files import digest_of
 from tvm_fusionx.errors import DiskFullError, InputError, LibraryFileError, ModelError
 
 TINY = Tiny(layers=1)
@@ -28,9 +23,9 @@ TINY = Tiny(layers=1)
 TELLS_A_STAGE = 'import os, sys, time; print(\'{"stage": "one"}\', flush=True); '
 
 
-def _wanted(folder: Path, places: int = 16) -> Wanted:
+def _wanted(folder: Path, places: int = 16) -> WantedDecoder:
     write_tiny(folder / "tiny.gguf", tiny=TINY)
-    return Wanted(
+    return WantedDecoder(
         model=str(folder / "tiny.gguf"),
         digest=digest_of(folder / "tiny.gguf"),
         target="llvm",
@@ -53,7 +48,7 @@ def test_what_a_process_met_is_raised_here(tmp_path: Path) -> None:
     with pytest.raises(InputError) as told:
         compile_apart(wanted, stages.append)
     with pytest.raises(InputError) as expected:
-        compile_here(wanted, lambda stage: None)
+        wanted.compile_here(lambda stage: None)
     assert str(told.value) == str(expected.value)
     assert (
         "at most 64 tokens, prompt and answer together: the model knows no more; found 128"
@@ -110,18 +105,11 @@ def test_what_else_is_printed_is_no_stage(tmp_path: Path, monkeypatch: pytest.Mo
     assert stages == ["one"]
 
 
-def test_a_model_that_was_replaced_is_told(tmp_path: Path) -> None:
-    wanted = _wanted(tmp_path)
-    other = replace(wanted, digest=digest_of(__file__))
-    with pytest.raises(ModelError, match="the file was replaced meanwhile"):
-        compile_here(other, lambda stage: None)
-
-
 def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(wanted: Wanted, on_stage: object) -> None:
         raise OSError(errno.ENOSPC, "full", "/somewhere")
 
-    monkeypatch.setattr(compiled_apart, "compile_here", fill)
+    monkeypatch.setattr(WantedDecoder, "compile_here", fill)
     with pytest.raises(DiskFullError, match="/somewhere: expected space to write"):
         compiled_apart._compile_reported(_wanted(tmp_path), lambda stage: None)
 
