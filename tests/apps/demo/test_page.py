@@ -326,6 +326,28 @@ def test_keys_go_from_tab_to_tab(page: Page) -> None:
     assert page.value("document.activeElement.id") == "prompt"
 
 
+def test_keys_alone_write_and_stop(page: Page) -> None:
+    page.value("document.querySelector('#chat').checked = false")
+    page.fill("#max-tokens", "200")
+    at = "document.activeElement.id || document.activeElement.className"
+    order = []
+    page.value("document.querySelector('#tab-text').focus()")
+    for _ in range(7):
+        page.press("Tab", TAB)
+        order.append(page.value(at))
+        assert page.value("getComputedStyle(document.activeElement).outlineWidth") == "3px"
+    assert order == ["prompt", "chat", "max-tokens", "temperature", "seed", "main", "text"]
+    page.value("document.querySelector('#form-text .main').focus()")
+    page.press("Enter", ENTER)
+    page.wait_for("document.querySelector('#text').textContent.length > 8")
+    # The button that goes hands the focus to the one that comes.
+    assert page.value(at) == "stop"
+    page.press("Enter", ENTER)
+    page.wait_for("document.querySelector('#form-text .main').disabled === false")
+    assert page.value(at) == "main"
+    assert page.text("#form-text .status").startswith("Stopped: ")
+
+
 @pytest.mark.parametrize("tab", ["text", "ask", "look"])
 def test_everything_has_a_name_and_fits(page: Page, tab: str) -> None:
     page.value(f"document.querySelector('#tab-{tab}').click()")
