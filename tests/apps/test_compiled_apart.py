@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,17 @@ def _wanted(folder: Path, places: int = 16) -> WantedDecoder:
     )
 
 
+@dataclass(frozen=True)
+class _Advised(Wanted):
+    """Compiles nothing, and hears TVM's advice meanwhile."""
+
+    numbers: tuple[int, ...]
+
+    def compile_here(self, on_stage: Callable[[str], None]) -> None:
+        logging.getLogger("autotvm").warning("a fallback configuration is used")
+        on_stage(f"{type(self).__name__} {self.numbers}")
+
+
 def _left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -56,6 +70,16 @@ def test_what_a_process_met_is_raised_here(tmp_path: Path) -> None:
     )
     assert stages == ["reading the model"]
     assert _left(tmp_path) == ["tiny.gguf"]
+
+
+@pytest.mark.slow
+def test_a_process_compiles_what_it_was_told_and_passes_no_advice_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stages: list[str] = []
+    compile_apart(_Advised("a model", "", "llvm", str(tmp_path / "made"), (1, 2)), stages.append)
+    assert stages == ["_Advised (1, 2)"]
+    assert "fallback" not in capfd.readouterr().err
 
 
 def test_a_process_that_is_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,6 +168,8 @@ def _follow(process: subprocess.Popen[str], on_stage: Callable[[str], None]) -> 
 def main(parent: int, told: str, handle: int) -> None:
     """Compile what was told, and tell how it goes by lines of JSON to an open file."""
     end_with(parent)
+    # TVM's own schedules, which ours take the place of, advise to tune them.
+    logging.getLogger("autotvm").setLevel(logging.ERROR)
     module, kind, fields = json.loads(told)
     # JSON has lists alone.
     fields = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
