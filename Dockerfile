@@ -31,6 +31,9 @@ USER fusionx
 WORKDIR /var/lib/fusionx
 VOLUME /var/lib/fusionx
 EXPOSE 8000
+# The first process of a container hears no SIGTERM that it does not ask for: without this a stop takes
+# ten seconds and ends in the middle of what is written.
+STOPSIGNAL SIGINT
 ENTRYPOINT ["fusionx"]
 # Who may reach it is the port's affair: publish it on 127.0.0.1 only.
 CMD ["serve-demo", "--host", "0.0.0.0"]

@@ -29,7 +29,8 @@ from kept_rows import write_json
 from questions import Question, questions_of, shuffled
 
 import tvm_fusionx as fx
-from tvm_fusionx.apps.spans import IDS, MASK, SEQUENCE, SpanModel, load_span_model
+from tvm_fusionx.apps.span_programs import IDS, LENGTHS, MASK
+from tvm_fusionx.apps.spans import SpanModel, load_span_model
 from tvm_fusionx.report.bench.bench import describe_device
 from tvm_fusionx.zoo.packages import import_zoo_package
 from tvm_fusionx.zoo.recipes import WEIGHT_SEED
@@ -43,6 +44,9 @@ OURS = "ours"
 NAMES = (IDS, MASK)
 # The marks of BERT; words follow them, up to the model's vocabulary.
 MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+
+# Tokens of a window, which is what all sides are exported for.
+SEQUENCE = LENGTHS[-1]
 
 
 def marking(model: Any) -> Any:
@@ -95,8 +99,11 @@ class Peer:
     """
 
     def __init__(self, like: Any, run: Callable[[Mapping[str, Array]], Sequence[Array]]) -> None:
-        self.programs = like.programs
+        self.names, self.length_for = like.names, like.length_for
         self._run = run
+
+    def prepare(self, length: int) -> None:
+        """Have all ready, which it is."""
 
     def run(self, **inputs: Array) -> Sequence[Array]:
         """Return logits of starts and ends."""

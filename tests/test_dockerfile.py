@@ -101,6 +101,8 @@ def test_it_starts_the_page(steps: list[tuple[str, str]]) -> None:
     assert name in COMMANDS
     assert options == ["--host", "0.0.0.0"]
     assert _of(steps, "EXPOSE") == ["8000"]
+    # Its own test has the command end by it (tests/cli/test_serve_demo_command.py).
+    assert _of(steps, "STOPSIGNAL") == ["SIGINT"]
 
 
 def test_extras_that_it_installs_are_there(steps: list[tuple[str, str]]) -> None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.tiny_llama import Tiny, write_tiny
 from tvm_fusionx.apps import compiled_apart
-from tvm_fusionx.apps.compiled_apart import (
-    Wanted,
-    compile_apart,
-    compile_here,
-    digest_of,
-    load_compiled,
-)
+from tvm_fusionx.apps.compiled_apart import Wanted, compile_apart, load_compiled
+from tvm_fusionx.apps.decoder_programs import WantedDecoder
+from tvm_fusionx.apps.model_files import digest_of
 from tvm_fusionx.errors import DiskFullError, InputError, LibraryFileError, ModelError
 
 TINY = Tiny(layers=1)
@@ -28,9 +26,9 @@ TINY = Tiny(layers=1)
 TELLS_A_STAGE = 'import os, sys, time; print(\'{"stage": "one"}\', flush=True); '
 
 
-def _wanted(folder: Path, places: int = 16) -> Wanted:
+def _wanted(folder: Path, places: int = 16) -> WantedDecoder:
     write_tiny(folder / "tiny.gguf", tiny=TINY)
-    return Wanted(
+    return WantedDecoder(
         model=str(folder / "tiny.gguf"),
         digest=digest_of(folder / "tiny.gguf"),
         target="llvm",
@@ -40,6 +38,17 @@ def _wanted(folder: Path, places: int = 16) -> Wanted:
         activations="float32",
         folder=str(folder / "made"),
     )
+
+
+@dataclass(frozen=True)
+class _Advised(Wanted):
+    """Compiles nothing, and hears TVM's advice meanwhile."""
+
+    numbers: tuple[int, ...]
+
+    def compile_here(self, on_stage: Callable[[str], None]) -> None:
+        logging.getLogger("autotvm").warning("a fallback configuration is used")
+        on_stage(f"{type(self).__name__} {self.numbers}")
 
 
 def _left(folder: Path) -> list[str]:
@@ -53,7 +62,7 @@ def test_what_a_process_met_is_raised_here(tmp_path: Path) -> None:
     with pytest.raises(InputError) as told:
         compile_apart(wanted, stages.append)
     with pytest.raises(InputError) as expected:
-        compile_here(wanted, lambda stage: None)
+        wanted.compile_here(lambda stage: None)
     assert str(told.value) == str(expected.value)
     assert (
         "at most 64 tokens, prompt and answer together: the model knows no more; found 128"
@@ -61,6 +70,16 @@ def test_what_a_process_met_is_raised_here(tmp_path: Path) -> None:
     )
     assert stages == ["reading the model"]
     assert _left(tmp_path) == ["tiny.gguf"]
+
+
+@pytest.mark.slow
+def test_a_process_compiles_what_it_was_told_and_passes_no_advice_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stages: list[str] = []
+    compile_apart(_Advised("a model", "", "llvm", str(tmp_path / "made"), (1, 2)), stages.append)
+    assert stages == ["_Advised (1, 2)"]
+    assert "fallback" not in capfd.readouterr().err
 
 
 def test_a_process_that_is_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,18 +129,11 @@ def test_what_else_is_printed_is_no_stage(tmp_path: Path, monkeypatch: pytest.Mo
     assert stages == ["one"]
 
 
-def test_a_model_that_was_replaced_is_told(tmp_path: Path) -> None:
-    wanted = _wanted(tmp_path)
-    other = replace(wanted, digest=digest_of(__file__))
-    with pytest.raises(ModelError, match="the file was replaced meanwhile"):
-        compile_here(other, lambda stage: None)
-
-
 def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(wanted: Wanted, on_stage: object) -> None:
         raise OSError(errno.ENOSPC, "full", "/somewhere")
 
-    monkeypatch.setattr(compiled_apart, "compile_here", fill)
+    monkeypatch.setattr(WantedDecoder, "compile_here", fill)
     with pytest.raises(DiskFullError, match="/somewhere: expected space to write"):
         compiled_apart._compile_reported(_wanted(tmp_path), lambda stage: None)
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.tiny_llama import Tiny, write_tiny
-from tvm_fusionx.apps import programs as programs_module
-from tvm_fusionx.apps.compiled_apart import WEIGHTS, Wanted
-from tvm_fusionx.apps.programs import (
-    CACHE,
-    TOKENIZER,
-    TextPrograms,
-    programs_folder,
-    tokens_of,
-)
+from tvm_fusionx.apps.compiled_apart import WEIGHTS
+from tvm_fusionx.apps.programs import CACHE, TOKENIZER, TextPrograms, tokens_of
 from tvm_fusionx.apps.text_model import TextModel
-from tvm_fusionx.errors import InputError, ModelError, OutputFileError
+from tvm_fusionx.errors import InputError, ModelError
 
 pytest.importorskip("tokenizers")
 
@@ -97,8 +88,6 @@ def test_texts_go_to_the_smallest_cache(tmp_path: Path) -> None:
     assert [programs.bucket_for(tokens) for tokens in (1, 16, 17)] == [16, 16, 128]
     with pytest.raises(InputError, match="at most 128 tokens"):
         programs.bucket_for(129)
-    with pytest.raises(InputError, match=r"at most 64 tokens.* knows no more; found 65 at least"):
-        _programs(tmp_path, [], buckets=(16, 64, 128)).libraries(128)
 
 
 @pytest.mark.slow
@@ -111,71 +100,26 @@ def test_a_model_of_short_texts_has_a_cache_as_long(tmp_path: Path) -> None:
     assert model.read([3] * 64).shape == (TINY.vocabulary,)
 
 
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Wanted]:
-    """Compile nothing; return what would have been."""
-    found: list[Wanted] = []
-
-    def note(wanted: Wanted, on_stage: Any) -> None:
-        found.append(wanted)
-        Path(wanted.folder).mkdir()
-
-    monkeypatch.setattr(programs_module, "compile_apart", note)
-    monkeypatch.setattr(programs_module, "load_compiled", lambda kept: ("a library",))
-    return found
-
-
-def test_two_at_once_compile_once(
-    tmp_path: Path, compiled: list[Wanted], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
-    waits = threading.Event()
-    stages: list[str] = []
-
-    def say(stage: str) -> None:
-        stages.append(stage)
-        if stage.startswith("waiting"):
-            waits.set()
-
-    first, second = _programs(tmp_path, []), _programs(tmp_path, [], on_stage=say)
-    other = threading.Thread(target=second.libraries, args=(16,))
-    compile_now = programs_module.compile_apart
-
-    def slowly(wanted: Wanted, on_stage: Any) -> None:
-        other.start()
-        assert waits.wait(60)
-        compile_now(wanted, on_stage)
-
-    monkeypatch.setattr(programs_module, "compile_apart", slowly)
-    assert first.libraries(16) == ("a library",)
-    other.join()
-    assert len(compiled) == 1
-    assert stages == ["waiting for another process, which compiles this model", "loading"]
-
-
-def test_what_killed_processes_left_is_removed(tmp_path: Path, compiled: list[Wanted]) -> None:
-    write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
-    programs = _programs(tmp_path, [])
-    left = programs.own_folder / f".{CACHE.format(16)}.0123456789abcdef"
-    (left / "new").mkdir(parents=True)
-    programs.libraries(16)
-    assert [path.name for path in programs.own_folder.iterdir()] == [CACHE.format(16)]
-
-
-def test_a_folder_that_cannot_be_made_is_told_with_its_variable(tmp_path: Path) -> None:
-    write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
-    (tmp_path / "kept").write_text("in the way")
-    with pytest.raises(OutputFileError, match="TVM_FUSIONX_TEXT=FOLDER keeps compiled models"):
-        _programs(tmp_path, [])
-
-
 def test_a_model_that_was_replaced_keeps_no_tokenizer(tmp_path: Path) -> None:
     write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
     programs = _programs(tmp_path, [])
     write_tiny(tmp_path / "tiny.gguf", ("Q4_0", "Q8_0"), TINY)
     with pytest.raises(ModelError, match="the file was replaced meanwhile"):
         programs.tokenizer()
-    assert [*programs.own_folder.iterdir()] == []
+    assert [*programs.own_folder.parent.iterdir()] == []
+
+
+@pytest.mark.slow
+def test_a_model_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
+    write_tiny(tmp_path / "tiny.gguf", tiny=TINY)
+    programs = _programs(tmp_path, [], buckets=(16, 64, 128))
+    with pytest.raises(InputError, match=r"at most 64 tokens.* knows no more; found 65 at least"):
+        programs.libraries(128)
+    assert [*(tmp_path / "kept").iterdir()] == []
+    (tmp_path / "tiny.gguf").write_bytes(b"GGUF and no more")
+    with pytest.raises(ModelError):
+        _programs(tmp_path, []).tokenizer()
+    assert [*(tmp_path / "kept").iterdir()] == []
 
 
 def test_no_model_is_refused(tmp_path: Path) -> None:
@@ -183,10 +127,3 @@ def test_no_model_is_refused(tmp_path: Path) -> None:
         _programs(tmp_path, [])
     with pytest.raises(ModelError, match="expected a GGUF file; found something else"):
         TextPrograms(tmp_path)
-
-
-def test_the_folder_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TVM_FUSIONX_TEXT", str(tmp_path))
-    assert programs_folder() == tmp_path
-    monkeypatch.delenv("TVM_FUSIONX_TEXT")
-    assert programs_folder().name == "text"

@@ -5,58 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
-from tvm_fusionx.apps.spans import MOST_TOKENS, best_span, load_span_model
-from tvm_fusionx.errors import InputError, ModelError
+from tests.apps.tiny_spans import write_model, write_random, write_tokenizer
+from tvm_fusionx.apps.span_programs import SpanPrograms
+from tvm_fusionx.apps.spans import MOST_TOKENS, SpanModel, best_span, load_span_model
+from tvm_fusionx.errors import InputError, ModelError, TargetError
 
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("tokenizers")
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "won", "they", "red", "team", "."]
 SEQUENCE = 16
-# The model begins answers at "red" and ends them at "team".
-START, END = WORDS.index("red"), WORDS.index("team")
-
-
-def _write_model(path: Path, names: tuple[str, ...] = ("input_ids", "attention_mask")) -> Path:
-    """Write a model whose logits are 1 where a token begins or ends an answer, else 0."""
-    nodes = []
-    for name, token in (("starts", START), ("ends", END)):
-        wanted = helper.make_tensor(f"{name}_token", TensorProto.INT64, [1], [token])
-        nodes += [
-            helper.make_node("Constant", [], [f"{name}_token"], value=wanted),
-            helper.make_node("Equal", [names[0], f"{name}_token"], [f"{name}_is"]),
-            helper.make_node("Cast", [f"{name}_is"], [f"{name}_float"], to=TensorProto.FLOAT),
-            helper.make_node("Cast", [names[-1]], [f"{name}_mask"], to=TensorProto.FLOAT),
-            helper.make_node("Mul", [f"{name}_float", f"{name}_mask"], [name]),
-        ]
-    shape = ["batch", "tokens"]
-    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in names]
-    outputs = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("starts", "ends")
-    ]
-    graph = helper.make_graph(nodes, "spans", inputs, outputs)
-    opset = helper.make_opsetid("", 17)
-    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
-    return path
-
-
-def _write_tokenizer(path: Path) -> Path:
-    from tokenizers import models, pre_tokenizers, processors
-
-    made = tokenizers.Tokenizer(
-        models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]")
-    )
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    made.save(str(path))
-    return path
 
 
 def test_the_best_span_lies_in_the_passage_and_is_short() -> None:
@@ -71,12 +29,19 @@ def test_the_best_span_lies_in_the_passage_and_is_short() -> None:
     assert best_span(starts, ends, [False] * 40) is None
 
 
+def _lengths(model: SpanModel) -> list[str]:
+    """Return what was compiled."""
+    assert isinstance(model.programs, SpanPrograms)
+    return sorted(path.name for path in model.programs.own_folder.iterdir())
+
+
 @pytest.mark.slow
 def test_answers_of_passages_of_any_length(tmp_path: Path) -> None:
     model = load_span_model(
-        _write_model(tmp_path / "spans.onnx"),
-        _write_tokenizer(tmp_path / "tokenizer.json"),
-        sequence=SEQUENCE,
+        write_model(tmp_path / "spans.onnx"),
+        write_tokenizer(tmp_path / "tokenizer.json"),
+        folder=tmp_path / "kept",
+        lengths=(8, SEQUENCE),
     )
     # Far behind the first window.
     passage = "they won. " * 12 + "who won? The  red\nteam won."
@@ -84,18 +49,74 @@ def test_answers_of_passages_of_any_length(tmp_path: Path) -> None:
     assert found.text == "red\nteam"
     assert (found.start, found.end) == (passage.index("red"), passage.index(" won.", 120))
     assert found.milliseconds > 0
+    assert _lengths(model) == ["tokens16"]
+    short = model.ask("red team won.", "who")
+    assert short.text == "red team"
+    assert _lengths(model) == ["tokens16", "tokens8"]
     with pytest.raises(InputError, match="tokens for the passage"):
         model.ask(passage, "who " * 40)
     with pytest.raises(InputError, match="expected some text; found none"):
         model.ask(passage, " ")
 
 
+@pytest.mark.slow
+def test_an_answer_is_the_same_at_any_length(tmp_path: Path) -> None:
+    write_random(tmp_path / "spans.onnx")
+    tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
+    found = []
+    for lengths in ((16,), (32, 64), (64,)):
+        model = load_span_model(
+            tmp_path / "spans.onnx", tokenizer, folder=tmp_path / "kept", lengths=lengths
+        )
+        found.append(model.ask("they won. who won? red team won.", "who won"))
+    assert len({(each.start, each.end) for each in found}) == 1
+    assert found[0].text
+    assert _lengths(model) == ["tokens16", "tokens32", "tokens64"]
+
+
+class _Told:
+    """Notes what it is asked to run, and marks the first token of the passage."""
+
+    names = ("input_ids", "attention_mask")
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, list[int]]] = []
+
+    def length_for(self, tokens: int) -> int:
+        return 8
+
+    def prepare(self, length: int) -> None:
+        assert length == 8
+
+    def run(self, **inputs: np.ndarray) -> list[np.ndarray]:
+        self.rows.append({name: row[0].tolist() for name, row in inputs.items()})
+        return [np.zeros((1, 8))] * 2
+
+
+def test_texts_are_filled_up_as_their_tokenizer_says(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    cutter = tokenizers.Tokenizer.from_file(str(write_tokenizer(tmp_path / "tokenizer.json")))
+    told = _Told()
+    SpanModel(told, cutter, {"pad_id": 1, "direction": "left"}).ask("red", "who")
+    assert told.rows == [
+        {"input_ids": [1, 1, 1, 2, 4, 3, 7, 3], "attention_mask": [0, 0, 0, 1, 1, 1, 1, 1]}
+    ]
+    cutter.enable_padding(length=32, pad_id=1, pad_token="[UNK]")
+    cutter.save(str(tmp_path / "filled.json"))
+    write_random(tmp_path / "spans.onnx")
+    model = load_span_model(
+        tmp_path / "spans.onnx", tmp_path / "filled.json", folder=tmp_path / "kept"
+    )
+    assert model.tokenizer.padding is None
+    assert (model.padding["pad_id"], model.padding["pad_token"]) == (1, "[UNK]")
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    tokenizer = _write_tokenizer(tmp_path / "tokenizer.json")
-    with pytest.raises(ModelError, match="expected an ONNX file; found none"):
+    tokenizer = write_tokenizer(tmp_path / "tokenizer.json")
+    with pytest.raises(ModelError, match="expected an ONNX file; found no such file"):
         load_span_model(tmp_path / "none.onnx", tokenizer)
-    odd = _write_model(tmp_path / "odd.onnx", ("input_ids", "pixels"))
-    with pytest.raises(ModelError, match="found input_ids, pixels"):
-        load_span_model(odd, tokenizer)
+    model = write_model(tmp_path / "spans.onnx")
     with pytest.raises(ModelError, match=r"expected a tokenizer\.json"):
-        load_span_model(odd, odd)
+        load_span_model(model, model, folder=tmp_path / "kept")
+    with pytest.raises(TargetError, match="this machine"):
+        load_span_model(model, tokenizer, "llvm -mtriple=aarch64-linux-gnu")

@@ -50,7 +50,7 @@ def test_a_model_that_marks_is_written_and_runtimes_agree(tmp_path: Path) -> Non
     )
     model = span_speed.draw_weights(transformers.DistilBertModel(config), 0)
     path = span_speed.write_model(tmp_path, model, [PASSAGE, "Who won?"], sequence=32)
-    ours = span_speed.load_span_model(path, tmp_path / "tokenizer.json", sequence=32)
+    ours = span_speed.load_span_model(path, tmp_path / "tokenizer.json", folder=tmp_path / "kept")
     peer: Any = span_speed.Peer(ours.programs, span_speed.onnx_runtime(path, 1))
     theirs = span_speed.SpanModel(peer, ours.tokenizer)
     found, expected = (side.ask(PASSAGE * 3, "Who won?") for side in (ours, theirs))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_llama import Tiny, write_tiny
-from tvm_fusionx.apps import programs
+from tvm_fusionx.apps import kept_programs, programs
 from tvm_fusionx.cli.generate_command import _tokens
 
 pytest.importorskip("tokenizers")
@@ -19,7 +19,7 @@ pytest.importorskip("tokenizers")
 def run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Ran]:
-    monkeypatch.setenv(programs.FOLDER_VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(kept_programs.FOLDER_VARIABLE, str(tmp_path / "kept"))
     monkeypatch.setattr(
         programs.TextPrograms,
         "__init__",

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.run_cli import Ran, runner
 from tests.tiny_llama import Tiny, write_tiny
-from tvm_fusionx.apps.programs import FOLDER_VARIABLE
+from tvm_fusionx.apps.kept_programs import FOLDER_VARIABLE
 
 pytest.importorskip("flask")
 pytest.importorskip("waitress")

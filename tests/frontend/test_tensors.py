@@ -11,7 +11,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.frontend.small_models import model, value
 from tvm_fusionx.errors import ModelError, UnsupportedOperatorError
 from tvm_fusionx.frontend import from_onnx
-from tvm_fusionx.frontend.tensors import array_of, bits_of, check_external_data, stored_bytes
+from tvm_fusionx.frontend.tensors import (
+    array_of,
+    bits_of,
+    check_external_data,
+    external_files,
+    stored_bytes,
+)
 
 WEIGHTS = np.arange(6, dtype="float32").reshape(2, 3)
 
@@ -73,6 +79,13 @@ def test_external_data_that_was_not_loaded(tmp_path: Path) -> None:
     loaded = onnx.load(_stored(tmp_path), load_external_data=False)
     with pytest.raises(ModelError, match=r"initializer 'w'.*a reference to another file"):
         from_onnx(loaded)
+
+
+def test_files_of_weights_are_named_once(tmp_path: Path) -> None:
+    stored = onnx.load(_stored(tmp_path), load_external_data=False)
+    stored.graph.initializer.append(stored.graph.initializer[0])
+    assert external_files(stored) == ("m.bin",)
+    assert external_files(onnx.load(tmp_path / "m.onnx")) == ()
 
 
 @pytest.mark.parametrize("size", [0, 10, 23])

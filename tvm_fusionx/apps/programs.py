@@ -1,43 +1,25 @@
-"""Programs of a language model, compiled once and kept: one for each size of a step.
-
-Kept are files in a folder named by what they were made from: the model's bytes, the target, and the
-versions of all that compiles. Each is written whole or not at all.
-"""
+"""Programs of a language model, compiled once and kept: one for each size of a step."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
-import json
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tvm_fusionx.apps.compiled_apart import (
-    Wanted,
-    check_same,
-    compile_apart,
-    digest_of,
-    load_compiled,
-)
+from tvm_fusionx.apps.compiled_apart import compile_apart
+from tvm_fusionx.apps.decoder_programs import WantedDecoder
 from tvm_fusionx.apps.freed import give_back
+from tvm_fusionx.apps.kept_programs import KeptPrograms
+from tvm_fusionx.apps.model_files import check_same, digest_of
 from tvm_fusionx.apps.tokenizer import Tokenizer, from_json, tokenizer_of
-from tvm_fusionx.build.library import Library, build_versions
-from tvm_fusionx.cache_folder import cache_folder
-from tvm_fusionx.errors import InputError, LibraryFileError, OutputFileError
+from tvm_fusionx.build.library import Library
+from tvm_fusionx.errors import InputError
 from tvm_fusionx.gguf.decoder_relay import TOKENS
 from tvm_fusionx.gguf.from_gguf import FLOAT32, INT8
 from tvm_fusionx.gguf.read import read_gguf
-from tvm_fusionx.output_file import make_folder, new_file
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.schedules import describe_processor, resolve_target
-
-# Moves the folder of compiled models.
-FOLDER_VARIABLE = "TVM_FUSIONX_TEXT"
 
 # Tokens of a step: one by one, and prompts in chunks.
 CHUNKS = (1, 16, 64)
@@ -50,15 +32,6 @@ BUCKETS = (512, 1024, 2048)
 AUTO = "auto"
 
 TOKENIZER, CACHE = "tokenizer.json", "cache{}"
-
-# Of a digest in a folder's name.
-DIGITS = 32
-
-
-def programs_folder() -> Path:
-    """Return where compiled language models are kept."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen) if chosen else cache_folder() / "text"
 
 
 @dataclass
@@ -81,24 +54,14 @@ class TextPrograms:
 
     def __post_init__(self) -> None:
         """Find the model's own folder."""
-        resolved = resolve_target(self.target)
-        processor = describe_processor(resolved)
+        processor = describe_processor(resolve_target(self.target))
         if self.activations == AUTO:
             has_bytes = isinstance(processor, Cpu) and processor.byte_dot is not None
             self.activations = INT8 if has_bytes else FLOAT32
         self.digest = digest_of(self.path)
-        facts = {
-            "model": self.digest,
-            "target": str(resolved),
-            "processor": repr(processor),
-            "versions": build_versions(),
-            "chunks": self.chunks,
-            "activations": self.activations,
-        }
-        name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:DIGITS]
-        self.own_folder = (self.folder or programs_folder()) / name
-        with _movable():
-            make_folder(self.own_folder)
+        facts = {"model": self.digest, "chunks": self.chunks, "activations": self.activations}
+        self._kept = KeptPrograms(self.folder, self.target, facts)
+        self.own_folder = self._kept.folder
 
     def bucket_for(self, tokens: int) -> int:
         """Return the places of the smallest cache that holds a text.
@@ -125,17 +88,16 @@ class TextPrograms:
         return made
 
     def _tokenizer(self) -> Tokenizer:
-        kept = self.own_folder / TOKENIZER
-        if kept.is_file():
-            try:
-                return from_json(kept.read_text(encoding="utf-8"))
-            except (ValueError, KeyError, TypeError):
-                self.on_stage("reading the tokenizer again: the kept one is damaged")
+        try:
+            kept = self._kept.read_text(TOKENIZER)
+            if kept is not None:
+                return from_json(kept)
+        except (ValueError, KeyError, TypeError):
+            self.on_stage("reading the tokenizer again: the kept one is damaged")
         self.on_stage("reading the model")
         made = tokenizer_of(read_gguf(self.path))
         check_same(self.path, self.digest)
-        with _movable(), new_file(kept) as scratch:
-            scratch.write_text(made.to_json(), encoding="utf-8")
+        self._kept.write_text(TOKENIZER, made.to_json(), self.on_stage)
         return made
 
     def libraries(self, places: int) -> tuple[Library, ...]:
@@ -146,81 +108,23 @@ class TextPrograms:
         ModelError
             The file is damaged or of an unknown kind.
         """
-        kept = self.own_folder / CACHE.format(places)
-        found = self._loaded(kept)
-        if found is None:
-            with _movable(), self._alone(kept):
-                # Another process may have made it meanwhile.
-                found = self._loaded(kept)
-                if found is None:
-                    self._compile(places, kept)
-                    found = load_compiled(kept)
-        give_back()
-        return found
-
-    def _loaded(self, kept: Path) -> tuple[Library, ...] | None:
-        """Return what is kept; None where there is nothing, or nothing whole."""
-        if not kept.is_dir():
-            return None
-        self.on_stage("loading")
-        try:
-            return load_compiled(kept)
-        except LibraryFileError:
-            self.on_stage("compiling again: what was kept is damaged")
-            return None
-
-    @contextlib.contextmanager
-    def _alone(self, kept: Path) -> Iterator[None]:
-        """Have other processes wait that would compile the same; remove what killed ones left."""
-        make_folder(self.own_folder)
-        handle = os.open(self.own_folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if self._is_locked(handle):
-                for left in kept.parent.glob(f".{kept.name}.*"):
-                    shutil.rmtree(left, ignore_errors=True)
-            yield
-        finally:
-            os.close(handle)
-
-    def _is_locked(self, handle: int) -> bool:
-        """Lock a folder until it is closed; return False where the file system has no locks."""
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self.on_stage("waiting for another process, which compiles this model")
-                fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError:
-            return False
-        return True
+        return self._kept.libraries(
+            CACHE.format(places), lambda kept: self._compile(places, kept), self.on_stage
+        )
 
     def _compile(self, places: int, kept: Path) -> None:
-        wanted = Wanted(
+        wanted = WantedDecoder(
             model=str(self.path),
             digest=self.digest,
             target=str(self.target),
+            folder=str(kept),
             chunks=self.chunks,
             places=places,
             # A model that knows fewer places than the smallest cache has all that it knows.
             least_places=max((each for each in self.buckets if each < places), default=0) + 1,
             activations=self.activations,
-            folder=str(kept),
         )
         compile_apart(wanted, self.on_stage)
-
-
-@contextlib.contextmanager
-def _movable() -> Iterator[None]:
-    """Say of a folder that cannot be written how to choose another."""
-    try:
-        yield
-    except OutputFileError as error:
-        raise type(error)(
-            error.thing,
-            expected=error.expected,
-            found=error.found,
-            next_step=f"{error.next_step} {FOLDER_VARIABLE}=FOLDER keeps compiled models there.",
-        ) from error
 
 
 def tokens_of(library: Library) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,8 @@ class TextModel:
     ----------
     programs
         The model.
+    growing
+        A scope in which a larger cache is taken, which may have to be compiled for.
 
     Raises
     ------
@@ -42,9 +46,14 @@ class TextModel:
         It is for another machine.
     """
 
-    def __init__(self, programs: TextPrograms) -> None:
+    def __init__(
+        self,
+        programs: TextPrograms,
+        growing: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
         check_runs_here(programs.target, "text model", "Give the CPU of this machine as target.")
         self.programs = programs
+        self._growing = growing
         self.tokenizer: Tokenizer = programs.tokenizer()
         self.position = 0
         """Tokens read so far."""
@@ -65,7 +74,8 @@ class TextModel:
         """
         bucket = self.programs.bucket_for(tokens)
         if bucket > self._bucket:
-            self._grow(bucket)
+            with self._growing():
+                self._grow(bucket)
         if tokens > self._places:
             raise InputError(
                 "text",

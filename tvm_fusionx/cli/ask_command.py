@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 from rich.console import Console
@@ -18,6 +22,9 @@ HIGHLIGHT = "bold reverse"
 # A passage of more is a book.
 MOST_BYTES = 1 << 20
 
+# In place of a file, as for other tools; a file of that name is `./-`.
+STANDARD_INPUT = "-"
+
 # No text has it, and much that is none.
 NUL = "\0"
 
@@ -26,15 +33,16 @@ NUL = "\0"
 @click.argument("question")
 @click.option(
     "--context",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     required=True,
-    help="File with the passage that has the answer.",
+    help="File with the passage that has the answer; - reads it from standard input.",
 )
 @click.option("--model", "path", type=click.Path(path_type=Path), help=MODEL_HELP)
 @click.option(
     "--span-model",
     type=click.Path(path_type=Path),
-    help="An ONNX file that marks where the passage has the answer, in place of a language model.",
+    help="An ONNX file that marks where the passage has the answer, in place of a language model; "
+    "compiled for the length of a text when one first needs it, and kept.",
 )
 @click.option(
     "--tokenizer",
@@ -46,14 +54,18 @@ NUL = "\0"
 @debug_option
 def command(
     question: str,
-    context: Path,
+    context: str,
     path: Path | None,
     span_model: Path | None,
     tokenizer: Path | None,
     target: str,
     threads: int | None,
 ) -> None:
-    """Answer QUESTION from a passage, and show where the passage has it."""
+    """Answer QUESTION from a passage, and show where the passage has it.
+
+    The passage is text in UTF-8, of 1 MiB at most. A model is compiled once, for this machine, and
+    kept; later starts load it.
+    """
     from tvm_fusionx._tvm.presence import require_relay
 
     require_relay()
@@ -72,10 +84,9 @@ def command(
     use_threads(threads)
     if span_model is not None:
         with Stages(span_model.name) as stage:
-            stage("compiling")
-            spans = load_span_model(
-                span_model, tokenizer or span_model.parent / "tokenizer.json", target
-            )
+            own = tokenizer or span_model.parent / "tokenizer.json"
+            spans = load_span_model(span_model, own, target, on_stage=stage)
+            spans.prepare(passage, question)
         answer = spans.ask(passage, question)
     else:
         where = path or default_language_model()
@@ -93,29 +104,44 @@ def command(
     console.print(Text(f"{answer.text}  ({answer.milliseconds:.0f} ms)"))
 
 
-def _passage(path: Path) -> str:
+def _passage(path: str) -> str:
+    """Return the text of a file, or of standard input, read no further than it may go."""
+    name = "on standard input" if path == STANDARD_INPUT else path
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(
-                f"passage {path}",
-                expected=f"at most {MOST_BYTES} bytes",
-                found=str(path.stat().st_size),
-                next_step="Give the part that has the answer.",
-            )
-        text = path.read_text(encoding="utf-8")
+        with _opened(path) as file:
+            content = file.read(MOST_BYTES + 1)
+        text = content.decode()
     except OSError as error:
-        raise _no_text(path, str(error.strerror)) from error
+        raise _no_text(name, str(error.strerror or error)) from error
     except UnicodeDecodeError as error:
-        raise _no_text(path, str(error)) from error
+        if len(content) <= MOST_BYTES:
+            raise _no_text(name, str(error)) from error
+        text = ""
+    if len(content) > MOST_BYTES:
+        raise InputError(
+            f"passage {name}",
+            expected=f"at most {MOST_BYTES} bytes",
+            found="more",
+            next_step="Give the part that has the answer.",
+        )
     if NUL in text:
-        raise _no_text(path, f"a byte of 0 at character {text.index(NUL) + 1}")
+        raise _no_text(name, f"a byte of 0 at character {text.index(NUL) + 1}")
     return text
 
 
-def _no_text(path: Path, found: str) -> InputError:
+def _opened(path: str) -> AbstractContextManager[BinaryIO]:
+    if path != STANDARD_INPUT:
+        return open(path, "rb")
+    # Python has none where the shell closed it.
+    if sys.stdin is None:
+        raise OSError(None, "none: it is closed")
+    return contextlib.nullcontext(sys.stdin.buffer)
+
+
+def _no_text(name: str, found: str) -> InputError:
     return InputError(
-        f"passage {path}",
-        expected="a text file in UTF-8",
+        f"passage {name}",
+        expected="text in UTF-8",
         found=found,
-        next_step="Give a file of text.",
+        next_step="Give a file of text, or - and the text on standard input.",
     )

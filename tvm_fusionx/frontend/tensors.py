@@ -113,6 +113,12 @@ def check_external_data(model: Any, folder: Path, thing: str) -> None:
             )
 
 
+def external_files(model: Any) -> tuple[str, ...]:
+    """Return the names of the files beside a model that hold weights of it, each once."""
+    entries = (entry for tensor in _external_tensors(model.graph) for entry in tensor.external_data)
+    return tuple(sorted({entry.value for entry in entries if entry.key == "location"}))
+
+
 def _external_tensors(graph: Any) -> Any:
     """Yield every tensor of a graph, its subgraphs and attributes, that lies in another file."""
     waiting = [graph]

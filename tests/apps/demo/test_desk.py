@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tvm_fusionx.apps.demo.desk import MOST_WAITING, Desk, Event, Job
+from tvm_fusionx.apps.demo.desk import MOST_WAITING, Desk, Event, Job, compiling
 from tvm_fusionx.errors import InputError
 
 # A test that hangs ends; nothing is ever asserted of how long something took.
@@ -148,3 +148,31 @@ def test_a_desk_that_closes_stops_all() -> None:
     assert _events(first)[-1]["event"] == "stopped"
     assert _events(second)[-1]["event"] == "stopped"
     assert desk.submit(lambda model, job: {}) is None
+
+
+def test_who_waits_for_another_to_compile_is_told() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def compile_slowly(say: Callable[[str], None]) -> str:
+        begun.set()
+        assert go.wait(SECONDS)
+        return "model"
+
+    slow, other = Desk(compile_slowly), Desk(lambda say: "model")
+    first = slow.submit(lambda model, job: {})
+    assert begun.wait(SECONDS)
+    second = other.submit(lambda model, job: {})
+    assert second is not None
+    events = second.events()
+    told = [event for event in (next(events), next(events)) if event is not None]
+    assert told[-1]["text"] == "waiting for another model, which is being compiled"
+    go.set()
+    assert _events(first)[-1] == {"event": "end"}
+    assert [*events][-1] == {"event": "end"}
+
+
+def test_who_compiles_may_compile_more() -> None:
+    stages: list[str] = []
+    with compiling(stages.append), compiling(stages.append):
+        pass
+    assert stages == []

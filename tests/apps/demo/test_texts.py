@@ -11,7 +11,7 @@ from tvm_fusionx.apps.demo.asked import question_asked, text_asked
 from tvm_fusionx.apps.demo.desk import Job
 from tvm_fusionx.apps.demo.texts import question_work, text_model, text_work
 from tvm_fusionx.apps.generate import generate
-from tvm_fusionx.apps.programs import FOLDER_VARIABLE
+from tvm_fusionx.apps.kept_programs import FOLDER_VARIABLE
 from tvm_fusionx.errors import InputError, ModelError
 
 

@@ -118,7 +118,7 @@ def _number(
     if whole and value != int(value):
         raise _wrong(name, kind, str(value)[:40])
     if not least <= value <= most:
-        raise _wrong(name, f"{kind} from {least:g} to {most:g}", str(value)[:40])
+        raise _wrong(name, f"{kind} from {least:.10g} to {most:.10g}", str(value)[:40])
     return float(value)
 
 

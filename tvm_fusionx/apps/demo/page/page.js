@@ -27,6 +27,22 @@ tabs.forEach((tab, place) => {
   });
 });
 
+// What the server says of itself; nothing is asked before the bounds are known.
+
+const most = {};
+let mostPictureBytes = Infinity;
+
+const known = fetch("/api/about")
+  .then((response) => response.json())
+  .then((about) => {
+    byId("model").textContent = `Text: ${about.model}.`;
+    most.prompt = most.passage = about.most_characters;
+    most.question = about.most_question_characters;
+    byId("max-tokens").max = about.most_new_tokens;
+    mostPictureBytes = about.most_picture_bytes;
+  })
+  .catch(() => { byId("model").textContent = "The server does not answer."; });
+
 // A stream of events: one line of JSON each.
 
 async function problem(response) {
@@ -61,6 +77,7 @@ class Asker {
     this.stopper = form.querySelector(".stop");
     this.job = null;
     this.abort = null;
+    this.isGettingReady = false;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       if (!this.abort) this.run();
@@ -94,6 +111,7 @@ class Asker {
     this.say("Asking.");
     let done = () => {};
     try {
+      await known;
       const { path, headers, body, show, ...more } = this.ask();
       done = more.done ?? done;
       const response = await fetch(path, {
@@ -115,11 +133,13 @@ class Asker {
       done();
       this.job = null;
       this.abort = null;
+      this.isGettingReady = false;
       this.setBusy(false);
     }
   }
 
   take(event) {
+    this.isGettingReady = event.event === "stage";
     if (event.event === "begin") this.job = event.job;
     else if (event.event === "waiting") this.say(`Waiting: ${event.before} before you.`);
     else if (event.event === "stage") this.say(`Getting ready: ${event.text}`);
@@ -137,8 +157,37 @@ class Asker {
     } catch {
       this.abort?.abort();
     }
+    // A model that is being compiled hears nothing for minutes: nobody waits for it here.
+    if (this.isGettingReady) this.abort?.abort();
   }
 }
+
+// What is too long is told before it is sent, and not cut off: who pastes would not see it.
+
+function written(id) {
+  const text = byId(id).value;
+  // As the server counts: characters, not halves of pairs.
+  const count = [...text].length;
+  if (count > most[id]) {
+    const name = byId(id).labels[0].textContent;
+    throw new Error(`${name}: ${count} characters; at most ${most[id]} are taken. Shorten it.`);
+  }
+  return text;
+}
+
+// What grows is followed, as long as its end is in sight.
+
+const NEAR = 40;
+
+function following(box, change) {
+  const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+  const isInSight = box.getBoundingClientRect().bottom < innerHeight + NEAR;
+  change();
+  if (isAtEnd) box.scrollTop = box.scrollHeight;
+  if (isInSight) box.scrollIntoView({ block: "nearest" });
+}
+
+const counted = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 const duration = (value) =>
   value < 10 ? `${value.toFixed(1)} ms` : value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
@@ -150,37 +199,38 @@ new Asker(formText, () => {
   const rate = formText.querySelector(".rate");
   const text = byId("text");
   const isChat = byId("chat").checked;
+  const prompt = written("prompt");
   text.replaceChildren();
   rate.textContent = "";
   if (!isChat) {
     const given = document.createElement("span");
     given.className = "given";
-    given.textContent = byId("prompt").value;
+    given.textContent = prompt;
     text.append(given);
   }
   text.setAttribute("aria-busy", "true");
+  text.scrollIntoView({ block: "nearest" });
   return {
     path: "/api/generate",
     headers: JSON_HEADERS,
     body: JSON.stringify({
-      prompt: byId("prompt").value,
+      prompt,
       chat: isChat,
       max_tokens: byId("max-tokens").valueAsNumber,
       temperature: byId("temperature").valueAsNumber,
       seed: byId("seed").valueAsNumber,
     }),
     show(event) {
-      if (event.event === "text") {
-        const follows = text.scrollHeight - text.scrollTop - text.clientHeight < 40;
-        text.append(event.text);
-        if (follows) text.scrollTop = text.scrollHeight;
-      }
+      if (event.event === "text") following(text, () => text.append(event.text));
       if (event.rate) rate.textContent = `${event.rate.toFixed(1)} tokens a second`;
       if (event.event === "end" || (event.event === "stopped" && event.tokens)) {
-        formText.querySelector(".status").textContent =
-          `${event.event === "end" ? "Done" : "Stopped"}: ${event.tokens} tokens, ` +
-          `${event.rate.toFixed(1)} a second; first after ${duration(event.first_token_ms)}` +
-          ` (${event.prompt_tokens} tokens of prompt).`;
+        const rates = event.rate ? `, ${event.rate.toFixed(1)} a second` : "";
+        const told =
+          `${event.event === "end" ? "Done" : "Stopped"}: ${counted(event.tokens, "token")}${rates}; ` +
+          `first after ${duration(event.first_token_ms)} ` +
+          `(${counted(event.prompt_tokens, "token")} of prompt).`;
+        // A second line of it moves the text.
+        following(text, () => { formText.querySelector(".status").textContent = told; });
       }
     },
     done() {
@@ -193,12 +243,13 @@ new Asker(formText, () => {
 
 const formAsk = byId("form-ask");
 new Asker(formAsk, () => {
+  const [passage, question] = [written("passage"), written("question")];
   byId("answer").textContent = "";
   byId("marked").replaceChildren();
   return {
     path: "/api/ask",
     headers: JSON_HEADERS,
-    body: JSON.stringify({ passage: byId("passage").value, question: byId("question").value }),
+    body: JSON.stringify({ passage, question }),
     show(event) {
       if (event.event !== "end") return;
       byId("answer").textContent = event.text || "No answer was found.";
@@ -208,7 +259,7 @@ new Asker(formAsk, () => {
       mark.scrollIntoView({ block: "nearest" });
       formAsk.querySelector(".status").textContent = event.is_found
         ? `Done in ${duration(event.milliseconds)}.`
-        : `Done in ${duration(event.milliseconds)}; the passage does not have these words.`;
+        : `Done in ${duration(event.milliseconds)}; the passage has no word to answer with.`;
     },
   };
 });
@@ -217,8 +268,11 @@ new Asker(formAsk, () => {
 
 const SVG = "http://www.w3.org/2000/svg";
 const formLook = byId("form-look");
-let mostPictureBytes = Infinity;
+const shownPicture = document.querySelector(".picture");
 let shownUrl = null;
+
+// Upwards, so that what is a byte too large is not told to have what it may have.
+const mebi = (bytes) => `${Math.ceil(bytes / 2 ** 20 * 10) / 10} MiB`;
 
 function item(text) {
   const made = document.createElement("li");
@@ -226,18 +280,24 @@ function item(text) {
   return made;
 }
 
+// What the browser cannot show is told by the server.
+byId("shown").addEventListener("error", () => { shownPicture.hidden = true; });
+
 new Asker(formLook, () => {
   const file = byId("picture").files[0];
-  if (file.size > mostPictureBytes)
-    throw new Error(`The picture has ${file.size} bytes; at most ${mostPictureBytes} are taken.`);
-  const task = formLook.elements.task.value;
   const boxes = byId("boxes");
   boxes.replaceChildren();
   byId("found").replaceChildren();
+  shownPicture.hidden = true;
+  if (!byId("picture").accept.split(",").includes(file.type))
+    throw new Error("This is no picture of PNG, JPEG or WebP. Choose another.");
+  if (file.size > mostPictureBytes)
+    throw new Error(`The picture has ${mebi(file.size)}; at most ${mebi(mostPictureBytes)} are taken.`);
+  const task = formLook.elements.task.value;
   if (shownUrl) URL.revokeObjectURL(shownUrl);
   shownUrl = URL.createObjectURL(file);
   byId("shown").src = shownUrl;
-  document.querySelector(".picture").hidden = false;
+  shownPicture.hidden = false;
   return {
     path: `/api/pictures/${task}`,
     headers: { "Content-Type": file.type },
@@ -260,20 +320,7 @@ new Asker(formLook, () => {
       byId("found").replaceChildren(...rows);
       formLook.querySelector(".status").textContent =
         `Done in ${duration(event.milliseconds)}: ` +
-        (event.boxes ? `${rows.length} lines of text.` : "the likeliest classes.");
+        (event.boxes ? `${counted(rows.length, "line")} of text.` : "the likeliest classes.");
     },
   };
 });
-
-// What the server says of itself.
-
-fetch("/api/about")
-  .then((response) => response.json())
-  .then((about) => {
-    byId("model").textContent = `Text: ${about.model}.`;
-    byId("prompt").maxLength = byId("passage").maxLength = about.most_characters;
-    byId("question").maxLength = about.most_question_characters;
-    byId("max-tokens").max = about.most_new_tokens;
-    mostPictureBytes = about.most_picture_bytes;
-  })
-  .catch(() => { byId("model").textContent = "The server does not answer."; });
