@@ -96,7 +96,7 @@ def _step(stmt: Any, instruction: DotInstruction) -> _Step | None:
 
 
 def _left(waiting: dict[FlatPlace, list[_Step]]) -> list[Any]:
-    """Return the statements that wait, in the order in which their sums were met; none wait then."""
+    """Return the statements that wait, those of one place together; none wait then."""
     statements = [step.stmt for steps in waiting.values() for step in steps]
     waiting.clear()
     return statements

@@ -14,8 +14,12 @@ from __future__ import annotations
 import math
 
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.processors.integers import WORD_BYTES
 from tvm_fusionx.schedules.parts.lane_tiles import FREE_REGISTERS, TURN_INSTRUCTIONS
+from tvm_fusionx.schedules.parts.pair_tiles import (
+    PAIR_REGISTERS,
+    pairs_of_word,
+    word_instructions,
+)
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import MAX_TILE_CHUNKS, ChunkTile
 from tvm_fusionx.tir.numbers import divisors
@@ -29,10 +33,6 @@ WRITTEN_OUT = 9
 
 # Input chunks of a pixel between two jumps, where a window is one pixel.
 STEPS_OF_A_TURN = 2
-
-# Registers of pairs of bytes that are repeated, and of products that wait for their neighbours to
-# be added.
-PAIR_REGISTERS = 5
 
 # Instructions of a vector of sums beside its dot products: it is copied from a register, becomes
 # floats, is scaled and rounded.
@@ -54,11 +54,6 @@ def takes_words(window: Window, cpu: Cpu) -> bool:
         and window.stride[1] in STEPS
         and _words_of(window, window.columns) >= cpu.lanes
     )
-
-
-def pairs_of_word(cpu: Cpu) -> int:
-    """Return the dot products that a word of four bytes is; one, where it is not cut."""
-    return WORD_BYTES // cpu.dot.depth if cpu.dot is not None and cpu.adds_in_words else 1
 
 
 def word_tiles(window: Window, cpu: Cpu) -> list[ChunkTile]:
@@ -117,17 +112,12 @@ def row_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     loads = _data_vectors(tile, window, cpu) + tile.chunks / turn
     waiting = max(1.0, cpu.sums_to_hide_latency / tile.sums)
     jumps = turn * math.prod(window.kernel)
-    products = waiting * (_word_instructions(tile, cpu) + loads) + TURN_INSTRUCTIONS / jumps
+    products = (
+        waiting * (word_instructions(tile.sums, tile.columns, cpu) + loads)
+        + TURN_INSTRUCTIONS / jumps
+    )
     after = tile.sums * SUM_INSTRUCTIONS + tile.chunks * (
         CHUNK_INSTRUCTIONS + math.ceil(tile.columns / cpu.lanes) * NARROWING_INSTRUCTIONS
     )
     tiles = math.ceil(window.columns / tile.columns) * (window.out_blocks // tile.chunks)
     return tiles * (steps * products + after + TILE_INSTRUCTIONS)
-
-
-def _word_instructions(tile: ChunkTile, cpu: Cpu) -> float:
-    """Return the instructions that multiply a word of each pixel of a tile and add the products."""
-    dot, pairs = cpu.dot, pairs_of_word(cpu)
-    if dot is None or not cpu.adds_in_words:
-        return tile.sums
-    return pairs * (tile.sums * (1 + 1 / dot.together) + tile.columns)
