@@ -87,6 +87,7 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
     read, made = _elements(node)
     around = FROM_SUM * made / cpu.lanes
     on_tiles = None
+    sums: float
     if node.op == CONV2D and is_depthwise(node):
         rows, columns = node.operands[1].shape[2:]
         step = min(columns, int(node.attrs["strides"][1]))

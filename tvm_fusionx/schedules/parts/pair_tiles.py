@@ -13,7 +13,7 @@ import math
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import WORD_BYTES
 
-# Pairs that are copied from lanes, products that wait, and what LLVM adds. With 5, a tile of a first
+# Pairs copied from lanes, products that wait, and what LLVM adds. With 5, a tile of a first
 # layer, 3 channels to 64 by 7 x 7, had 14 copies of registers and 5 accesses of the stack among 90
 # instructions (ordered for a Cortex-A72); with 7 it has 1 and none of 59.
 PAIR_REGISTERS = 7
