@@ -25,9 +25,10 @@ from tvm_fusionx.processors.core_features import FEATURES
 
 ARM = "llvm -mtriple=aarch64-linux-gnu -num-cores=1 -mcpu="
 COMPILER = "aarch64-linux-gnu-g++"
-# Core: what multiplies bytes there, most of its multiply-adds, products that one of them adds.
+# Core: what multiplies bytes there, most of its multiply-adds, and products for each of them: of
+# `smlal` eight of its own, and eight of the multiplication before it.
 CORES = {
-    "cortex-a53": ("mla", 4),
+    "cortex-a53": ("smlal", 16),
     "cortex-a76": ("sdot", 16),
     "neoverse-n2": ("smmla", 32),
 }

@@ -87,6 +87,40 @@ def test_neighbouring_words_are_lanes(pixels: int, step: int, taken: list[tuple[
     assert places == ([pixel * step * DEPTH for pixel in range(pixels)] if taken else [])
 
 
+def _pairs(pixels: int, step: int) -> Any:
+    """Return a line that repeats both pairs of bytes of words `step` apart, four times each."""
+    data = tir.decl_buffer((8 * pixels * step,), "int8", "data")
+    found = tir.decl_buffer((16 * pixels,), "int8", "found")
+    line = []
+    for pixel in range(pixels):
+        for half in range(2):
+            at = tir.Ramp(pixel * step * DEPTH + 2 * half, 1, 2)
+            pair = tir.call_intrin("int16", "tir.reinterpret", tir.BufferLoad(data, [at]))
+            repeated = tir.call_intrin("int8x8", "tir.reinterpret", tir.Broadcast(pair, LANES))
+            line.append(tir.BufferStore(found, repeated, [tir.Ramp(16 * pixel + 8 * half, 1, 8)]))
+    func = tir.PrimFunc([data, found], tir.SeqStmt(line))
+    return index_words(LANES, 2)(tvm.IRModule({"main": func}))["main"]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "step", "taken"),
+    [
+        (4, 1, [(0, lane) for lane in range(8)]),
+        # Of the fifth pixel, the last two of an overlapping vector.
+        (5, 1, [*((0, lane) for lane in range(8)), (4, 6), (4, 7)]),
+        # Every second pixel.
+        (3, 2, [(0, 0), (0, 1), (0, 4), (0, 5), (4, 6), (4, 7)]),
+        (3, 1, []),
+        (3, 3, []),
+    ],
+)
+def test_pairs_of_bytes_are_lanes(pixels: int, step: int, taken: list[tuple[int, int]]) -> None:
+    found = _taken(_pairs(pixels, step))
+    assert found == taken
+    wanted = [pixel * step * DEPTH + 2 * half for pixel in range(pixels) for half in range(2)]
+    assert [begin + 2 * lane for begin, lane in found] == (wanted if taken else [])
+
+
 def test_words_of_what_the_line_writes_stay() -> None:
     """What is stored between two words would not be seen by the second one."""
     place = tir.decl_buffer((64,), "int8", "place")

@@ -19,6 +19,8 @@ from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 TARGET = "llvm -mcpu=native"
+# Adds two products of bytes in 16 bits.
+BYTE_PAIRS = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
 
 
 def _cpu(target: str = TARGET) -> Cpu:
@@ -102,6 +104,7 @@ def test_what_no_instruction_divides_is_filled_up() -> None:
             "no batch of products of integers",
         ),
         (_product(("uint8", "int8"), (2, 3, 4), (2, 5, 4)), "llvm", "no instruction for dot"),
+        (_product(("int8", "int8"), (2, 3, 4), (2, 5, 4)), BYTE_PAIRS, "both sides may be -128"),
         (
             _product(("int8", "int8"), (2, 3, 4), (2, 5, 4)),
             "llvm -mcpu=icelake-server",

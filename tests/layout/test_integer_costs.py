@@ -84,6 +84,28 @@ def test_a_stronger_instruction_costs_less() -> None:
     assert single > 1.5 * paired
 
 
+# What took fewer cycles by LLVM's models of these cores when both were counted under emulation.
+@pytest.mark.parametrize(
+    ("node", "core", "on_integers"),
+    [
+        (_conv(96, 24, 56, 1), "cortex-a72", True),
+        (_conv(960, 160, 7, 1), "cortex-a72", True),
+        (_conv(64, 128, 56, 3, strides=(2, 2)), "cortex-a72", True),
+        (_conv(64, 64, 56, 3), "cortex-a72", False),
+        (_conv(256, 256, 14, 3), "cortex-a72", False),
+        (_conv(96, 24, 56, 1), "cortex-a53", True),
+        (_conv(960, 160, 7, 1), "cortex-a53", True),
+        (_conv(64, 128, 56, 3, strides=(2, 2)), "cortex-a53", True),
+        (_conv(64, 64, 56, 3), "cortex-a53", False),
+        (_conv(256, 256, 14, 3), "cortex-a53", False),
+    ],
+)
+def test_the_estimate_agrees_with_counts(node: Node, core: str, on_integers: bool) -> None:
+    cpu = _cpu(f"llvm -mtriple=aarch64-linux-gnu -mcpu={core} -num-cores=1")
+    assert cpu.adds_in_words
+    assert (why_slower_on_integers(node, QuantizedData("int8", 5), cpu) is None) == on_integers
+
+
 def test_zero_points_and_signs_cost_instructions() -> None:
     apart, dense = _conv(64, 64, 28, 3, groups=64), _dense(64, 64, 64)
     vnni, signed = _cpu(VNNI), QuantizedData("int8", 0)

@@ -8,13 +8,19 @@ import pytest
 from tvm import relay
 
 from tests.relay_modules import const, graph, var
-from tvm_fusionx.layout.blocked_convolution import integer_chunk, pack_integer_weights
+from tvm_fusionx.layout.blocked_convolution import (
+    integer_chunk,
+    pack_integer_weights,
+    why_not_blocked,
+)
 from tvm_fusionx.layout.convolution import pack_convolutions
-from tvm_fusionx.layout.dense import pack_integers
+from tvm_fusionx.layout.dense import pack_integers, why_not_constant
 from tvm_fusionx.layout.integers import why_not_integers
 from tvm_fusionx.schedules import describe_cpu, resolve_target
 
 VNNI = "llvm -mcpu=icelake-server"
+# Adds two products in 16 bits.
+BYTE_PAIRS = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
 # Multiplies eight bytes by eight, with vectors of four sums.
 MATRICES = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod,+i8mm"
 
@@ -60,7 +66,36 @@ def test_reasons(expr: Any, because: str) -> None:
 
 
 def test_a_processor_without_the_instruction() -> None:
-    assert "no instruction" in str(_reason(_dense(16), "llvm -mtriple=aarch64-linux-gnu"))
+    assert "no instruction" in str(_reason(_dense(16), "llvm -mcpu=x86-64"))
+
+
+def test_two_activations_leave_no_room_in_words() -> None:
+    """Both sides may be -128 anywhere, and nobody knows when it is compiled."""
+    sides = [relay.qnn.op.dequantize(var(name, 4, 8, dtype="int8"), *_scale()) for name in "xy"]
+    node = next(each for each in graph(relay.nn.dense(*sides)).calls() if each.op == "nn.dense")
+    reason = why_not_integers(node, describe_cpu(resolve_target(BYTE_PAIRS)))
+    assert reason is not None
+    assert "both sides may be -128" in reason
+    assert why_not_integers(node, describe_cpu(resolve_target(VNNI))) is None
+
+
+def _scale() -> tuple[Any, Any]:
+    return relay.const(np.float32(0.5)), relay.const(np.int32(0))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_weights_that_leave_no_room_in_words_stay_as_they_are(most: int) -> None:
+    """Whichever pass made such a product, it has no layout."""
+    for shape in ((8, 16), (8, 16, 3, 3)):
+        array = np.ones(shape, "int8")
+        array.reshape(8, -1)[:, :most] = -128
+        data = var("x", *([4, 16] if len(shape) == 2 else [1, 16, 5, 5]), dtype="int8")
+        product = relay.nn.dense if len(shape) == 2 else relay.nn.conv2d
+        (node,) = graph(product(data, relay.const(array), out_dtype="int32")).calls()
+        dot = describe_cpu(resolve_target(BYTE_PAIRS)).dot
+        why_not = why_not_constant if len(shape) == 2 else why_not_blocked
+        reason = why_not(node, dot)
+        assert reason is None if most == 1 else "weights of -128" in str(reason)
 
 
 @pytest.mark.parametrize(("shape", "width", "depth"), [((6, 8), 4, 4), ((8, 6), 8, 2)])

@@ -170,6 +170,11 @@ def test_words_of_zeros_are_left_out(make: Callable[[float], relay.Expr], op: st
             "no instruction multiplies integers of single rows",
         ),
         (
+            lambda: _integer_dense(0.1),
+            replace(VNNI, dot=replace(DOT, together=2)),
+            "no instruction multiplies integers of single rows",
+        ),
+        (
             lambda: _integer_conv(0.1),
             replace(VNNI, dot=replace(DOT, rows=2)),
             "no instruction multiplies integers of single rows",

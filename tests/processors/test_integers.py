@@ -21,6 +21,9 @@ PROCESSORS = {
     "llvm -mcpu=haswell": ("vpmaddwd", "int16", 2),
     "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod": ("sdot", "int8", 4),
     "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76": ("sdot", "int8", 4),
+    "llvm -mtriple=aarch64-linux-gnu -mattr=+neon": ("smull", "int8", 2),
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53": ("smull", "int8", 2),
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72": ("smull", "int8", 2),
     "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod,+i8mm": ("smmla", "int8", 8),
     "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-x2": ("smmla", "int8", 8),
 }
@@ -53,7 +56,7 @@ def test_pairs_of_words(target: str) -> None:
 def test_words_of_bytes(target: str) -> None:
     """Where an instruction takes several rows at once, the one behind it takes one."""
     cpu = describe_cpu(resolve_target(target))
-    if PROCESSORS[target][0] == "vpmaddwd":
+    if PROCESSORS[target][0] in ("vpmaddwd", "smull"):
         assert cpu.byte_dot is None
         return
     assert cpu.byte_dot is not None
@@ -73,9 +76,19 @@ def test_arm_of_32_bits_has_none_of_those_of_64(target: str) -> None:
     assert (cpu.dot, cpu.byte_dot, cpu.rounding) == (None, None, None)
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"])
-def test_processors_without_one(target: str) -> None:
-    assert describe_cpu(resolve_target(target)).dot is None
+def test_processors_without_one() -> None:
+    assert describe_cpu(resolve_target("llvm")).dot is None
+
+
+@pytest.mark.parametrize("target", PROCESSORS)
+def test_products_are_added_in_words_where_nothing_else_adds_them(target: str) -> None:
+    cpu = describe_cpu(resolve_target(target))
+    assert cpu.dot is not None
+    is_so = PROCESSORS[target][0] == "smull"
+    assert cpu.adds_in_words == cpu.dot.adds_in_words == is_so
+    assert (cpu.dot.together, cpu.dot.neighbours is None) == ((2, False) if is_so else (1, True))
+    if is_so:
+        assert cpu.takes_words_by_lane
 
 
 def test_the_first_instruction_that_a_processor_has_is_used() -> None:

@@ -139,3 +139,18 @@ def test_products_of_other_integers_are_none_of_ours() -> None:
     rows = _less(var("x", 3, 8, dtype="uint8"), relay.const(np.zeros((3, 1), "int32")))
     each = relay.nn.dense(rows, _weights(4, 8), out_dtype="int32")
     assert multiply_bytes(graph(each), TYPES["unsigned"], lambda node: None) == []
+
+
+@pytest.mark.parametrize(("least", "reason"), [(1, None), (2, "2 weights of -128")])
+def test_weights_leave_room_where_products_are_added_in_words(
+    least: int, reason: str | None
+) -> None:
+    array = np.full((4, 8), 127, "int32")
+    array[:, :least] = -128
+    weights = relay.const(array)
+    product = relay.nn.dense(
+        _less(var("x", 3, 8, dtype="int8"), _zero(5)), weights, out_dtype="int32"
+    )
+    types = IntegerTypes("int8", "int8", adds_in_words=True)
+    (choice,) = multiply_bytes(graph(product), types, lambda node: None)
+    assert choice.reason is None if reason is None else reason in str(choice.reason)

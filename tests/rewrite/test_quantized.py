@@ -26,6 +26,7 @@ TYPES = {
     "wide": IntegerTypes("int16", "int16"),
 }
 
+IN_WORDS = IntegerTypes("int8", "int8", adds_in_words=True)
 WITH_WORDS = IntegerTypes("uint8", "int8", has_words=True)
 
 SCALE = 0.5
@@ -243,3 +244,20 @@ def test_each_product_is_judged_by_what_it_reads() -> None:
     assert seen == [("nn.dense", QuantizedData("int8", -3), False)]
     assert choice.reason == "floats are faster"
     assert [node.op for node in found.calls()] == ["qnn.dequantize"] * 2 + ["nn.dense"] * 2
+
+
+@pytest.mark.parametrize(("least", "count"), [(1, 1), (2, 0)])
+def test_weights_leave_room_where_products_are_added_in_words(least: int, count: int) -> None:
+    integers = np.maximum(_integers("int8", 4, 8), -127)
+    integers[:, :least] = -128
+    scales = np.exp2(-np.arange(4, dtype="float32"))
+    weights = _dequantized(relay.const(integers), scales, [0] * 4, axis=0)
+    expr = relay.nn.dense(_dequantized(var("x", 3, 8, dtype="int8"), SCALE, 3), weights)
+    assert _replaced(expr, TYPES["signed"])[0] == 1
+    found, changed = _replaced(expr, IN_WORDS)
+    assert found == count
+    (choice,) = multiply_integers(graph(expr), IN_WORDS, lambda node: None)
+    assert choice.reason is None if count else "2 weights of -128" in str(choice.reason)
+    x = _integers("int8", 3, 8)
+    (variable,) = relay.analysis.free_vars(expr)
+    assert np.array_equal(_run(to_relay(changed), x), _run(relay.Function([variable], expr), x))

@@ -1,4 +1,4 @@
-"""Blocks around NCHWc convolutions of bytes, as a quantized model has them for Arm's ``sdot``."""
+"""Blocks around NCHWc convolutions of bytes, as a quantized model has them for Arm."""
 
 from __future__ import annotations
 
@@ -13,13 +13,30 @@ LANES, DEPTH = 4, 4
 
 
 def bytes_window(
-    channels: int, size: tuple[int, int], outputs: int, kernel: int, stride: int = 1
+    channels: int,
+    size: tuple[int, int],
+    outputs: int,
+    kernel: int,
+    stride: int = 1,
+    *,
+    depth: int = DEPTH,
+    chunk: int = DEPTH,
 ) -> relay.Expr:
-    """Return a convolution of int8, its sums scaled and rounded to bytes again."""
+    """Return a convolution of int8, its sums scaled and rounded to bytes again.
+
+    Parameters
+    ----------
+    depth
+        Bytes that one instruction multiplies for a sum.
+    chunk
+        Channels of a chunk of the data.
+    """
     register_integer_products()
-    data = var("x", 1, channels // DEPTH, *size, DEPTH, dtype="int8")
+    data = var("x", 1, channels // chunk, *size, chunk, dtype="int8")
+    groups = chunk // depth
     weights = var(
-        "w", outputs // LANES, channels // DEPTH, kernel, kernel, 1, LANES, DEPTH, dtype="int8"
+        *("w", outputs // LANES, channels // chunk, kernel, kernel, groups, LANES, depth),
+        dtype="int8",
     )
     sums = relay.nn.contrib_conv2d_nchwc(
         data,
@@ -30,8 +47,8 @@ def bytes_window(
         1,
         outputs,
         (kernel, kernel),
-        f"NCHW{DEPTH}c",
-        f"OIHW1i{LANES}o{DEPTH}i",
+        f"NCHW{chunk}c",
+        f"OIHW{groups}i{LANES}o{depth}i",
         f"NCHW{LANES}c",
         "int32",
     )

@@ -5,7 +5,14 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.processors.integers import DotInstruction
-from tvm_fusionx.tir.dot_call import dot, dot_of_vectors, is_dot_call, register_dot, sides_of
+from tvm_fusionx.tir.dot_call import (
+    dot,
+    dot_of_vectors,
+    is_dot_call,
+    register_dot,
+    sides_of,
+    sum_of_neighbours,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +49,29 @@ def test_an_instruction_adds_to_the_sum_or_an_addition_follows(takes_sum: bool) 
     operands = list((made if takes_sum else made.b).args)[2:]
     wanted = [total, data, weights] if takes_sum else [data, weights]
     assert all(map(tvm.ir.structural_equal, operands, wanted))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("has_total", [True, False])
+def test_products_are_added_in_words_and_then_with_their_neighbours(
+    count: int, has_total: bool
+) -> None:
+    instruction = DotInstruction(
+        *("int8", "int8", 2, ((4, "llvm.aarch64.neon.smull.v8i16"),), False),
+        neighbours="llvm.aarch64.neon.saddlp.v4i32.v8i16",
+        together=2,
+    )
+    vectors = [tir.Broadcast(tir.const(place, "int8"), 8) for place in range(2 * count)]
+    pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+    total = tir.Broadcast(tir.const(7, "int32"), 4) if has_total else None
+    made = sum_of_neighbours(instruction, total, pairs, 4)
+    assert made.dtype == "int32x4"
+    assert isinstance(made, tir.Add) == has_total
+    words = (made.b if has_total else made).args[2]
+    assert words.dtype == "int16x8"
+    products = [words.a, words.b] if count == 2 else [words]
+    for product, (data, weights) in zip(products, pairs, strict=True):
+        assert list(product.args)[2:] == [weights, data]
+    if count == 1:
+        alone = dot_of_vectors(instruction, total, *pairs[0], 4)
+        assert tvm.ir.structural_equal(alone, made)

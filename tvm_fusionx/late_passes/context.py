@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
+from tvm_fusionx.late_passes.add_in_words import add_in_words
 from tvm_fusionx.late_passes.bound_halves import bound_halves
 from tvm_fusionx.late_passes.brain_casts import cast_brains_by_bits
 from tvm_fusionx.late_passes.convert_in_pairs import convert_in_pairs
@@ -37,7 +38,7 @@ from tvm_fusionx.late_passes.vectorise_mathematics import (
     name_vector_functions,
     vectorise_mathematics,
 )
-from tvm_fusionx.processors.cpu import describe_cpu
+from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.processors.targets import is_cpu
 
 # FoldConstant cannot evaluate everything below this level, and TVM's own users build at it.
@@ -88,9 +89,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
                 AFTER_LOWERING,
                 let_nans_through(cpu.extremes_keep_nan, compares_halves=cpu.compares_halves),
             ),
-            (AFTER_LOWERING, pair_rows(cpu.dot)),
-            (AFTER_LOWERING, emit_dots(cpu.dot, cpu.word_dot)),
-            *([(AFTER_LOWERING, index_words(cpu.lanes))] if cpu.takes_words_by_lane else []),
+            *((AFTER_LOWERING, each) for each in _dots(cpu)),
             (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics(cpu.extremes_keep_nan, denormals == FLUSH)),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),
@@ -115,3 +114,15 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
         instruments=list(outer.instruments),
         config={**config, **ours},
     )
+
+
+def _dots(cpu: Cpu) -> list[Any]:
+    """Return the passes that make instructions of dot products."""
+    dot = cpu.dot
+    passes = [pair_rows(dot)]
+    if dot is not None and dot.adds_in_words:
+        passes.append(add_in_words(dot))
+    passes.append(emit_dots(dot, cpu.word_dot))
+    if dot is not None and cpu.takes_words_by_lane:
+        passes.append(index_words(cpu.lanes, dot.depth))
+    return passes

@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from tvm import tir
 
+from tvm_fusionx.late_passes.dot_operands import side_by_side
 from tvm_fusionx.late_passes.pair_rows import LANES, columns_of, multiplied, row_of
 from tvm_fusionx.processors.integers import SUM, DotInstruction
 from tvm_fusionx.tir.dot_call import dot_of_vectors, is_dot_call, sides_of
@@ -63,7 +64,7 @@ def _sum(total: Any | None, call: Any, instruction: DotInstruction | None) -> An
         instruction = None
     name = None if instruction is None else instruction.name_for(lanes)
     if instruction is not None and name is not None and len(left) == instruction.depth:
-        operands = _side_by_side(left, lanes), _side_by_side(right, lanes)
+        operands = side_by_side(left, lanes), side_by_side(right, lanes)
         if all(operand is not None for operand in operands):
             return dot_of_vectors(instruction, total, *operands, lanes)
     products = [
@@ -98,42 +99,3 @@ def _row_alone(
             value = multiplied(instruction, value, rows, columns, 2 * vector + half)
         vectors.append(value)
     return vectors[0] if len(vectors) == 1 else tir.Shuffle(vectors, list(range(lanes)))
-
-
-def _side_by_side(elements: Sequence[Any], lanes: int) -> Any | None:
-    """Return elements of each lane, one lane after the other, as one vector; None if they are not.
-
-    They have to lie side by side in memory, those of neighbouring lanes too unless all lanes have
-    the same ones.
-    """
-    are_shared = all(isinstance(each, tir.Broadcast) for each in elements)
-    loads = [each.value if are_shared else each for each in elements]
-    if not all(
-        isinstance(load, tir.BufferLoad) and load.buffer.same_as(loads[0].buffer) for load in loads
-    ):
-        return None
-    starts = [load.indices[-1] for load in loads]
-    depth = len(loads)
-    if not are_shared:
-        if not all(
-            isinstance(start, tir.Ramp)
-            and isinstance(start.stride, tir.IntImm)
-            and int(start.stride) == depth
-            for start in starts
-        ):
-            return None
-        starts = [start.base for start in starts]
-    analyzer = tvm.arith.Analyzer()
-    if any(
-        not analyzer.can_prove_equal(start - starts[0], offset)
-        for offset, start in enumerate(starts)
-    ):
-        return None
-    if not are_shared:
-        ramp = tir.Ramp(starts[0], 1, depth * lanes)
-        return tir.BufferLoad(loads[0].buffer, [*loads[0].indices[:-1], ramp])
-    ramp = tir.Ramp(starts[0], 1, depth)
-    few = tir.BufferLoad(loads[0].buffer, [*loads[0].indices[:-1], ramp])
-    word = tir.call_intrin(SUM, "tir.reinterpret", few)
-    whole = f"{loads[0].buffer.dtype}x{depth * lanes}"
-    return tir.call_intrin(whole, "tir.reinterpret", tir.Broadcast(word, lanes))

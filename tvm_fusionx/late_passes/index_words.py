@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import tir
 
 from tvm_fusionx.late_passes.straight_lines import change_lines, vector_place
-from tvm_fusionx.processors.integers import SUM, WORD_BYTES
+from tvm_fusionx.processors.integers import WORD_BYTES
 from tvm_fusionx.tir.flat_place import FlatPlace
 
 _REINTERPRET = "tir.reinterpret"
@@ -32,19 +33,46 @@ Lane = tuple[Any, int]
 """Index of a vector's first byte, and the word in it."""
 
 
-def index_words(lanes: int) -> Any:
-    """Return the TIR pass that loads `lanes` shared words at once, behind ``emit_dots``."""
+@dataclass(frozen=True)
+class _Words:
+    """What is repeated: so many bytes, in so many lanes; a vector holds `WORD_BYTES` a lane."""
+
+    lanes: int
+    size: int
+
+    @property
+    def dtype(self) -> str:
+        """An integer of as many bytes."""
+        return f"int{8 * self.size}"
+
+    @property
+    def vector(self) -> int:
+        """Bytes of a vector."""
+        return self.lanes * WORD_BYTES
+
+
+def index_words(lanes: int, size: int = WORD_BYTES) -> Any:
+    """Return the TIR pass that loads shared words by whole vectors, behind ``emit_dots``.
+
+    Parameters
+    ----------
+    lanes
+        In which a word is repeated; as many words of four bytes are a vector.
+    size
+        Bytes of a word.
+    """
+    words = _Words(lanes, size)
 
     def change(line: Sequence[Any]) -> Any | None:
-        places = _places_of(line, lanes)
-        found = _lanes_of(places, lanes)
+        places = _places_of(line, words)
+        found = _lanes_of(places, words)
         if not found:
             return None
 
         def replaced(node: Any) -> Any:
-            word = _word_of(node, lanes)
+            word = _word_of(node, words)
             lane = None if word is None else found.get(word[1])
-            return None if word is None or lane is None else _from_lane(word[0], *lane, lanes)
+            return None if word is None or lane is None else _from_lane(word[0], *lane, words)
 
         sequence = line[0] if len(line) == 1 else tir.SeqStmt(line)
         return tir.stmt_functor.ir_transform(sequence, None, replaced, ["tir.Call"])
@@ -52,18 +80,18 @@ def index_words(lanes: int) -> Any:
     return change_lines("tvm_fusionx.IndexWords", change)
 
 
-def _word_of(node: Any, lanes: int) -> tuple[Any, FlatPlace] | None:
+def _word_of(node: Any, words: _Words) -> tuple[Any, FlatPlace] | None:
     """Return the load of a word that `node` repeats in all lanes, and its place."""
-    if not _is_reinterpreted(node, lanes * WORD_BYTES):
+    if not _is_reinterpreted(node, words.lanes * words.size):
         return None
     (repeated,) = node.args
-    if not isinstance(repeated, tir.Broadcast) or int(repeated.lanes) != lanes:
+    if not isinstance(repeated, tir.Broadcast) or int(repeated.lanes) != words.lanes:
         return None
     word = repeated.value
-    if not isinstance(word, tir.Call) or word.op.name != _REINTERPRET or word.dtype != SUM:
+    if not isinstance(word, tir.Call) or word.op.name != _REINTERPRET or word.dtype != words.dtype:
         return None
     (load,) = word.args
-    place = vector_place(load, WORD_BYTES) if isinstance(load, tir.BufferLoad) else None
+    place = vector_place(load, words.size) if isinstance(load, tir.BufferLoad) else None
     return None if place is None else (load, place)
 
 
@@ -74,13 +102,13 @@ def _is_reinterpreted(node: Any, lanes: int) -> bool:
     )
 
 
-def _places_of(line: Sequence[Any], lanes: int) -> list[FlatPlace]:
+def _places_of(line: Sequence[Any], words: _Words) -> list[FlatPlace]:
     """Return the places of the words that a line repeats, of buffers that it does not write."""
     written = [stmt.buffer.data for stmt in line]
     places: dict[FlatPlace, None] = {}
 
     def visit(node: Any) -> None:
-        word = _word_of(node, lanes)
+        word = _word_of(node, words)
         if word is not None and not any(word[1].data.same_as(data) for data in written):
             places[word[1]] = None
 
@@ -89,7 +117,7 @@ def _places_of(line: Sequence[Any], lanes: int) -> list[FlatPlace]:
     return list(places)
 
 
-def _lanes_of(places: Iterable[FlatPlace], lanes: int) -> dict[FlatPlace, Lane]:
+def _lanes_of(places: Iterable[FlatPlace], words: _Words) -> dict[FlatPlace, Lane]:
     """Return the vector and the lane that each place can be taken from."""
     lines: dict[FlatPlace, dict[int, FlatPlace]] = collections.defaultdict(dict)
     for place in places:
@@ -98,20 +126,20 @@ def _lanes_of(places: Iterable[FlatPlace], lanes: int) -> dict[FlatPlace, Lane]:
             lines[place.before(offset)][offset] = place
     found: dict[FlatPlace, Lane] = {}
     for line in lines.values():
-        for run in _runs(line):
-            for start, words in _vectors(run, lanes):
-                for offset in words:
+        for run in _runs(line, words):
+            for start, offsets in _vectors(run, words):
+                for offset in offsets:
                     # As far before the word as the vector begins.
                     begin = line[offset].index - (offset - start)
-                    found[line[offset]] = begin, (offset - start) // WORD_BYTES
+                    found[line[offset]] = begin, (offset - start) // words.size
     return found
 
 
-def _runs(offsets: Iterable[int]) -> Iterator[list[int]]:
-    """Yield offsets that follow one another, word by word or every second one."""
+def _runs(offsets: Iterable[int], words: _Words) -> Iterator[list[int]]:
+    """Yield offsets that follow one another, word by word or those of every second pixel."""
     run: list[int] = []
     for offset in sorted(offsets):
-        if run and offset - run[-1] not in (WORD_BYTES, 2 * WORD_BYTES):
+        if run and offset - run[-1] not in range(words.size, 2 * WORD_BYTES + 1, words.size):
             yield run
             run = []
         run.append(offset)
@@ -119,23 +147,25 @@ def _runs(offsets: Iterable[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _vectors(run: list[int], lanes: int) -> Iterator[tuple[int, list[int]]]:
+def _vectors(run: list[int], words: _Words) -> Iterator[tuple[int, list[int]]]:
     """Yield where vectors begin and the words that they hold; none where a run is shorter.
 
     None reads what lies outside of the run.
     """
-    size = lanes * WORD_BYTES
-    last = run[-1] + WORD_BYTES - size
-    words = run if last >= run[0] else []
-    while words:
-        start = min(words[0], last)
-        yield start, [offset for offset in words if offset < start + size]
-        words = [offset for offset in words if offset >= start + size]
+    last = run[-1] + words.size - words.vector
+    left = run if last >= run[0] else []
+    while left:
+        start = min(left[0], last)
+        yield start, [offset for offset in left if offset < start + words.vector]
+        left = [offset for offset in left if offset >= start + words.vector]
 
 
-def _from_lane(load: Any, start: Any, lane: int, lanes: int) -> Any:
+def _from_lane(load: Any, start: Any, lane: int, words: _Words) -> Any:
     """Return the word of a lane, repeated, of the vector that begins at `start`."""
-    vector = tir.BufferLoad(load.buffer, [tir.Ramp(start, 1, lanes * WORD_BYTES)])
-    words = tir.call_intrin(f"{SUM}x{lanes}", _REINTERPRET, vector)
-    repeated = tir.Broadcast(tir.Shuffle([words], [lane]), lanes)
-    return tir.call_intrin(vector.dtype, _REINTERPRET, repeated)
+    vector = tir.BufferLoad(load.buffer, [tir.Ramp(start, 1, words.vector)])
+    held = f"{words.dtype}x{words.vector // words.size}"
+    whole = tir.call_intrin(held, _REINTERPRET, vector)
+    repeated = tir.Broadcast(tir.Shuffle([whole], [lane]), words.lanes)
+    return tir.call_intrin(
+        f"{load.buffer.dtype}x{words.lanes * words.size}", _REINTERPRET, repeated
+    )

@@ -32,6 +32,8 @@ def why_not_batched(node: Node, instruction: DotInstruction | None) -> str | Non
     left, right = node.operands
     if (left.dtype, right.dtype) != (instruction.data, instruction.weights):
         return f"no instruction multiplies {left.dtype} by {right.dtype}"
+    if instruction.adds_in_words:
+        return "both sides may be -128, and two products of those do not fit 16 bits"
     return why_no_batch(node)
 
 

@@ -22,6 +22,7 @@ from tvm_fusionx.layout.blocked_tensor import (
 from tvm_fusionx.layout.merged_groups import merge_groups, merge_weights
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM, DotInstruction
+from tvm_fusionx.rewrite.word_sums import why_words_overflow
 from tvm_fusionx.schedules.byte_tiles.shape import ProductShape
 from tvm_fusionx.schedules.byte_tiles.tiling import why_not_tiles
 
@@ -57,6 +58,10 @@ def why_not_blocked(node: Node, instruction: DotInstruction | None = None) -> st
             return None if types == (SHORT, SHORT) else f"it multiplies {types[0]} by {types[1]}"
         if types != (instruction.data, instruction.weights):
             return f"no instruction multiplies {types[0]} by {types[1]}"
+        if instruction.adds_in_words:
+            reason = why_words_overflow(node.operands[1].array)
+            if reason is not None:
+                return reason
         return why_not_integer_convolution(node)
     if not node.operands[0].type.is_float:
         return f"its data is {node.operands[0].dtype}"

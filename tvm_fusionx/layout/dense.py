@@ -17,6 +17,7 @@ from tvm_fusionx.layout.blocked_tensor import reshape
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM, DotInstruction
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.rewrite.word_sums import why_words_overflow
 from tvm_fusionx.schedules.parts.lane_tiles import pays_to_lay_rows
 from tvm_fusionx.schedules.parts.register_tile import panel_width
 
@@ -50,6 +51,8 @@ def why_not_constant(node: Node, instruction: DotInstruction | None = None) -> s
             return f"it accumulates {data.dtype} in {result.dtype}"
     elif (data.dtype, weights.dtype) != (instruction.data, instruction.weights):
         return f"no instruction multiplies {data.dtype} by {weights.dtype}"
+    elif instruction.adds_in_words and why_words_overflow(by_column(node)) is not None:
+        return why_words_overflow(by_column(node))
     if node.attrs.get("transpose_a", False):
         return "its data is transposed"
     if node.op == BATCH_MATMUL and weights.shape[0] != 1:

@@ -87,6 +87,7 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
     read, made = _elements(node)
     around = FROM_SUM * made / cpu.lanes
     on_tiles = None
+    sums: float
     if node.op == CONV2D and is_depthwise(node):
         rows, columns = node.operands[1].shape[2:]
         step = min(columns, int(node.attrs["strides"][1]))
@@ -98,7 +99,7 @@ def integer_cycles(node: Node, data: QuantizedData, cpu: Cpu) -> float:
         depth = dot.depth
         groups, inputs, vectors = _integer_terms(node, dot, cpu)
         steps = _terms(node)[1] * math.ceil(inputs / depth)
-        each = 1 if dot.takes_sum else 2
+        each = _dot_instructions(dot, cpu)
         sums = each * groups * steps * _places(node) * vectors
         on_tiles = None if words else _cycles_on_tiles(node, dot, cpu)
         around += _filled_up(node, dot, cpu)
@@ -148,6 +149,13 @@ def float_cycles(node: Node, cpu: Cpu) -> float:
     made = TO_FLOAT * read / cpu.lanes / cpu.multiply_adds / EFFICIENCY
     weights = _weight_cycles(node, FLOAT_BYTES, cpu)
     return max(sums + made, weights) + _traffic(read, FLOAT_BYTES, cpu)
+
+
+def _dot_instructions(dot: DotInstruction, cpu: Cpu) -> float:
+    """Return the instructions of a dot product and its addition, or what takes as long."""
+    if dot.adds_in_words:
+        return cpu.byte_pair_cost
+    return 1 if dot.takes_sum else 2
 
 
 def _pair_instructions(dot: DotInstruction) -> int:

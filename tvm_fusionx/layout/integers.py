@@ -13,6 +13,7 @@ from tvm_fusionx.layout.blocked_tensor import CHANNEL_AXIS, UNBLOCKED
 from tvm_fusionx.layout.dense import BATCH_MATMUL, DENSE
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.integers import SUM
+from tvm_fusionx.rewrite.quantized import is_of_activations
 
 
 def why_not_integers(node: Node, cpu: Cpu) -> str | None:
@@ -27,6 +28,8 @@ def why_not_integers(node: Node, cpu: Cpu) -> str | None:
     """
     if cpu.dot is None:
         return "the processor has no instruction for dot products of integers"
+    if cpu.adds_in_words and is_of_activations(node):
+        return "both sides may be -128, and two products of those do not fit 16 bits"
     if node.outputs[0].dtype not in ("float32", SUM):
         return f"its result is {node.outputs[0].dtype}"
     channels = node.outputs[0].shape[CHANNEL_AXIS if node.op == CONV2D else -1]

@@ -154,7 +154,7 @@ def why_not_sparse(node: Node, cpu: Cpu | Gpu) -> str | None:
 
 def _why_not_words(length: int, lanes: int, cpu: Cpu | Gpu) -> str | None:
     """Return why no instruction multiplies words of so many neighbouring integers, or None."""
-    if cpu.dot is None or cpu.dot.rows > 1:
+    if cpu.dot is None or cpu.dot.rows > 1 or cpu.dot.adds_in_words:
         return "no instruction multiplies integers of single rows"
     if cpu.dot.name_for(lanes) is None:
         return f"no instruction sums {lanes} channels of integers"

@@ -119,7 +119,7 @@ def _multiply(graph: Graph, cpu: Cpu, why_slower: WhySlower | None) -> list[Prod
             return why_pair_slower_on_integers(node, cpu)
         return why_slower_on_integers(node, data, cpu)
 
-    types = IntegerTypes(cpu.dot.data, cpu.dot.weights, cpu.word_dot is not None)
+    types = IntegerTypes(cpu.dot.data, cpu.dot.weights, cpu.word_dot is not None, cpu.adds_in_words)
     judge = estimate if why_slower is None else why_slower
 
     def why_not(node: Node) -> str | None:

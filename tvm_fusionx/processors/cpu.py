@@ -97,6 +97,9 @@ class Cpu:
     wake_up_us: float = DEFAULT_RATES.wake_up_us
     """Starting a parallel loop and joining its threads."""
 
+    byte_pair_cost: float = DEFAULT_RATES.byte_pair_cost
+    """Two products of bytes a sum that are added in 16 bits, in multiply-adds of floats."""
+
     scalable_bits: int = DEFAULT_RATES.scalable_bits
     """Width of a scalable vector, where there are any; templates use the others."""
 
@@ -148,8 +151,17 @@ class Cpu:
 
     @property
     def takes_words_by_lane(self) -> bool:
-        """Whether a dot product of bytes takes those of one operand from a lane of a register."""
-        return self.multiplies_by_lane and self.dot is not None and self.dot is self.byte_dot
+        """Whether a dot product of bytes takes those of one operand from a lane of a register.
+
+        Or copies them from there, where products are added in 16 bits.
+        """
+        is_served = self.dot is not None and (self.dot is self.byte_dot or self.adds_in_words)
+        return self.multiplies_by_lane and is_served
+
+    @property
+    def adds_in_words(self) -> bool:
+        """Whether products of bytes are added in 16 bits before they join their sums."""
+        return self.dot is not None and self.dot.adds_in_words
 
     def dot_for(self, data: str) -> DotInstruction | None:
         """Return what multiplies integers of an element type, or None."""
@@ -222,6 +234,7 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         memory_readers=rates.memory_readers,
         exchanges_slowly=rates.exchanges_slowly,
         wake_up_us=rates.wake_up_us,
+        byte_pair_cost=rates.byte_pair_cost,
         scalable_bits=max(rates.scalable_bits, scalable.bits) if has_scalable else 0,
         extremes_keep_nan=vectors.extremes_keep_nan,
         multiplies_by_lane=vectors.multiplies_by_lane,

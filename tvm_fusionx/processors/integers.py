@@ -43,6 +43,19 @@ class DotInstruction:
     repeats_last: bool = False
     """Whether the operand that is repeated for all sums stands last: one of its lanes serves."""
 
+    neighbours: str | None = None
+    """LLVM's name of what adds neighbours of 16 bits into sums, where the instruction only
+    multiplies, `depth` neighbouring products a sum; None where it adds them itself."""
+
+    together: int = 1
+    """Products that are added in 16 bits before their neighbours are; all fit but twice -128 by
+    -128."""
+
+    @property
+    def adds_in_words(self) -> bool:
+        """Whether products are added in 16 bits, so that weights must leave them room."""
+        return self.together > 1
+
     def name_for(self, lanes: int) -> str | None:
         """Return LLVM's name of the instruction for vectors of `lanes` sums, or None."""
         return dict(self.by_lanes).get(lanes)
@@ -158,6 +171,15 @@ INSTRUCTIONS: tuple[tuple[frozenset[str], DotInstruction], ...] = (
         DotInstruction(
             *("int8", "int8", 4, ((4, "llvm.aarch64.neon.sdot.v4i32.v16i8"),), True),
             repeats_last=True,
+        ),
+    ),
+    (
+        frozenset({AARCH64, "neon"}),
+        # Arm ARM, section C7.2: SMULL, SMLAL, SMULL2 and SMLAL2 (vector), SADALP.
+        DotInstruction(
+            *("int8", "int8", 2, ((4, "llvm.aarch64.neon.smull.v8i16"),), False),
+            neighbours="llvm.aarch64.neon.saddlp.v4i32.v8i16",
+            together=2,
         ),
     ),
     (

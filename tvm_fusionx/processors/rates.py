@@ -42,6 +42,7 @@ class Rates:
     exchanges_slowly: bool
     wake_up_us: float
     scalable_bits: int
+    byte_pair_cost: float
 
 
 @dataclass(frozen=True)

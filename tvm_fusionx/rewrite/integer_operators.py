@@ -31,6 +31,7 @@ from tvm_fusionx.rewrite.quantized import (
     of_type,
     padded,
 )
+from tvm_fusionx.rewrite.word_sums import why_words_overflow
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +110,10 @@ def _why_not(node: Node, data: _Data, types: IntegerTypes) -> str | None:
     limits = np.iinfo(WIDE if _is_wide(node, types) else types.weights)
     if weights.array.min() < limits.min or weights.array.max() > limits.max:
         return f"its weights less their zero point are no {limits.dtype}"
+    if types.adds_in_words and not _is_wide(node, types):
+        reason = why_words_overflow(weights.array)
+        if reason is not None:
+            return reason
     if data.known_zero is None and not _is_wide(node, types) and _has_border(node):
         return "zero is computed, and its image has a border"
     return None

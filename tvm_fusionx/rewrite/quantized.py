@@ -21,6 +21,7 @@ import numpy as np
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.numpy_operators import evaluate
 from tvm_fusionx.ecg.relay_attributes import default_attributes
+from tvm_fusionx.rewrite.word_sums import why_words_overflow
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,9 @@ class IntegerTypes:
     weights: str
     has_words: bool = False
     """Whether 16-bit integers are multiplied too."""
+
+    adds_in_words: bool = False
+    """Whether two products of bytes are added in 16 bits, where they have to fit."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,7 @@ class _IntegerProduct:
         limits = np.iinfo(types.weights)
         if self.weights.min() < limits.min or self.weights.max() > limits.max:
             raise NoIntegersError(f"its weights less their zero point are no {types.weights}")
+        require(why_words_overflow(self.weights) if types.adds_in_words else None)
         length = self.weights[0].size
         if self._largest_sum() > np.iinfo(SUM).max:
             raise NoIntegersError(f"sums of {length} products may not fit 32 bits")

@@ -18,6 +18,9 @@ from tvm_fusionx.processors.integers import SUM, WORD_BYTES, DotInstruction
 
 DOT_OPERATION = "tir.fusionx_dot"
 
+# Holds a product of two bytes.
+PRODUCT = "int16"
+
 
 def register_dot() -> None:
     """Make the operation known to TIR; idempotent."""
@@ -45,15 +48,46 @@ def dot_of_vectors(
     lanes
         Sums.
     """
+    if instruction.neighbours is not None:
+        return sum_of_neighbours(instruction, total, [(data, weights)], lanes)
     operands: tuple[Any, ...] = (weights, data) if instruction.repeats_last else (data, weights)
     if instruction.takes_sum:
         start = tir.Broadcast(tir.const(0, SUM), lanes) if total is None else total
         operands, total = (start, *operands), None
-    count = tir.const(len(operands), "uint32")
-    made = tir.call_llvm_pure_intrin(
-        f"{SUM}x{lanes}", instruction.name_for(lanes), count, *operands
-    )
+    made = _called(f"{SUM}x{lanes}", instruction.name_for(lanes), *operands)
     return made if total is None else total + made
+
+
+def sum_of_neighbours(
+    instruction: DotInstruction,
+    total: Any | None,
+    pairs: Sequence[tuple[Any, Any]],
+    lanes: int,
+) -> Any:
+    """Return a vector of sums and products that are added in 16 bits, then with their neighbours.
+
+    Parameters
+    ----------
+    instruction
+        Adds neighbours after it has multiplied.
+    total
+        ``int32`` of `lanes` sums; none are added where it is None.
+    pairs
+        Vectors of data and of weights, at most as many as the instruction adds together.
+    lanes
+        Sums.
+    """
+    wide = f"{PRODUCT}x{lanes * instruction.depth}"
+    words = None
+    for data, weights in pairs:
+        made = _called(wide, instruction.name_for(lanes), weights, data)
+        words = made if words is None else words + made
+    added = _called(f"{SUM}x{lanes}", instruction.neighbours, words)
+    return added if total is None else total + added
+
+
+def _called(dtype: str, name: str | None, *operands: Any) -> Any:
+    return tir.call_llvm_pure_intrin(dtype, name, tir.const(len(operands), "uint32"), *operands)
 
 
 def is_dot_call(expr: Any) -> bool:

@@ -183,6 +183,8 @@ def test_no_instruction_refuses_integers() -> None:
     body, _ = dense_of_integers(3, weight, 16, 8, dot, _scaled)
     told = "no instruction multiplies single rows of uint8 by int8"
     assert why_not(SPARSE, describe(body, AVX512)) == told
+    in_words = replace(AVX512, dot=replace(dot, together=2))
+    assert why_not(SPARSE, describe(body, in_words)) == told
     narrow = replace(AVX512, dot=replace(dot, by_lanes=((16, "llvm.x86.avx512.vpdpbusd.512"),)))
     assert why_not(SPARSE, describe(body, narrow)) == "no instruction sums vectors of 8"
 

@@ -9,6 +9,7 @@ from tests.schedules.blocked_blocks import NEON, dense, unscheduled
 from tests.schedules.integer_blocks import bytes_window
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.schedules import describe_block, resolve_target
+from tvm_fusionx.schedules.parts.pair_tiles import PAIR_REGISTERS
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.word_tiling import (
     registers_of,
@@ -69,3 +70,29 @@ def test_two_steps_follow_one_another_where_registers_are_free() -> None:
     # An odd number of chunks has no second one, and a window of pixels has several steps anyway.
     odd, large = bytes_window(100, (7, 7), 160, 1), bytes_window(96, (7, 7), 160, 3)
     assert turn_steps(tile, _window(odd), CPU) == turn_steps(tile, _window(large), CPU) == 1
+
+
+PAIRS = describe_cpu(resolve_target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"))
+
+
+@pytest.mark.parametrize("size", [5, 7, 14, 56])
+@pytest.mark.parametrize(("outputs", "kernel"), [(96, 1), (64, 3)])
+def test_tiles_whose_products_are_added_in_words_fit_too(
+    size: int, outputs: int, kernel: int
+) -> None:
+    body = bytes_window(64, (size, size), outputs, kernel, depth=2)
+    window = _window(body, PAIRS)
+    assert takes_words(window, PAIRS)
+    tiles = word_tiles(window, PAIRS)
+    assert tiles
+    for tile in tiles:
+        # Sums, two registers of weights for each chunk, one of data for four pixels.
+        held = tile.sums + 2 * tile.chunks + (tile.columns + 3) // 4
+        assert held + PAIR_REGISTERS <= registers_of(tile, window, PAIRS) <= PAIRS.registers
+        assert turn_steps(tile, window, PAIRS) == 1
+
+
+def test_chunks_of_another_size_hold_no_words() -> None:
+    """Of two channels a pixel has one pair, of which every second lies elsewhere."""
+    window = _window(bytes_window(10, (14, 14), 24, 1, depth=2, chunk=2), PAIRS)
+    assert not takes_words(window, PAIRS)

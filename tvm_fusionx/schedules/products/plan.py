@@ -11,6 +11,7 @@ from tvm import tir
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.lane_tiles import lays_rows, pays_to_lay_rows
+from tvm_fusionx.schedules.parts.pair_tiles import PAIRS_OF_A_TURN, rows_of_pairs
 from tvm_fusionx.schedules.parts.register_tile import (
     FEW_ROWS,
     choices_of_parts,
@@ -152,6 +153,8 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
         vectors = min(chosen, max(1, n // lanes))
     rows = tile_rows(m, vectors, cpu, can_lay_rows=can_lay)
     steps = tile_steps(rows, vectors, cpu, lays_rows=can_lay and lays_rows(rows, vectors, cpu))
+    if stage.sums_integers and cpu.adds_in_words:
+        rows, steps = rows_of_pairs(m, vectors, cpu), PAIRS_OF_A_TURN
     has_rows = size(axes.batch) == 1 and m >= FEW_ROWS
     can_part = packed is not None and has_rows and not stage.sums_integers
     choices = choices_of_parts(size(axes.k)) if can_part else [1]

@@ -262,7 +262,7 @@ def _why_not_multiplied(
     types = str(data.dtype), str(values.dtype)
     if depth_of(values.dtype) == 1:
         return None
-    if dot is None or dot.rows > 1 or types != (dot.data, dot.weights):
+    if dot is None or dot.rows > 1 or dot.adds_in_words or types != (dot.data, dot.weights):
         return f"no instruction multiplies single rows of {types[0]} by {types[1]}"
     if dot.name_for(lanes) is None:
         return f"no instruction sums vectors of {lanes}"

@@ -65,8 +65,15 @@ class DenseWindow(Match):
             "task_rows": Knob(tasks.rows, tuple(divisors(window.rows))),
             "channel_tasks": Knob(tasks.channel_tasks, tuple(divisors(window.out_blocks))),
             "column_tasks": Knob(tasks.column_tasks, tuple(column_pieces(column_tiles))),
-            "unroll_channels": Knob(DEFAULT_UNROLL, tuple(divisors(window.block_in))),
+            "unroll_channels": self._steps(),
         }
+
+    def _steps(self) -> Knob:
+        """Return the steps of a chunk that are written out: all, where some are added together."""
+        channels = self.window.block_in
+        if self.window.stage.sums_integers and self.info.cpu.adds_in_words:
+            return Knob(channels, (channels,))
+        return Knob(DEFAULT_UNROLL, tuple(divisors(channels)))
 
     def emit(self, values: KnobValues) -> Any:
         """Return the kernel."""

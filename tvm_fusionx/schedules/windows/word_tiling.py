@@ -3,6 +3,10 @@
 Four neighbouring pixels lie in one register (:mod:`tvm_fusionx.late_passes.index_words`), so a tile
 holds a few registers of data, not one for each pixel, and has more sums. What follows the sums is
 most of a tile of few terms: bytes of four pixels are narrowed together, of fewer at the same cost.
+
+Where products are added in 16 bits, a word is two pairs of bytes: each is copied from its lane to a
+register, once for all channels of the tile, and products have registers of their own before they
+join the sums.
 """
 
 from __future__ import annotations
@@ -11,6 +15,11 @@ import math
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.lane_tiles import FREE_REGISTERS, TURN_INSTRUCTIONS
+from tvm_fusionx.schedules.parts.pair_tiles import (
+    PAIR_REGISTERS,
+    pairs_of_word,
+    word_instructions,
+)
 from tvm_fusionx.schedules.windows.structure import Window
 from tvm_fusionx.schedules.windows.tiling import MAX_TILE_CHUNKS, ChunkTile
 from tvm_fusionx.tir.numbers import divisors
@@ -40,7 +49,7 @@ def takes_words(window: Window, cpu: Cpu) -> bool:
     return (
         cpu.takes_words_by_lane
         and window.stage.sums_integers
-        and window.block_in == 1
+        and window.block_in == pairs_of_word(cpu)
         and window.block_out == cpu.lanes
         and window.stride[1] in STEPS
         and _words_of(window, window.columns) >= cpu.lanes
@@ -62,14 +71,16 @@ def word_tiles(window: Window, cpu: Cpu) -> list[ChunkTile]:
 
 def registers_of(tile: ChunkTile, window: Window, cpu: Cpu) -> int:
     """Return the registers of a tile: sums, pixels, weights, and some that LLVM loads early."""
-    operands = _data_vectors(tile, window, cpu) + tile.chunks
-    early = operands if steps_of(window) <= WRITTEN_OUT else 0
-    return tile.sums + operands + early + FREE_REGISTERS
+    weights = tile.chunks * pairs_of_word(cpu)
+    operands = _data_vectors(tile, window, cpu) + weights
+    early = operands if steps_of(window, cpu) <= WRITTEN_OUT else 0
+    products = PAIR_REGISTERS if cpu.adds_in_words else FREE_REGISTERS
+    return tile.sums + operands + early + products
 
 
-def steps_of(window: Window) -> int:
-    """Return the dot products of a sum."""
-    return window.in_channels * math.prod(window.kernel)
+def steps_of(window: Window, cpu: Cpu) -> int:
+    """Return the words of a sum."""
+    return window.in_channels // pairs_of_word(cpu) * math.prod(window.kernel)
 
 
 def turn_steps(tile: ChunkTile, window: Window, cpu: Cpu) -> int:
@@ -80,6 +91,8 @@ def turn_steps(tile: ChunkTile, window: Window, cpu: Cpu) -> int:
     operands = _data_vectors(tile, window, cpu) + tile.chunks
     is_room = tile.sums + STEPS_OF_A_TURN * operands < cpu.registers
     is_long = window.kernel == (1, 1) and window.in_channels % STEPS_OF_A_TURN == 0
+    if cpu.adds_in_words:
+        return 1
     return STEPS_OF_A_TURN if is_room and is_long else 1
 
 
@@ -94,12 +107,15 @@ def _data_vectors(tile: ChunkTile, window: Window, cpu: Cpu) -> int:
 
 def row_cost(tile: ChunkTile, window: Window, cpu: Cpu) -> float:
     """Return the instructions of a row of the result, all of its channels; a core may wait."""
-    steps = steps_of(window)
+    steps = steps_of(window, cpu)
     turn = turn_steps(tile, window, cpu)
     loads = _data_vectors(tile, window, cpu) + tile.chunks / turn
     waiting = max(1.0, cpu.sums_to_hide_latency / tile.sums)
     jumps = turn * math.prod(window.kernel)
-    products = waiting * (tile.sums + loads) + TURN_INSTRUCTIONS / jumps
+    products = (
+        waiting * (word_instructions(tile.sums, tile.columns, cpu) + loads)
+        + TURN_INSTRUCTIONS / jumps
+    )
     after = tile.sums * SUM_INSTRUCTIONS + tile.chunks * (
         CHUNK_INSTRUCTIONS + math.ceil(tile.columns / cpu.lanes) * NARROWING_INSTRUCTIONS
     )
