@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ import tvm_fusionx as fx
 from tests.relay_modules import const, module, var
 from tests.tiny_models import TARGET, perceptron
 from tests.tuning.small_tasks import RESOLVED, small_model
+from tvm_fusionx.build import fused_build
 from tvm_fusionx.build.fused_build import build_fused, kernel_notes, notes_of
 from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.ecg import from_relay
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.inputs import inputs_of, random_inputs
 from tvm_fusionx.records import Record, write_records
@@ -55,6 +58,24 @@ def test_every_kernel_has_a_note_with_its_template_and_operations() -> None:
     assert [note.operators for note in notes] == [("fc1",), ("fc1",), ("act",), ("fc2",), ("prob",)]
     assert all(note.template for note in notes)
     assert notes[0].flops == 2 * 4 * 8 * 16
+
+
+def test_operations_of_equal_blocks_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers: Any = var("x", 8, 16)
+    for _ in range(3):
+        layers = relay.nn.softmax(relay.nn.dense(layers, const(16, 16)))
+    build = build_fused(module(layers), TARGET, fuse=False)
+    counted = []
+
+    def calls(function: relay.Function) -> Any:
+        counted.append(function)
+        return from_relay(function)
+
+    monkeypatch.setattr(fused_build, "from_relay", calls)
+    notes = kernel_notes(build)
+    assert [note.flops for note in notes] == [notes[0].flops, notes[1].flops] * 3
+    assert notes[0].flops == 2 * 8 * 16 * 16
+    assert len(counted) == 2
 
 
 def test_minimal_filtering_is_noted_as_what_it_executes_beside_the_direct_convolution() -> None:

@@ -12,15 +12,14 @@ from tvm.relay.backend.executor_factory import GraphExecutorFactoryModule
 
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx._tvm.quick_calls import quick_calls
-from tvm_fusionx._tvm.settled_passes import PASSES_WITH_NOTHING_LEFT, without_passes
 from tvm_fusionx.build.executors import VM, chosen_executor, why_virtual_machine
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.build.memory import check_limit, memory_of_build, no_known_memory, parse_size
 from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.build.pipeline import pipeline
 from tvm_fusionx.build.programs import Programs, Shapes, build_programs
+from tvm_fusionx.build.settled_passes import without_settled_passes
 from tvm_fusionx.build.vm_program import VmProgram, build_for_machine
-from tvm_fusionx.ecg.block_calls import is_in_blocks
 from tvm_fusionx.errors import ModelError
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals
@@ -140,8 +139,7 @@ def build(
         return build_for_machine(bound, target, None, records, device, **choices)
     blocks = pipeline(target, **choices)(bound)
     scope = lowering(target, records, device, activation_images, denormals, keep_code=True)
-    settled = PASSES_WITH_NOTHING_LEFT if is_in_blocks(blocks) else ()
-    with without_passes(settled), scope as log:
+    with without_settled_passes(blocks), scope as log:
         library = relay.build(blocks, resolve_target(target))
     setattr(library, BUILT_FROM, (blocks, log))
     if memory_limit is not None:

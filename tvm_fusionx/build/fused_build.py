@@ -15,6 +15,7 @@ from tvm_fusionx._tvm.quick_calls import quick_calls
 from tvm_fusionx.build.kernels import BLOCK_ATTRIBUTE, KernelGraph, KernelNote
 from tvm_fusionx.build.parameters import bind_parameters
 from tvm_fusionx.build.pipeline import check_static, pipeline
+from tvm_fusionx.build.settled_passes import without_settled_passes
 from tvm_fusionx.ecg import NotAGraphError, from_relay
 from tvm_fusionx.ecg.block_calls import is_block_call, post_order
 from tvm_fusionx.ecg.flops import flops as node_flops
@@ -87,7 +88,8 @@ def build_fused(
     on_stage("planning")
     fused = pipeline(resolved, denormals=denormals, **choices)(bound)
     blocks = sum(map(is_block_call, post_order(fused["main"].body)))
-    with lowering(resolved, records, device, denormals=denormals, keep_code=True) as log:
+    scope = lowering(resolved, records, device, denormals=denormals, keep_code=True)
+    with without_settled_passes(fused), scope as log:
         log.on_entry = lambda: on_stage(
             f"scheduling kernel {min(len(log.entries), blocks)} of {blocks}"
         )
@@ -97,14 +99,21 @@ def build_fused(
     return FusedBuild(relay.transform.InferType()(fused), library, log)
 
 
+@quick_calls()
 def kernel_notes(build: FusedBuild) -> tuple[KernelNote, ...]:
     """Return what is known about each kernel of `build`, in execution order."""
     entries = {entry.name: entry for entry in build.log.entries}
-    flops = {}
+    flops: dict[str, int | None] = {}
+    # Layers of a model are equal blocks; of two with one hash a wrong one would misreport a speed.
+    of_equal: dict[int, int | None] = {}
     for expr in post_order(build.module["main"].body):
         if is_block_call(expr):
             name = str(expr.op.attrs.get(BLOCK_ATTRIBUTE, ""))
-            flops[name] = _flops(expr.op)
+            unnamed = relay.Function(expr.op.params, expr.op.body)
+            digest = tvm.ir.structural_hash(unnamed)
+            if digest not in of_equal:
+                of_equal[digest] = _flops(expr.op)
+            flops[name] = of_equal[digest]
     counted: dict[str, Work] = {}
     notes = []
     for node in KernelGraph.from_json(build.library.get_graph_json()).kernels:

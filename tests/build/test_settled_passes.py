@@ -7,7 +7,7 @@ from tvm.contrib import graph_executor
 from tvm.ir.instrument import pass_instrument
 
 import tvm_fusionx as fx
-from tvm_fusionx._tvm.settled_passes import PASSES_WITH_NOTHING_LEFT, without_passes
+from tvm_fusionx.build.settled_passes import PASSES_WITH_NOTHING_LEFT, without_settled_passes
 from tvm_fusionx.schedules import resolve_target
 
 
@@ -58,10 +58,16 @@ def test_all_of_them_are_passes_of_tvm() -> None:
 
 
 def test_what_the_context_leaves_out_stays_left_out() -> None:
+    blocks = fx.pipeline("llvm")(_module())
     with (
         tvm.transform.PassContext(opt_level=2, disabled_pass=["FuseOps"]),
-        without_passes(["Legalize"]),
+        without_settled_passes(blocks),
     ):
         context = tvm.transform.PassContext.current()
-        assert set(context.disabled_pass) == {"FuseOps", "Legalize"}
+        assert set(context.disabled_pass) == {"FuseOps", *PASSES_WITH_NOTHING_LEFT}
         assert context.opt_level == 2
+
+
+def test_a_module_of_operators_keeps_all() -> None:
+    with without_settled_passes(_module()):
+        assert not list(tvm.transform.PassContext.current().disabled_pass)
