@@ -97,12 +97,12 @@ def _packed(args: Sequence[Any], kept: list[Any]) -> tuple[Any, Any, int]:
         elif kind == NOTHING:
             words.append(0)
         else:
-            return _general(args, kept)  # type: ignore[no-any-return]
+            return _general(args, kept)
         kinds.append(kind)
     number = len(words)
     # An object that was moved out of has no address.
     if number >= len(WORDS) or None in words:
-        return _general(args, kept)  # type: ignore[no-any-return]
+        return _general(args, kept)
     return WORDS[number](*words), KINDS[number](*kinds), number
 
 
@@ -202,7 +202,7 @@ class _Array:
     handle: Any
 
     def __len__(self) -> int:
-        return _called(_size_of, WORDS[1](self.handle.value), _ALONE, 1)  # type: ignore[no-any-return]
+        return _called(_size_of, WORDS[1](self.handle.value), _ALONE, 1)
 
     def __getitem__(self, index: Any) -> Any:
         size = len(self)
