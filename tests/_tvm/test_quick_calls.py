@@ -126,6 +126,11 @@ def test_scopes_of_threads_overlap(outside: None) -> None:
     assert Object.__getattr__ is original
 
 
+def test_a_compiled_bridge_is_left_alone() -> None:
+    assert module.exchanged(Object)
+    assert module.exchanged(object) == []
+
+
 def test_objects_are_let_go() -> None:
     freed: list[bool] = []
     with quick_calls():

@@ -2,7 +2,7 @@
 
 TVM's wheel has no compiled bridge: each call packs its arguments in Python, and asks of each
 argument whether it is one of fifteen kinds of things, numbers by abstract base classes. Passes read
-hundreds of thousands of attributes of nodes, so that the questions took a quarter of a build. Here
+hundreds of thousands of attributes of nodes, so that the questions took a fifth of a build. Here
 the kind is known by the class, which is asked once, and the arguments are written as 64-bit words.
 What is not an object, a string, a whole number or None goes the old way; so do all errors.
 
@@ -217,7 +217,7 @@ class _Array:
 
 
 # Where each stands, and what is not there now: TVM's inside of a scope, and ours outside.
-_exchanged: list[tuple[Any, Any, Any]] = [
+_OURS: list[tuple[Any, Any, Any]] = [
     (packed_func, "_make_tvm_args", _packed),
     (packed_func.PackedFuncBase, "__call__", vars(_Function)["__call__"]),
     (C_TO_PY_ARG_SWITCH, OBJECT, _argument),
@@ -225,6 +225,17 @@ _exchanged: list[tuple[Any, Any, Any]] = [
     (Object, "__getattr__", vars(_Object)["__getattr__"]),
     *((Array, name, vars(_Array)[name]) for name in ("__len__", "__getitem__", "__iter__")),
 ]
+
+
+def exchanged(root: type) -> list[tuple[Any, Any, Any]]:
+    """Return what is exchanged in a TVM whose objects are of class `root`.
+
+    Nothing where that is not the class of ctypes: a TVM built with its compiled bridge is quick.
+    """
+    return list(_OURS) if issubclass(root, objects.ObjectBase) else []
+
+
+_exchanged = exchanged(Object)
 
 
 def _swap() -> None:
