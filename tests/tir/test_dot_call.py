@@ -6,6 +6,7 @@ from tvm import tir
 
 from tvm_fusionx.processors.integers import DotInstruction
 from tvm_fusionx.tir.dot_call import (
+    added_dot,
     dot,
     dot_of_vectors,
     is_dot_call,
@@ -75,3 +76,20 @@ def test_products_are_added_in_words_and_then_with_their_neighbours(
     if count == 1:
         alone = dot_of_vectors(instruction, total, *pairs[0], 4)
         assert tvm.ir.structural_equal(alone, made)
+
+
+def test_a_dot_product_is_added_where_its_sums_lie() -> None:
+    sums, other = (tir.decl_buffer((8,), "int32") for _ in range(2))
+    data, weights = (tir.decl_buffer((4,), "int8") for _ in range(2))
+    pairs = [(data.vload([at], "int8"), weights.vload([at], "int8")) for at in range(4)]
+    call = dot(*map(list, zip(*pairs, strict=True)))
+    total = tir.BufferLoad(sums, [3])
+    for value in (total + call, call + total):
+        found = added_dot(tir.BufferStore(sums, value, [3]))
+        assert found is not None
+        assert found[0].same_as(total)
+        assert found[1].same_as(call)
+    assert added_dot(tir.BufferStore(sums, total + call, [4])) is None
+    assert added_dot(tir.BufferStore(other, total + call, [3])) is None
+    assert added_dot(tir.BufferStore(sums, call, [3])) is None
+    assert added_dot(tir.BufferStore(sums, total + total, [3])) is None

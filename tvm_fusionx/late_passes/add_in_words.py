@@ -27,7 +27,7 @@ from tvm import tir
 from tvm_fusionx.late_passes.dot_operands import side_by_side
 from tvm_fusionx.late_passes.straight_lines import change_lines
 from tvm_fusionx.processors.integers import DotInstruction
-from tvm_fusionx.tir.dot_call import is_dot_call, sides_of, sum_of_neighbours
+from tvm_fusionx.tir.dot_call import added_dot, sides_of, sum_of_neighbours
 from tvm_fusionx.tir.flat_place import FlatPlace
 
 
@@ -73,14 +73,10 @@ def add_in_words(instruction: DotInstruction) -> Any:
 
 def _step(stmt: Any, instruction: DotInstruction) -> _Step | None:
     """Return a statement as a step, or None where it is none that the instruction serves."""
-    value = stmt.value
-    if not isinstance(value, tir.Add) or len(stmt.indices) != 1:
+    added = added_dot(stmt) if len(stmt.indices) == 1 else None
+    if added is None:
         return None
-    total, call = (value.b, value.a) if is_dot_call(value.a) else (value.a, value.b)
-    if not is_dot_call(call) or not isinstance(total, tir.BufferLoad):
-        return None
-    if not tvm.ir.structural_equal(total, tir.BufferLoad(stmt.buffer, stmt.indices)):
-        return None
+    total, call = added
     lanes = tvm.DataType(call.dtype).lanes
     sides = sides_of(call)
     is_served = all(

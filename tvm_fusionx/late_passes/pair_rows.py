@@ -22,7 +22,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.processors.integers import SUM, DotInstruction
-from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
+from tvm_fusionx.tir.dot_call import added_dot, sides_of
 
 # Sums of one instruction.
 LANES = 4
@@ -146,16 +146,11 @@ def _step(stmt: Any, sums: Any, instruction: Any) -> _Step | None:
     if not isinstance(stmt, tir.BufferStore) or not stmt.buffer.data.same_as(sums):
         return None
     (index,) = stmt.indices
-    value = stmt.value
+    added = added_dot(stmt)
     at = _place_of(stmt.buffer, index)
-    if not isinstance(value, tir.Add) or at is None:
+    if added is None or at is None:
         return None
-    total, call = (value.b, value.a) if is_dot_call(value.a) else (value.a, value.b)
-    if not is_dot_call(call) or not isinstance(total, tir.BufferLoad):
-        return None
-    if not tvm.ir.structural_equal(total, tir.BufferLoad(stmt.buffer, stmt.indices)):
-        return None
-    left, right = sides_of(call)
+    left, right = sides_of(added[1])
     row, columns = row_of(left, instruction), columns_of(right, instruction)
     if row is None or columns is None:
         return None

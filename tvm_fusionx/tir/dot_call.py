@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tvm
 from tvm import tir
 
 from tvm_fusionx._tvm.registry import register_pure_intrinsic
@@ -56,6 +57,21 @@ def dot_of_vectors(
         operands, total = (start, *operands), None
     made = _called(f"{SUM}x{lanes}", instruction.name_for(lanes), *operands)
     return made if total is None else total + made
+
+
+def added_dot(store: Any) -> tuple[Any, Any] | None:
+    """Return the sums and the dot product that a store adds up in its place; None of any other."""
+    value = store.value
+    if not isinstance(value, tir.Add):
+        return None
+    total, call = (value.b, value.a) if is_dot_call(value.a) else (value.a, value.b)
+    if not is_dot_call(call) or not isinstance(total, tir.BufferLoad):
+        return None
+    # Buffers of one shape are structurally equal.
+    is_in_place = total.buffer.data.same_as(store.buffer.data) and tvm.ir.structural_equal(
+        total.indices, store.indices
+    )
+    return (total, call) if is_in_place else None
 
 
 def sum_of_neighbours(
