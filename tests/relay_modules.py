@@ -9,12 +9,13 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tests.stand_in import target_here
 from tvm_fusionx._tvm.cures import let_cure
 from tvm_fusionx.ecg import Graph, from_relay
 from tvm_fusionx.report.bench.plain_tvm import cured_config, run_once
 from tvm_fusionx.schedules import resolve_target
 
-TARGET = "llvm -mcpu=native"
+TARGET = target_here()
 
 # The project's tolerances, relative to the largest element of the expected output.
 EXACT = 1e-6

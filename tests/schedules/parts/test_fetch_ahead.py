@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relay, tir
 
-from tests.relay_modules import module, var
+from tests.relay_modules import TARGET, module, var
 from tests.schedules.blocked_blocks import assert_computes, dense, unscheduled
 from tests.schedules.matrix_blocks import layer_norm, packed_dense
 from tvm_fusionx.processors.rates import LINE_BYTES
@@ -170,7 +170,7 @@ def test_each_part_of_a_sum_fetches_its_part_of_the_next_panel() -> None:
 @pytest.mark.parametrize("case", BLOCKS)
 def test_numbers_stay(case: str) -> None:
     body, _ = BLOCKS[case]
-    target = resolve_target("llvm -mcpu=native")
+    target = resolve_target(TARGET)
     made = schedule(unscheduled(body, target), target)
     assert_computes(made.func, target, module(body))
 

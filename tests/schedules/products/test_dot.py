@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm import relay
 
-from tests.relay_modules import REASSOCIATING, module, var
+from tests.relay_modules import REASSOCIATING, TARGET, module, var
 from tests.sampled import few_fast
 from tests.schedules.blocked_blocks import assert_computes, assert_scheduled, describe, unscheduled
 from tests.schedules.matching import knobs_of, why_not
@@ -143,7 +143,7 @@ LONG_SUMS = {
 @pytest.mark.parametrize("case", few_fast(LONG_SUMS))
 @pytest.mark.parametrize(("knob", "least"), [("sum_parts", 2), ("tile_steps", 3)])
 def test_every_choice_of_a_knob_gives_the_same_numbers(case: str, knob: str, least: int) -> None:
-    mod, target = module(LONG_SUMS[case]), resolve_target("llvm -mcpu=native -num-cores=2")
+    mod, target = module(LONG_SUMS[case]), resolve_target(f"{TARGET} -num-cores=2")
     func = unscheduled(LONG_SUMS[case], target)
     choices = knobs_of(DOT, describe_block(func, describe_cpu(target)))[knob].choices
     assert len(choices) >= least
