@@ -126,7 +126,7 @@ def _match(info: BlockInfo) -> JoinedChunks | str:
     if window.in_channels != int(window.data.shape[1]) * window.block_in:
         return "its channels are in groups"
     if not should_join(window, info.cpu):
-        return "its chunks fill vectors alone"
+        return "its vectors are no fewer than its chunks"
     written = {
         buffer.data
         for name in info.producers[window.stage.name]
