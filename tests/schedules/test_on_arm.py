@@ -155,14 +155,7 @@ CASES: dict[str, dict[str, Case]] = {
         "chunks of 8, one row": Case(dense(16, (1, 35), 24, (1, 1), post=relay.sigmoid)),
         "groups": Case(dense(16, (6, 7), 16, (3, 3), padding=ONE, groups=2)),
     },
-    "joined_chunks": {
-        "odd sizes": Case(
-            dense(12, (7, 13), 10, (3, 3), padding=ONE, blocks=(4, 2), post=hard_swish)
-        ),
-        "a row, every second column": Case(
-            dense(8, (1, 71), 14, (1, 5), strides=(1, 2), padding=(0, 2) * 2, blocks=(4, 2))
-        ),
-    },
+    "joined_chunks": {"odd": Case(dense(12, (7, 13), 10, (3, 3), padding=ONE, blocks=(4, 2)))},
     "pointwise": {
         "odd sizes": Case(dense(12, (7, 13), 20, (1, 1), blocks=(4, 4), post=hard_swish)),
         "weights side by side": Case(dense(96, (7, 13), 40, (1, 1), blocks=FOURS, post=hard_swish)),
