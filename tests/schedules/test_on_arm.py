@@ -146,9 +146,7 @@ CASES: dict[str, dict[str, Case]] = {
         )
     },
     "conv2d": {
-        "odd sizes": Case(
-            dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=(4, 4), post=hard_swish)
-        ),
+        "odd": Case(dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=FOURS, post=hard_swish)),
         "rows and columns of no whole tile": Case(
             dense(8, (3, 17), 24, (3, 3), strides=(2, 1), padding=ONE, blocks=FOURS)
         ),
