@@ -90,6 +90,7 @@ PRODUCTS = {
     "few outputs": _conv((1, 8, 8, 8, 16), (1, 8, 1, 1, 16, 4)),
     "along_frames": _conv((1, 16, 7, 80, 1), (2, 16, 3, 1, 1, 16)),
     "direct": _conv((1, 2, 9, 11, 8), (2, 2, 3, 3, 8, 8)),
+    "joined chunks": _conv((1, 2, 9, 11, 8), (3, 2, 3, 3, 8, 2)),
     "depthwise": _depthwise,
     "dense": _dense,
 }

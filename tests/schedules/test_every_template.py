@@ -52,6 +52,7 @@ BLOCKS: Mapping[str, tuple[relay.Expr, ...]] = {
     "pointwise": (dense(96, (7, 7), 160, ONE), dense(96, (28, 28), 160, ONE)),
     "along_frames": (along(5, (4, 48), 8, post=planes),),
     "dilated": (dense(8, (9, 11), 24, (3, 3), padding=(2,) * 4, dilation=(2, 2)),),
+    "joined_chunks": (dense(24, (14, 14), 12, (3, 3), padding=PAD, blocks=(8, 2)),),
     "conv2d": (dense(32, (14, 14), 64, (3, 3), padding=PAD),),
     "depthwise": (depthwise_alone(16, (7, 13), (3, 3), padding=PAD),),
     "pool": (

@@ -94,6 +94,9 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
             32, (28, 28), 64, (3, 3), padding=TWELVE, dilation=(12, 12), blocks=FOURS, post=_relu
         )
     },
+    "joined_chunks": {
+        "3 x 3": dense(28, (28, 28), 26, (3, 3), padding=PAD, blocks=(4, 2), post=_relu)
+    },
     "conv2d": {
         "3 x 3": dense(32, (28, 28), 64, (3, 3), padding=PAD, blocks=FOURS, post=_relu),
         "stride 2": dense(

@@ -154,15 +154,14 @@ CASES: dict[str, dict[str, Case]] = {
         )
     },
     "conv2d": {
-        "odd sizes": Case(
-            dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=(4, 4), post=hard_swish)
-        ),
+        "odd": Case(dense(12, (7, 13), 20, (3, 3), padding=ONE, blocks=FOURS, post=hard_swish)),
         "rows and columns of no whole tile": Case(
             dense(8, (3, 17), 24, (3, 3), strides=(2, 1), padding=ONE, blocks=FOURS)
         ),
         "chunks of 8, one row": Case(dense(16, (1, 35), 24, (1, 1), post=relay.sigmoid)),
         "groups": Case(dense(16, (6, 7), 16, (3, 3), padding=ONE, groups=2)),
     },
+    "joined_chunks": {"odd": Case(dense(12, (7, 13), 10, (3, 3), padding=ONE, blocks=(4, 2)))},
     "pointwise": {
         "odd sizes": Case(dense(12, (7, 13), 20, (1, 1), blocks=(4, 4), post=hard_swish)),
         "weights side by side": Case(dense(96, (7, 13), 40, (1, 1), blocks=FOURS, post=hard_swish)),

@@ -50,6 +50,7 @@ from tvm_fusionx.schedules.windows.depthwise_pointwise import (
 )
 from tvm_fusionx.schedules.windows.dilated import DILATED
 from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
+from tvm_fusionx.schedules.windows.joined_chunks import JOINED_CHUNKS
 from tvm_fusionx.schedules.windows.pointwise import POINTWISE, POINTWISE_IN_HALVES
 from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
 from tvm_fusionx.schedules.winograd.template import WINOGRAD
@@ -96,6 +97,7 @@ CPU_TEMPLATES: tuple[Template, ...] = (
     POINTWISE,
     ALONG_FRAMES,
     DILATED,
+    JOINED_CHUNKS,
     CONV2D,
     DEPTHWISE,
     POOL,

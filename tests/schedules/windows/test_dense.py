@@ -7,7 +7,13 @@ from tvm import relay
 
 from tests.relay_modules import REASSOCIATING, var
 from tests.sampled import few_fast
-from tests.schedules.blocked_blocks import assert_scheduled, dense, describe, hard_swish
+from tests.schedules.blocked_blocks import (
+    assert_scheduled,
+    dense,
+    describe,
+    eight_lanes,
+    hard_swish,
+)
 from tests.schedules.matching import why_not
 from tests.schedules.winograd_convolution import frames_beside
 from tvm_fusionx.schedules.windows.dense import CONV2D
@@ -108,7 +114,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize("case", few_fast(BLOCKS, 1))
 def test_a_block_around_a_dense_convolution_is_one_right_kernel(case: str) -> None:
-    assert_scheduled(BLOCKS[case], "conv2d", REASSOCIATING)
+    assert_scheduled(BLOCKS[case], "conv2d", REASSOCIATING, target=eight_lanes())
 
 
 def test_work_before_the_convolution_is_gathered() -> None:
@@ -122,7 +128,7 @@ def test_work_before_the_convolution_is_gathered() -> None:
         kernel_layout="OIHW8i8o",
         out_layout="NCHW8c",
     )
-    assert_scheduled(body, "conv2d", REASSOCIATING)
+    assert_scheduled(body, "conv2d", REASSOCIATING, target=eight_lanes())
 
 
 def test_it_serves_no_depthwise_convolution_and_no_matrix_product() -> None:

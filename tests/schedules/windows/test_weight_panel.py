@@ -23,6 +23,7 @@ from tests.schedules.matching import matched
 from tvm_fusionx.processors.cpu import Cpu, describe_cpu
 from tvm_fusionx.schedules.template import Template
 from tvm_fusionx.schedules.windows.depthwise_pointwise import DEPTHWISE_POINTWISE
+from tvm_fusionx.schedules.windows.joined_chunks import JOINED_CHUNKS
 from tvm_fusionx.schedules.windows.pointwise import POINTWISE
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.tiling import ChunkTile
@@ -47,6 +48,11 @@ BLOCKS: dict[str, tuple[Template, relay.Expr, dict[str, int]]] = {
         POINTWISE,
         dense(40, (5, 7), 48, ONE, pre=lambda x: x * var("gate", 1, 5, 1, 1, 8)),
         {"tile_chunks": 3, "tile_pixels": 6, "pixel_tasks": 1, "channel_tasks": 2},
+    ),
+    "taps of a window": (
+        JOINED_CHUNKS,
+        dense(16, (5, 7), 20, (2, 3), blocks=(8, 4)),
+        {"tile_chunks": 1, "tile_columns": 3, "weights_together": 1},
     ),
     "behind a depthwise window": (
         DEPTHWISE_POINTWISE,

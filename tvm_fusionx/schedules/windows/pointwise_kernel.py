@@ -238,7 +238,7 @@ class PixelProducts:
                     # Left as a difference, TVM takes the block's number for a step of nothing, and
                     # divides by it where blocks are a loop.
                     chunk = tvm.arith.Analyzer().simplify(at[0] - number * self.block_chunks)
-                    return panel.load(vector, chunk, at[1])
+                    return panel.load(vector, (chunk, 0, 0, at[1]))
                 return self._weight(group * self.tile.chunks + vector, *at)
 
             def tile_of(tile: Any, start: Any, columns: int) -> None:

@@ -4,7 +4,7 @@ Weights lie chunk by chunk: those that a tile multiplies one element by come fro
 it has vectors, each with a load of its own where they are further apart than one address reaches.
 In a panel they are neighbours, and load in pairs:
 
-    weights [O / o, C / c, 1, 1, c, o]   ->   panel [C, vectors of a tile, o]
+    weights [O / o, C / c, kh, kw, c, o]   ->   panel [C / c, kh, kw, c, vectors of a tile, o]
 
 Each weight is moved once for all pixels of a task, which pays from a few tiles of pixels on.
 """
@@ -16,6 +16,7 @@ from typing import Any
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.hidden_numbers import PAIR_REACH
+from tvm_fusionx.schedules.parts.tasks import coordinates
 from tvm_fusionx.schedules.parts.vectors import load, store
 from tvm_fusionx.schedules.windows.output_vectors import OutputVectors
 from tvm_fusionx.schedules.windows.structure import Window
@@ -53,37 +54,56 @@ class WeightPanel:
     ib
         Builder of the kernel; the panel lives in its present scope.
     weights
-        Buffer ``[O / o, C / c, 1, 1, c, o]``.
+        Buffer ``[O / o, C / c, kh, kw, c, o]``.
     vectors
         The output channels as vectors.
     number
         Vectors of a tile.
     chunks, inner
         Input chunks of a block, and channels of one.
+    kernel
+        Rows and columns of the window.
     """
 
     def __init__(
-        self, ib: Any, weights: Any, vectors: OutputVectors, number: int, chunks: int, inner: int
+        self,
+        ib: Any,
+        weights: Any,
+        vectors: OutputVectors,
+        number: int,
+        chunks: int,
+        inner: int,
+        kernel: tuple[int, int] = (1, 1),
     ) -> None:
         self.ib, self.weights, self.vectors = ib, weights, vectors
-        self.number, self.chunks, self.inner = number, chunks, inner
-        size = chunks * inner * number * vectors.lanes
+        self.number, self.chunks, self.inner, self.kernel = number, chunks, inner, kernel
+        size = chunks * math.prod(kernel) * inner * number * vectors.lanes
         self.buffer = ib.allocate(weights.dtype, (size,), "panel", scope="global")._buffer
 
     def fill(self, first_vector: Any, first_chunk: Any) -> None:
         """Move the weights of a tile that begins with `first_vector`, from an input chunk on."""
         lanes = self.vectors.lanes
-        with self.ib.for_range(0, self.chunks, "moved") as chunk:
+        extents = self.chunks, *self.kernel
+        with self.ib.for_range(0, math.prod(extents), "moved") as moved:
+            chunk, row, column = coordinates(moved, extents)
             for vector in range(self.number):
                 for channel in range(self.inner):
-                    place = (first_chunk + chunk, 0, 0, channel)
+                    place = (first_chunk + chunk, row, column, channel)
                     value = self.vectors.load(self.weights, first_vector + vector, place)
-                    at = self._at(vector, chunk, channel)
+                    at = self._at(vector, moved, channel)
                     self.ib.emit(store(self.buffer, at, value, lanes))
 
-    def load(self, vector: int, chunk: Any, channel: Any) -> Any:
-        """Return the weights of a vector of the tile, `chunk` counted from the block's first."""
-        return load(self.buffer, self._at(vector, chunk, channel), self.vectors.lanes)
+    def load(self, vector: int, term: tuple[Any, Any, Any, Any]) -> Any:
+        """Return the weights of a vector of the tile.
 
-    def _at(self, vector: int, chunk: Any, channel: Any) -> Any:
-        return ((chunk * self.inner + channel) * self.number + vector) * self.vectors.lanes
+        Parameters
+        ----------
+        term
+            Input chunk counted from the block's first, row and column of the window, channel.
+        """
+        chunk, row, column, channel = term
+        tap = (chunk * self.kernel[0] + row) * self.kernel[1] + column
+        return load(self.buffer, self._at(vector, tap, channel), self.vectors.lanes)
+
+    def _at(self, vector: int, tap: Any, channel: Any) -> Any:
+        return ((tap * self.inner + channel) * self.number + vector) * self.vectors.lanes
