@@ -38,6 +38,7 @@ ROOMS = (
     "fusion",
     "passes",
     "records",
+    "blocks",
     "lowering",
     "measuring",
     "memory",

@@ -24,6 +24,7 @@ from tests.relay_modules import (
     var,
 )
 from tests.schedules.blocked_blocks import as_block, unscheduled
+from tvm_fusionx.blocks import block as block_module
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.lowering import compile_kernel, lowering
 from tvm_fusionx.records import FORMAT_VERSION
@@ -94,10 +95,9 @@ def test_another_thread_is_not_in_the_scope() -> None:
 
 def test_equal_blocks_are_scheduled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    lowering_module = __import__("sys").modules["tvm_fusionx.lowering"]
-    original = lowering_module.schedule
+    original = block_module.schedule_by_record
     monkeypatch.setattr(
-        lowering_module, "schedule", lambda *args: calls.append(args) or original(*args)
+        block_module, "schedule_by_record", lambda *args: calls.append(args) or original(*args)
     )
     with lowering(TARGET) as log:
         relay.build(_relu_block(), RESOLVED)

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,8 @@ from tvm_fusionx._tvm.executors import changed_executors, without_planned_images
 from tvm_fusionx._tvm.guarded_builds import building_for
 from tvm_fusionx._tvm.interrupts import interruptible
 from tvm_fusionx._tvm.quick_calls import quick_calls
+from tvm_fusionx.blocks.block import Block
+from tvm_fusionx.blocks.kept_blocks import KeptBlocks
 from tvm_fusionx.code_cache.compiled import CompiledKernels, kept_kernels
 from tvm_fusionx.expressions.registered import register_expressions
 from tvm_fusionx.expressions.similar_products import REUSED
@@ -50,12 +51,7 @@ from tvm_fusionx.layout.blocked_sampling import register_sampling
 from tvm_fusionx.operators.recurrent_operator import LAYER, register_recurrent
 from tvm_fusionx.processors.targets import TargetLike, is_cpu
 from tvm_fusionx.records import Record, coverage_text, load_records
-from tvm_fusionx.schedules import (
-    Scheduled,
-    UnschedulableError,
-    resolve_target,
-    schedule,
-)
+from tvm_fusionx.schedules import resolve_target
 from tvm_fusionx.schedules.gpu.float16 import compute_in_float32
 from tvm_fusionx.schedules.gpu.functions import register_functions
 from tvm_fusionx.schedules.gpu.images import images_for
@@ -67,7 +63,6 @@ from tvm_fusionx.schedules.lowering_log import (
     LoweringLog,
     block_hash,
 )
-from tvm_fusionx.schedules.traced import schedule_by_trace
 from tvm_fusionx.tir.indices import simplify_indices
 
 logger = logging.getLogger(__name__)
@@ -86,7 +81,7 @@ class _Session:
         self.target = target
         self.records = records
         self.log = LoweringLog()
-        self.pending: tuple[Any, Scheduled] | None = None
+        self.pending: Block | None = None
         self.groups: dict[str, int] = {}
         """For each kernel's symbol, a number that kernels of equal blocks share."""
         self.kernels: dict[str, str] = {}
@@ -94,7 +89,8 @@ class _Session:
         self.images = images_for(target, activation_images)
         self.deferred = DeferredKernels(target) if is_cpu(target) else None
         self.kept = kept
-        self._done: dict[int, list[tuple[Any, Scheduled]]] = {}
+        self._kept_blocks: KeptBlocks | None = None
+        self._done: dict[int, list[Block]] = {}
         self._sources: dict[int, list[tuple[Any, Any]]] = {}
 
     def source(self, func: Any) -> Any:
@@ -107,40 +103,28 @@ class _Session:
         self._sources.setdefault(digest, []).append((func, source))
         return source
 
-    def schedule(self, func: Any) -> Scheduled:
-        """Schedule `func`, once for every structurally equal block."""
+    def block(self, func: Any) -> Block:
+        """Return what `func` becomes: one object for every structurally equal block."""
         digest = tvm.ir.structural_hash(func)
-        for known, scheduled in self._done.get(digest, []):
-            if tvm.ir.structural_equal(known, func) and _constants(known) == _constants(func):
-                return scheduled
+        for known in self._done.get(digest, []):
+            source = known.source
+            if tvm.ir.structural_equal(source, func) and _constants(source) == _constants(func):
+                return known
         record = self.records.get(str(digest))
         planned = handed_over.take(func, self.target) if record is None else None
-        if planned is not None:
-            scheduled = planned
-        else:
-            scheduled = self._by_record(func, record) if record else schedule(func, self.target)
-        self._done.setdefault(digest, []).append((func, scheduled))
-        return scheduled
+        block = Block(func, self.target, record, planned)
+        if self.kept is not None:
+            if self._kept_blocks is None:
+                kept = self.kept
+                self._kept_blocks = KeptBlocks(self.target, kept.denormals, kept.folder)
+            self._kept_blocks.look_up(block)
+        self._done.setdefault(digest, []).append(block)
+        return block
 
     def is_tuned(self, func: Any) -> bool:
         """Tell whether candidates for `func`, a block not yet scheduled, were measured."""
         record = self.records.get(block_hash(func)) if self.records else None
         return record is not None and record.trials > 0
-
-    def _by_record(self, func: Any, record: Record) -> Scheduled:
-        if record.keeps_default:
-            # Templates may have become better since; what it names is the default of its time.
-            return schedule(func, self.target)
-        if not record.trace:
-            return schedule(func, self.target, record.knobs, record.template)
-        try:
-            return schedule_by_trace(func, record.trace)
-        except UnschedulableError as error:
-            reason = f"its record: {error}"
-            logger.warning("block %s: %s", record.name or record.hash, reason)
-            scheduled = schedule(func, self.target)
-            reasons = [reason, *filter(None, [scheduled.fallback_reason])]
-            return replace(scheduled, fallback_reason="; ".join(reasons))
 
     def device_kernels(self, mod: Any) -> Any:
         """Return the device kernels that differ; TVM makes these before the host's functions."""
@@ -150,6 +134,15 @@ class _Session:
         self.kernels.update(names)
         self.log.devices.update({str(each.name_hint): f for each, f in kept.functions.items()})
         return compute_in_float32(kept)
+
+    def note(self, name: str, block: Block) -> None:
+        """Log what was decided of a kernel."""
+        is_tuned = self.is_tuned(block.source)
+        self.log.add(
+            LoweredBlock(
+                name, make=block.make, source=block.source, is_tuned=is_tuned, **block.facts()
+            )
+        )
 
     def host_functions(self, mod: Any) -> Any:
         """Return the host's functions, those of equal blocks compiled once."""
@@ -210,12 +203,12 @@ def _convert(args: Any, constants: Any) -> Any:
         reason = "it contains an extern operator or a dynamic shape"
         session.log.add(LoweredBlock(name, TOPI_TEMPLATE, {}, reason))
         return None
-    source = session.source(func)
-    scheduled = session.schedule(source)
-    session.pending = source, scheduled
+    session.pending = block = session.block(session.source(func))
     if session.deferred is None:
-        return scheduled.func
-    return session.deferred.placeholder(scheduled.func)
+        return block.func
+    if session.kept is None:
+        return session.deferred.placeholder(block.func)
+    return session.deferred.placeholder(block.source, block)
 
 
 def register() -> None:
@@ -262,22 +255,11 @@ class _EmptyTraces(PyDatabase):
         """Answer with the empty trace, and log the decision that was made by the converter."""
         pending, self.session.pending = self.session.pending, None
         if pending is not None:
-            source, scheduled = pending
-            self.session.groups[str(workload_name or "")] = id(scheduled)
+            name = str(workload_name or "")
+            self.session.groups[name] = id(pending)
             if self.session.deferred is None:
-                self.session.images.add(str(workload_name or ""), scheduled.func)
-            self.session.log.add(
-                LoweredBlock(
-                    str(workload_name or ""),
-                    scheduled.template,
-                    scheduled.knobs,
-                    scheduled.fallback_reason,
-                    scheduled.func,
-                    source,
-                    self.session.is_tuned(source),
-                    scheduled.refusals,
-                )
-            )
+                self.session.images.add(name, pending.func)
+            self.session.note(name, pending)
         return TuningRecord(Trace([], {}), Workload(mod), None, target, None)
 
     def query_schedule(self, mod: Any, target: Any, workload_name: Any = None) -> Any:

@@ -71,8 +71,8 @@ def test_a_precision_that_there_is_not_is_2(run: Callable[..., Ran], tmp_path: P
 def test_a_wrong_kernel_is_1_and_bisected(
     run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lowering = sys.modules["tvm_fusionx.lowering"]
-    right = lowering.schedule  # type: ignore[attr-defined]
+    by_record = sys.modules["tvm_fusionx.blocks.by_record"]
+    right = by_record.schedule  # type: ignore[attr-defined]
 
     def spoil(call: Any) -> Any:
         if call.op.same_as(tvm.ir.Op.get("tir.exp")):
@@ -83,7 +83,7 @@ def test_a_wrong_kernel_is_1_and_bisected(
         body = tvm.tir.stmt_functor.ir_transform(func.body, None, spoil, ["tir.Call"])
         return right(func.with_body(body), *args, **kwargs)
 
-    monkeypatch.setattr(lowering, "schedule", wrong)
+    monkeypatch.setattr(by_record, "schedule", wrong)
     folder = tmp_path / "reproduction"
     ran = run("verify", save(perceptron(), tmp_path), "--bisect", "-o", folder)
     assert ran.code == 1

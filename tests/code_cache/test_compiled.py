@@ -16,6 +16,7 @@ from tvm.contrib import graph_executor
 import tvm_fusionx as fx
 from tests.code_cache.models import model, output
 from tests.relay_modules import TARGET
+from tvm_fusionx.blocks import block as block_module
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.code_cache import compiled as module
 from tvm_fusionx.code_cache.compiled import CompiledKernels, kept_kernels
@@ -73,6 +74,53 @@ def test_a_changed_model_compiles_what_changed(
         np.testing.assert_array_equal(output(library), _wanted(last))
 
 
+@pytest.fixture
+def scheduled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Note each block that is scheduled."""
+    seen: list[Any] = []
+    original = block_module.schedule_by_record
+
+    def schedule(*words: Any) -> Any:
+        seen.append(words)
+        return original(*words)
+
+    monkeypatch.setattr(block_module, "schedule_by_record", schedule)
+    return seen
+
+
+def test_a_changed_model_schedules_what_changed(
+    tmp_path: Path, full: Path, scheduled: list[Any]
+) -> None:
+    shutil.copytree(full, tmp_path / "kernels")
+    plain = getattr(fx.build(model(), CPU), BUILT_FROM)[1]
+    count = len(scheduled)
+    assert count >= 3
+    with fx.kernel_cache(tmp_path / "kernels"):
+        log = getattr(fx.build(model(), CPU), BUILT_FROM)[1]
+        assert len(scheduled) == count
+        assert log.entries == plain.entries
+        fx.build(model("exp"), CPU)
+        assert len(scheduled) == count + 1
+    for entry, wanted in zip(log.entries, plain.entries, strict=True):
+        assert tvm.ir.structural_equal(entry.func, wanted.func)
+
+
+@pytest.mark.parametrize("suffix", [".kernel", ".schedule"])
+def test_either_half_alone_is_enough_to_be_right(
+    tmp_path: Path, full: Path, counts: list[tuple[int, int]], suffix: str
+) -> None:
+    shutil.copytree(full, tmp_path / "kernels")
+    lost = list((tmp_path / "kernels").glob(f"*{suffix}"))
+    for path in lost:
+        path.unlink()
+    with fx.kernel_cache(tmp_path / "kernels"):
+        library = fx.build(model(), CPU)
+    assert counts == [(0, len(lost)) if suffix == ".kernel" else (len(lost), 0)]
+    np.testing.assert_array_equal(output(library), _wanted())
+    for path in full.iterdir():
+        assert (tmp_path / "kernels" / path.name).read_bytes() == path.read_bytes()
+
+
 def test_what_is_exported_stands_alone(
     tmp_path: Path, full: Path, counts: list[tuple[int, int]]
 ) -> None:
@@ -108,7 +156,7 @@ def test_a_damaged_folder_costs_time_and_no_number(
             held = path.read_bytes()
             path.write_bytes((b"", held[:-9], held[::-1])[number % 3])
         library = fx.build(model(), CPU)
-    assert counts == [(0, len(list(full.iterdir())))]
+    assert counts == [(0, len(list(full.glob("*.kernel"))))]
     np.testing.assert_array_equal(output(library), _wanted())
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tvm_fusionx.code_cache.decision import Decision
 from tvm_fusionx.code_cache.entry import ELF, Entry
-from tvm_fusionx.code_cache.folder import KernelFolder, default_folder
+from tvm_fusionx.code_cache.folder import KernelFolder, default_folder, kernels_of
 from tvm_fusionx.late_passes.workspaces import Workspace
 
 KEYS = [f"{number:064x}" for number in range(4)]
@@ -52,6 +53,28 @@ def test_what_is_written_is_read(folder: KernelFolder) -> None:
     folder.write(KEYS[0], entry())
     assert folder.read(KEYS[0]) == entry()
     assert [path.suffix for path, _, _ in folder.entries()] == [".kernel"]
+
+
+def test_a_decision_is_kept_beside_and_counted_as_no_kernel(folder: KernelFolder) -> None:
+    told = Decision("rows", {"tile": 4}, None, (), KEYS[1])
+    assert folder.read_decision(KEYS[0]) is None
+    assert folder.write_decision(KEYS[0], told) is None
+    assert folder.read_decision(KEYS[0]) == told
+    assert folder.read(KEYS[0]) is None
+    folder.write(KEYS[0], entry())
+    entries = folder.entries()
+    assert len(entries) == 2
+    assert [path.suffix for path in kernels_of(entries)] == [".kernel"]
+    assert folder.clear() == (1, sum(size for _, size, _ in entries))
+    assert folder.entries() == []
+
+
+def test_a_damaged_decision_is_removed(folder: KernelFolder) -> None:
+    folder.write_decision(KEYS[0], Decision("rows", {}, None, (), KEYS[1]))
+    ((path, _, _),) = folder.entries()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert folder.read_decision(KEYS[0]) is None
+    assert folder.entries() == []
 
 
 def test_a_damaged_entry_is_removed(folder: KernelFolder, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ import tvm
 
 from tests.late_passes.test_lower_kernel import CPU, block
 from tvm_fusionx.code_cache import keys as module
-from tvm_fusionx.code_cache.keys import kernel_keys, symbol_of
+from tvm_fusionx.code_cache.keys import block_keys, kernel_keys, symbol_of
 from tvm_fusionx.late_passes.context import pass_context
 from tvm_fusionx.schedules import resolve_target
 
@@ -61,6 +61,31 @@ def test_sources_of_the_passes_count(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     module._sources.cache_clear()
     assert len(found | {before}) == 3
     assert key() == before
+
+
+def test_a_block_before_it_is_scheduled_has_a_key_of_all_it_depends_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def block_key(text: str = "block", record: str = "", denormals: str = "flush") -> str:
+        with pass_context(CPU, "keep" if denormals == "keep" else "flush"):
+            return block_keys(CPU, denormals)(text, record)
+
+    first = block_key()
+    found = {first, block_key("other"), block_key(record="block"), block_key(denormals="keep")}
+    with tvm.transform.PassContext(config={"tir.disable_vectorize": True}):
+        found.add(block_key())
+    assert len(found) == 5
+    assert block_key("1b", "a") != block_key("b", "a1")
+    assert block_key() == first
+    (tmp_path / "schedules").mkdir()
+    for text in ("one", "two"):
+        (tmp_path / "schedules" / "new_template.py").write_text(text)
+        monkeypatch.setattr(module, "PACKAGE", tmp_path)
+        module._all_sources.cache_clear()
+        found.add(block_key())
+    monkeypatch.undo()
+    module._all_sources.cache_clear()
+    assert len(found) == 7
 
 
 def test_another_process_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

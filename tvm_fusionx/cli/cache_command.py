@@ -19,13 +19,14 @@ def command() -> None:
 @debug_option
 def info() -> None:
     """Print the folder, how many kernels it holds, and their size."""
-    from tvm_fusionx.code_cache.folder import KernelFolder, default_folder
+    from tvm_fusionx.code_cache.folder import KernelFolder, default_folder, kernels_of
 
     folder = KernelFolder(default_folder())
     entries = folder.entries()
     held = sum(size for _, size, _ in entries)
     click.echo(str(folder.path))
-    click.echo(f"{len(entries)} kernels, {held / MEBI:.1f} of {folder.limit_bytes / MEBI:.0f} MiB")
+    count, limit = len(kernels_of(entries)), folder.limit_bytes
+    click.echo(f"{count} kernels, {held / MEBI:.1f} of {limit / MEBI:.0f} MiB")
 
 
 @command.command("clear")

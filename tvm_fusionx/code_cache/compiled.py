@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import tvm
 from tvm import tir
 
 from tvm_fusionx._tvm.linked_objects import WithObjects
 from tvm_fusionx._tvm.object_files import object_code
+from tvm_fusionx.code_cache.decision import Decision
 from tvm_fusionx.code_cache.entry import Entry
 from tvm_fusionx.code_cache.folder import KernelFolder
 from tvm_fusionx.code_cache.keys import kernel_keys, symbol_of
@@ -35,6 +37,23 @@ logger = logging.getLogger(__name__)
 CONTEXT_OF_MODULE = b"__tvm_module_ctx"
 # Attribute of a lowered function that stands for its module; several are linked together here.
 ENTRY = "tir.is_entry_func"
+
+
+class Block(Protocol):
+    """A block of a build, as :class:`tvm_fusionx.blocks.block.Block`."""
+
+    key: str
+    """What its decision is kept under; empty where it is not."""
+
+    decision: Decision | None
+    """What an earlier build decided of it."""
+
+    @property
+    def func(self) -> Any:
+        """The scheduled function, which is made when it is asked for."""
+
+    def decided(self, kernel: str) -> Decision:
+        """Return what is kept of it."""
 
 
 def kept_kernels(target: tvm.target.Target, denormals: str) -> CompiledKernels | None:
@@ -84,7 +103,7 @@ class CompiledKernels:
     _objects: dict[str, bytes] = field(default_factory=dict)
 
     def lower(
-        self, blocks: Sequence[tuple[str, Any]], target: tvm.target.Target, on_progress: Progress
+        self, blocks: Sequence[tuple[str, Block]], target: tvm.target.Target, on_progress: Progress
     ) -> list[tir.PrimFunc | str]:
         """Return the symbol of each kernel's code; the lowered function of one that is not kept.
 
@@ -92,29 +111,28 @@ class CompiledKernels:
         """
         if not blocks:
             return []
-        key_of = kernel_keys(self.target, self.denormals)
-        keys = [key_of(func) for _, func in blocks]
-        found = {key: entry for key in dict.fromkeys(keys) if (entry := self.folder.read(key))}
-        missing = {key: func for key, (_, func) in zip(keys, blocks, strict=True)}
-        missing = {key: func for key, func in missing.items() if key not in found}
-        self.taken = len(found)
-        skipped = len(found)
+        found: dict[str, Entry] = {}
+        missing: dict[str, Block] = {}
+        keys = [self._found(block, found, missing) for _, block in blocks]
+        self.taken = skipped = len(found)
 
         def told(done: int, count: int) -> None:
             on_progress(skipped + done, skipped + count)
 
         if not missing:
             told(0, 0)
-        made = side_by_side(self._compiled, list(missing.items()), told)
+        items = [(key, block.func) for key, block in missing.items()]
+        made = side_by_side(self._compiled, items, told)
         new = {key: entry for key, entry in zip(missing, made, strict=True) if entry is not None}
         found.update(new)
         self.made = len(new)
-        self._keep(new)
+        self._keep(new, [(key, block) for key, (_, block) in zip(keys, blocks, strict=True)])
         problem = self._load(found)
         if problem is not None:
             logger.warning("%s; they are compiled once more", problem)
             self.taken = self.made = 0
-            return list(lower_kernels(blocks, target, on_progress))
+            plain = [(name, block.func) for name, block in blocks]
+            return list(lower_kernels(plain, target, on_progress))
         logger.info("%d kernels as they were kept, %d compiled", self.taken, self.made)
         return self._answers(blocks, keys, found)
 
@@ -125,11 +143,42 @@ class CompiledKernels:
         # In one order, so that libraries are the same bytes each time.
         return WithObjects(mod, tuple(self._objects[symbol] for symbol in sorted(self._objects)))
 
-    def _keep(self, new: dict[str, Entry]) -> None:
-        problems = [each for key in new if (each := self.folder.write(key, new[key]))]
+    @functools.cached_property
+    def _key_of(self) -> Callable[[Any], str]:
+        return kernel_keys(self.target, self.denormals)
+
+    def _found(
+        self,
+        block: Block,
+        found: dict[str, Entry],
+        missing: dict[str, Block],
+    ) -> str:
+        """Return the key of a block's code, which is noted as found or as missing."""
+        told = None if block.decision is None else block.decision.kernel
+        if told is not None and self._is_known(told, found, missing):
+            return told
+        key = self._key_of(block.func)
+        if not self._is_known(key, found, missing):
+            missing[key] = block
+        return key
+
+    def _is_known(self, key: str, found: dict[str, Entry], missing: dict[str, Block]) -> bool:
+        if key not in found and key not in missing:
+            entry = self.folder.read(key)
+            if entry is None:
+                return False
+            found[key] = entry
+        return True
+
+    def _keep(self, new: dict[str, Entry], blocks: Sequence[tuple[str, Block]]) -> None:
+        written = [self.folder.write(key, entry) for key, entry in new.items()]
+        problems = list(filter(None, written))
         if problems:
             logger.warning("%d of %d kernels not kept: %s", len(problems), len(new), problems[0])
-        if new:
+        undecided = [(key, each) for key, each in blocks if each.key and each.decision is None]
+        for key, block in undecided if not problems else ():
+            self.folder.write_decision(block.key, block.decided(key))
+        if new or undecided:
             self.folder.evict()
 
     def _compiled(self, item: tuple[str, Any]) -> Entry | None:
@@ -148,12 +197,12 @@ class CompiledKernels:
         return load_kernels({symbol_of(key): entry.code for key, entry in found.items()})
 
     def _answers(
-        self, blocks: Sequence[tuple[str, Any]], keys: Sequence[str], found: dict[str, Entry]
+        self, blocks: Sequence[tuple[str, Block]], keys: Sequence[str], found: dict[str, Entry]
     ) -> list[tir.PrimFunc | str]:
         context = like(tvm.transform.PassContext.current())
         answers: list[tir.PrimFunc | str] = []
-        for (name, func), key in zip(blocks, keys, strict=True):
-            again = self._again(context, func, name)
+        for (name, block), key in zip(blocks, keys, strict=True):
+            again = self._again(context, block, name)
             if key not in found:
                 answers.append(again())
                 continue
@@ -166,10 +215,10 @@ class CompiledKernels:
         return answers
 
     def _again(
-        self, context: tvm.transform.PassContext, func: Any, name: str
+        self, context: tvm.transform.PassContext, block: Block, name: str
     ) -> Callable[[], tir.PrimFunc]:
         def lower() -> tir.PrimFunc:
             with like(context):
-                return lower_kernel(func, self.target, name)
+                return lower_kernel(block.func, self.target, name)
 
         return lower

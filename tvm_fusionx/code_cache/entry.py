@@ -19,6 +19,28 @@ class DamagedEntryError(ValueError):
     """Bytes that are no whole entry; never seen by a user, for the kernel is compiled again."""
 
 
+def framed(magic: bytes, rest: bytes) -> bytes:
+    """Return bytes behind a word that names their format, and a checksum."""
+    return magic + hashlib.sha256(rest).digest() + rest
+
+
+def unframed(magic: bytes, held: bytes) -> bytes:
+    """Return what :func:`framed` was given.
+
+    Raises
+    ------
+    DamagedEntryError
+        It is cut, changed, or of another format.
+    """
+    start = len(magic) + SUM_BYTES
+    rest = held[start:]
+    if held[: len(magic)] != magic:
+        raise DamagedEntryError("another format")
+    if hashlib.sha256(rest).digest() != held[len(magic) : start]:
+        raise DamagedEntryError("a checksum that differs")
+    return rest
+
+
 @dataclass(frozen=True)
 class Entry:
     """A compiled kernel.
@@ -38,7 +60,7 @@ class Entry:
         """Return the entry as it is kept under `key`."""
         facts = json.dumps({"key": key, "workspace": asdict(self.workspace)}).encode()
         rest = len(facts).to_bytes(LENGTH_BYTES, "little") + facts + self.code
-        return MAGIC + hashlib.sha256(rest).digest() + rest
+        return framed(MAGIC, rest)
 
     @classmethod
     def from_bytes(cls, held: bytes, key: str) -> Entry:
@@ -49,12 +71,7 @@ class Entry:
         DamagedEntryError
             It is cut, changed, of another format, or of another key.
         """
-        start = len(MAGIC) + SUM_BYTES
-        rest = held[start:]
-        if held[: len(MAGIC)] != MAGIC:
-            raise DamagedEntryError("another format")
-        if hashlib.sha256(rest).digest() != held[len(MAGIC) : start]:
-            raise DamagedEntryError("a checksum that differs")
+        rest = unframed(MAGIC, held)
         length = int.from_bytes(rest[:LENGTH_BYTES], "little")
         code = rest[LENGTH_BYTES + length :]
         try:

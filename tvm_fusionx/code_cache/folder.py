@@ -8,11 +8,13 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tvm_fusionx.cache_folder import cache_folder
+from tvm_fusionx.code_cache.decision import Decision
 from tvm_fusionx.code_cache.entry import DamagedEntryError, Entry
 from tvm_fusionx.errors import FusionXError
 from tvm_fusionx.output_file import PRIVATE_FOLDER_MODE, new_file
@@ -20,6 +22,8 @@ from tvm_fusionx.output_file import PRIVATE_FOLDER_MODE, new_file
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".kernel"
+DECISION = ".schedule"
+SUFFIXES = (SUFFIX, DECISION)
 MEBI = 2**20
 # EfficientNet-B0 has 47 kernels in 2.1 MB: room for some hundreds of models.
 DEFAULT_LIMIT_BYTES = 1024 * MEBI
@@ -29,6 +33,8 @@ KEPT_SHARE = 0.9
 LARGEST_ENTRY_BYTES = 64 * MEBI
 # An entry is written in milliseconds: who began this long ago was killed.
 ABANDONED_SECONDS = 3600
+
+Kept = TypeVar("Kept")
 
 
 def default_folder() -> Path:
@@ -74,32 +80,25 @@ class KernelFolder:
 
         A damaged one is removed. One that cannot be read today, or not be marked, stays.
         """
-        path = self._path(key)
-        try:
-            entry = Entry.from_bytes(_bytes_of(path), key)
-        except FileNotFoundError:
-            return None
-        except (OSError, DamagedEntryError) as error:
-            logger.warning("kept kernel %s: %s; it is compiled again", path, error)
-            if isinstance(error, DamagedEntryError):
-                self._remove(path)
-            return None
-        # A disk may be one that is only read; another process may have removed it meanwhile.
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return entry
+        return self._read(self._path(key), lambda held: Entry.from_bytes(held, key))
 
     def write(self, key: str, entry: Entry) -> str | None:
         """Keep a kernel under `key`; return why it is not kept, or None."""
-        try:
-            with new_file(self._path(key)) as scratch:
-                scratch.write_bytes(entry.to_bytes(key))
-        except (OSError, FusionXError) as error:
-            return str(error)
-        return None
+        return self._write(self._path(key), entry.to_bytes(key))
+
+    def read_decision(self, key: str) -> Decision | None:
+        """Return what was decided of the block with the key `key`, as :meth:`read` a kernel."""
+        return self._read(self._path(key, DECISION), lambda held: Decision.from_bytes(held, key))
+
+    def write_decision(self, key: str, decision: Decision) -> str | None:
+        """Keep what was decided of a block; return why it is not kept, or None."""
+        return self._write(self._path(key, DECISION), decision.to_bytes(key))
 
     def entries(self) -> list[tuple[Path, int, float]]:
-        """Return file, bytes and time of last use of each entry, the one longest unused first."""
+        """Return file, bytes and time of last use of each, the one longest unused first.
+
+        Kernels, and what was decided of blocks.
+        """
         return sorted(self._found(), key=lambda row: row[2])
 
     def evict(self) -> int:
@@ -122,15 +121,38 @@ class KernelFolder:
         return removed
 
     def clear(self) -> tuple[int, int]:
-        """Remove all entries; return how many there were, and their bytes."""
+        """Remove all entries; return how many kernels there were, and the bytes of all."""
         self._remove_unfinished(0)
         entries = self.entries()
         for path, _, _ in entries:
             self._remove(path)
-        return len(entries), sum(size for _, size, _ in entries)
+        return len(kernels_of(entries)), sum(size for _, size, _ in entries)
 
-    def _path(self, key: str) -> Path:
-        return self.path / f"{key}{SUFFIX}"
+    def _path(self, key: str, suffix: str = SUFFIX) -> Path:
+        return self.path / f"{key}{suffix}"
+
+    def _read(self, path: Path, parse: Callable[[bytes], Kept]) -> Kept | None:
+        try:
+            kept = parse(_bytes_of(path))
+        except FileNotFoundError:
+            return None
+        except (OSError, DamagedEntryError) as error:
+            logger.warning("kept kernel %s: %s; it is compiled again", path, error)
+            if isinstance(error, DamagedEntryError):
+                self._remove(path)
+            return None
+        # A disk may be one that is only read; another process may have removed it meanwhile.
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return kept
+
+    def _write(self, path: Path, held: bytes) -> str | None:
+        try:
+            with new_file(path) as scratch:
+                scratch.write_bytes(held)
+        except (OSError, FusionXError) as error:
+            return str(error)
+        return None
 
     def _found(self) -> Iterator[tuple[Path, int, float]]:
         try:
@@ -139,7 +161,7 @@ class KernelFolder:
             return
         for each in held:
             try:
-                if each.name.endswith(SUFFIX) and each.is_file(follow_symlinks=False):
+                if each.name.endswith(SUFFIXES) and each.is_file(follow_symlinks=False):
                     facts = each.stat(follow_symlinks=False)
                     yield Path(each.path), facts.st_size, facts.st_mtime
             except FileNotFoundError:
@@ -148,7 +170,8 @@ class KernelFolder:
 
     def _remove_unfinished(self, seconds: float) -> None:
         """Remove scratch folders (:func:`tvm_fusionx.output_file.new_file`) of at least an age."""
-        for folder in self.path.glob(f".*{SUFFIX}.*"):
+        left = (folder for suffix in SUFFIXES for folder in self.path.glob(f".*{suffix}.*"))
+        for folder in left:
             with contextlib.suppress(OSError):
                 if time.time() - folder.lstat().st_mtime >= seconds:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -158,6 +181,11 @@ class KernelFolder:
             path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("kept kernel %s cannot be removed: %s", path, error)
+
+
+def kernels_of(entries: list[tuple[Path, int, float]]) -> list[Path]:
+    """Return those of :meth:`KernelFolder.entries` that are kernels."""
+    return [path for path, _, _ in entries if path.name.endswith(SUFFIX)]
 
 
 def _bytes_of(path: Path) -> bytes:

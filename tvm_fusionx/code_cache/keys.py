@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,41 @@ def kernel_keys(target: tvm.target.Target, denormals: str) -> Callable[[Any], st
     denormals
         What the passes were made with that are in the context.
     """
+    around = hashlib.sha256(surroundings(target, denormals).encode())
+
+    def key_of(func: Any) -> str:
+        digest = around.copy()
+        plain = func.without_attr(SYMBOL) if SYMBOL in (func.attrs or {}) else func
+        digest.update(_MAP.sub(_in_order, tvm.ir.save_json(plain)).encode())
+        return digest.hexdigest()
+
+    return key_of
+
+
+def block_keys(target: tvm.target.Target, denormals: str) -> Callable[[str, str], str]:
+    """Return what tells the key of a block before it is scheduled.
+
+    It depends on what :func:`kernel_keys` has, and on all sources of the package: which templates
+    read what, nobody has to write down.
+
+    Returns
+    -------
+    key_of
+        Of the unscheduled block as TVM's JSON, and a text of its tuning record.
+    """
+    around = hashlib.sha256((surroundings(target, denormals) + _all_sources()).encode())
+
+    def key_of(text: str, record: str) -> str:
+        digest = around.copy()
+        digest.update(f"{len(record)} {record}".encode())
+        digest.update(_MAP.sub(_in_order, text).encode())
+        return digest.hexdigest()
+
+    return key_of
+
+
+def surroundings(target: tvm.target.Target, denormals: str) -> str:
+    """Return all that code depends on beside its block, as one text: see :func:`kernel_keys`."""
     context = tvm.transform.PassContext.current()
     config = {key: value for key, value in context.config.items() if key != ADD_LOWER_PASS}
     facts = [
@@ -54,15 +89,7 @@ def kernel_keys(target: tvm.target.Target, denormals: str) -> Callable[[Any], st
         sorted(map(str, context.disabled_pass)),
         sorted((str(key), _text_of(value)) for key, value in config.items()),
     ]
-    around = hashlib.sha256(repr(facts).encode())
-
-    def key_of(func: Any) -> str:
-        digest = around.copy()
-        plain = func.without_attr(SYMBOL) if SYMBOL in (func.attrs or {}) else func
-        digest.update(_MAP.sub(_in_order, tvm.ir.save_json(plain)).encode())
-        return digest.hexdigest()
-
-    return key_of
+    return repr(facts)
 
 
 # A map of TVM's as JSON: numbers of keys and values, in the order of their addresses; a long one
@@ -93,11 +120,23 @@ def _compiler() -> str:
 
 @functools.cache
 def _sources() -> str:
+    return _digest_of(path for room in ROOMS_OF_LOWERING for path in _files(PACKAGE / room, "*.py"))
+
+
+@functools.cache
+def _all_sources() -> str:
+    return _digest_of(path for kind in ("*.py", "*.json") for path in _files(PACKAGE, kind))
+
+
+def _files(folder: Path, kind: str) -> list[Path]:
+    return sorted(folder.rglob(kind))
+
+
+def _digest_of(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for room in ROOMS_OF_LOWERING:
-        for path in sorted((PACKAGE / room).rglob("*.py")):
-            digest.update(str(path.relative_to(PACKAGE)).encode())
-            digest.update(path.read_bytes())
+    for path in paths:
+        digest.update(str(path.relative_to(PACKAGE)).encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

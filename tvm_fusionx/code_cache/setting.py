@@ -31,7 +31,8 @@ def kernel_cache(
     Without such a scope they keep it in ``kernels`` in the user's cache folder, unless the
     environment has ``TVM_FUSIONX_KERNEL_CACHE=off``, or the absolute path of another folder. A
     kernel is taken from there when the scheduled block, the target with its processor, the
-    configuration, the versions and the sources of our passes are the same.
+    configuration, the versions and the sources of our passes are the same; and a block is not even
+    scheduled that an earlier build scheduled, with the same sources of the package.
 
     Parameters
     ----------

@@ -23,7 +23,8 @@ NUMBER = "fusionx.deferred"
 NO_CODE = "fusionx_kernel_without_code"
 
 
-# Symbols and scheduled blocks, to lowered functions or the symbols of what is compiled already.
+# Symbols and blocks as the placeholders were given them, to lowered functions or the symbols of
+# what is compiled already.
 Lower = Callable[
     [Sequence[tuple[str, Any]], tvm.target.Target, Progress], Sequence[tir.PrimFunc | str]
 ]
@@ -37,11 +38,20 @@ class DeferredKernels:
         self._blocks: list[Any] = []
         self._numbers: dict[int, int] = {}
 
-    def placeholder(self, func: Any) -> tir.PrimFunc:
-        """Return what stands for `func`, a scheduled block; for the same object, the same one."""
-        number = self._numbers.setdefault(id(func), len(self._blocks))
+    def placeholder(self, func: Any, block: Any = None) -> tir.PrimFunc:
+        """Return what stands for `func`, a scheduled block; for the same object, the same one.
+
+        Parameters
+        ----------
+        func
+            A function with the parameters of the kernel.
+        block
+            What is given to lowering in the place of `func`, where that is not the kernel.
+        """
+        block = func if block is None else block
+        number = self._numbers.setdefault(id(block), len(self._blocks))
         if number == len(self._blocks):
-            self._blocks.append(func)
+            self._blocks.append(block)
         call = tir.Evaluate(tir.call_extern("int32", NO_CODE, number))
         block = tir.Block([], [], [], "root", call)
         body = tir.BlockRealize([], True, block)

@@ -37,8 +37,8 @@ class LoweredBlock:
     fallback_reason: str | None = None
     """Why a more specialised template was not used."""
 
-    func: Any = field(default=None, repr=False, compare=False)
-    """The scheduled PrimFunc; None where TVM's own schedule serves the block."""
+    make: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+    """Returns the scheduled PrimFunc; None where TVM's own schedule serves the block."""
 
     source: Any = field(default=None, repr=False, compare=False)
     """The PrimFunc before it was scheduled; None where TVM's own schedule serves the block."""
@@ -48,6 +48,11 @@ class LoweredBlock:
 
     refusals: tuple[Refusal, ...] = ()
     """Why each template that was tried before does not serve the block."""
+
+    @property
+    def func(self) -> Any:
+        """Return the scheduled PrimFunc, made now where an earlier build had; or None."""
+        return None if self.make is None else self.make()
 
     @property
     def key(self) -> str | None:

@@ -21,7 +21,7 @@ from tvm_fusionx.schedules.lowering_log import LoweredBlock
 from tvm_fusionx.tir.block import BlockInfo, describe_block
 
 # The package's attribute of this name is the function.
-lowering_module = importlib.import_module("tvm_fusionx.lowering")
+by_record = importlib.import_module("tvm_fusionx.blocks.by_record")
 
 OPENCL = tvm.target.Target("opencl", host="llvm")
 
@@ -55,13 +55,13 @@ def assert_runs(
     def with_knobs(func: Any, resolved: Any, *_: Any) -> Any:
         return schedule(func, resolved, knobs)
 
-    original = lowering_module.schedule
-    lowering_module.schedule = with_knobs
+    original = by_record.schedule
+    by_record.schedule = with_knobs
     try:
         with lowering(target) as log:
             library = relay.build(mod, target)
     finally:
-        lowering_module.schedule = original
+        by_record.schedule = original
     (entry,) = log.entries
     assert (entry.template, entry.fallback_reason) == (template, None)
     assert len(kernels_of(library)) == kernels

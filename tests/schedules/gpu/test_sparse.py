@@ -21,7 +21,7 @@ from tvm_fusionx.schedules import schedule
 from tvm_fusionx.schedules.gpu.sparse import GPU_SPARSE
 
 # The package's attribute of this name is the function.
-lowering_module = importlib.import_module("tvm_fusionx.lowering")
+by_record = importlib.import_module("tvm_fusionx.blocks.by_record")
 
 WIDE = {"places": 4, "items": 32}
 
@@ -94,7 +94,7 @@ def _check(
 ) -> str:
     """Build a module with its product sparse, compare its numbers, and return the source."""
     require_opencl()
-    monkeypatch.setattr(lowering_module, "schedule", lambda f, t, *_: schedule(f, t, knobs))
+    monkeypatch.setattr(by_record, "schedule", lambda f, t, *_: schedule(f, t, knobs))
     order = [PackSparse(OPENCL, least_gain=0), PackLayouts(OPENCL), FuseByMapping(OPENCL), *passes]
     with lowering(OPENCL) as log:
         library = relay.build(tvm.transform.Sequential(order)(mod), target=OPENCL)
