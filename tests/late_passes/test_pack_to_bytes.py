@@ -156,11 +156,13 @@ def _looped(extent: int, *, step: int) -> Any:
     y = tir.decl_buffer((ROWS * WIDE,), "uint8", "y")
     low, high = tir.const(0, "float32"), tir.const(255, "float32")
     ib = tir.ir_builder.create()
-    with ib.for_range(0, extent, "number") as number:
-        with ib.for_range(0, 8, "lane", kind="vectorize") as lane:
-            place = number * step + lane
-            value = tir.Max(tir.Min(tir.nearbyint(tir.BufferLoad(x, [place])), high), low)
-            ib.emit(tir.BufferStore(y, tir.Cast("uint8", value), [place]))
+    with (
+        ib.for_range(0, extent, "number") as number,
+        ib.for_range(0, 8, "lane", kind="vectorize") as lane,
+    ):
+        place = number * step + lane
+        value = tir.Max(tir.Min(tir.nearbyint(tir.BufferLoad(x, [place])), high), low)
+        ib.emit(tir.BufferStore(y, tir.Cast("uint8", value), [place]))
     return tir.PrimFunc([x, y], ib.get())
 
 
