@@ -130,42 +130,6 @@ def test_neighbours_are_one_store(core: str, lanes: int, number: int, stored: li
     assert _lanes_stored(lowered(func, *_passes(cpu))) == stored
 
 
-@pytest.mark.parametrize(("extent", "stored"), [(12, [32]), (6, [16]), (7, [8])])
-def test_a_loop_over_neighbours_stores_several_in_a_round(extent: int, stored: list[int]) -> None:
-    changed = _lowered_by_us(_looped(extent, step=8))
-    assert _lanes_stored(changed) == stored
-
-
-def test_a_loop_over_places_apart_stays() -> None:
-    changed = _lowered_by_us(_looped(12, step=16))
-    assert _lanes_stored(changed) == [8]
-
-
-def _lowered_by_us(func: Any) -> Any:
-    packed = pack_to_bytes(_cpu("haswell").packings, None)
-    config = {ADD_LOWER_PASS: [(AFTER_LOWERING, packed)]}
-    kept = ["tir.CommonSubexprElimTIR"]
-    with tvm.transform.PassContext(config=config, disabled_pass=kept):
-        return tvm.lower(func)["main"]
-
-
-def _looped(extent: int, *, step: int) -> Any:
-    """Return a function that quantizes vectors of eight in a loop, so many elements apart."""
-    register_rounding()
-    x = tir.decl_buffer((ROWS * WIDE,), "float32", "x")
-    y = tir.decl_buffer((ROWS * WIDE,), "uint8", "y")
-    low, high = tir.const(0, "float32"), tir.const(255, "float32")
-    ib = tir.ir_builder.create()
-    with (
-        ib.for_range(0, extent, "number") as number,
-        ib.for_range(0, 8, "lane", kind="vectorize") as lane,
-    ):
-        place = number * step + lane
-        value = tir.Max(tir.Min(tir.nearbyint(tir.BufferLoad(x, [place])), high), low)
-        ib.emit(tir.BufferStore(y, tir.Cast("uint8", value), [place]))
-    return tir.PrimFunc([x, y], ib.get())
-
-
 def test_others_than_neighbours_stay_apart() -> None:
     func = _lines([0, 16, 24, 64], "uint8", lanes=8)
     assert _lanes_stored(lowered(func, *_passes(_cpu("icelake-server")))) == [8, 8, 16]

@@ -120,30 +120,6 @@ def _alone(rounded: Rounded, lanes: int, by_lanes: Packings) -> Any | None:
     return _packed([_integers(part, packing) for part in parts], rounded, packing)
 
 
-def _several_at_once(loop: Any, by_lanes: Packings, tables: ByteTables | None) -> Any | None:
-    """Return a loop over neighbours with as many in a round as a register of bytes holds."""
-    store = loop.body
-    extent = loop.extent.value if isinstance(loop.extent, tir.IntImm) else 1
-    number = next((each for each in (NARROWER, 2) if extent % each == 0 and extent > each), 1)
-    is_plain = loop.kind == tir.ForKind.SERIAL and isinstance(store, tir.BufferStore)
-    if number == 1 or not is_plain or not _is_zero(loop.min):
-        return None
-    member = _member(store, by_lanes, tables, [store.buffer.data])
-    place = None if member is None else vector_place(store, _lanes(store.value))
-    if place is None or place.data in {each.buffer.data for each in _found(store, tir.BufferLoad)}:
-        return None
-
-    def at(each: Any) -> Any:
-        return tir.stmt_functor.substitute(store, {loop.loop_var: each})
-
-    step = at(loop.loop_var + 1).indices[0].base - store.indices[0].base
-    if not tvm.arith.Analyzer().can_prove_equal(step, _lanes(store.value)):
-        return None
-    var = tir.Var(loop.loop_var.name, loop.loop_var.dtype)
-    body = tir.SeqStmt([at(var * number + each) for each in range(number)])
-    return tir.For(var, 0, extent // number, loop.kind, body)
-
-
 def _together(line: Sequence[Any], by_lanes: Packings, tables: ByteTables | None) -> Any | None:
     """Return a line whose neighbours are packed together; None where it has none."""
     stored = {stmt.buffer.data for stmt in line}
@@ -354,10 +330,6 @@ def _in_order(registers: Sequence[Any], count: int, packing: BytePacking) -> Any
 def _called(dtype: str, name: str, *operands: Any) -> Any:
     count = tir.const(len(operands), "uint32")
     return tir.call_llvm_pure_intrin(dtype, name, count, *operands)
-
-
-def _is_zero(number: Any) -> bool:
-    return isinstance(number, tir.IntImm) and int(number) == 0
 
 
 def _lanes(value: Any) -> int:
