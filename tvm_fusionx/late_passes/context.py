@@ -28,6 +28,7 @@ from tvm_fusionx.late_passes.levels_in_floats import levels_in_floats
 from tvm_fusionx.late_passes.load_together import load_together
 from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
+from tvm_fusionx.late_passes.pack_to_bytes import pack_to_bytes
 from tvm_fusionx.late_passes.pair_rows import pair_rows
 from tvm_fusionx.late_passes.round_to_bytes import round_to_bytes
 from tvm_fusionx.late_passes.shuffle_bytes import shuffle_bytes
@@ -84,6 +85,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             *([(AFTER_LOWERING, bound_halves(2 * cpu.lanes))] if cpu.compares_halves else []),
             (AFTER_LOWERING, levels_in_floats()),
             (AFTER_LOWERING, round_to_bytes(cpu.rounding)),
+            (AFTER_LOWERING, pack_to_bytes(cpu.packings, cpu.byte_tables)),
             # Before there are polynomials, which have their own bounds.
             (
                 AFTER_LOWERING,

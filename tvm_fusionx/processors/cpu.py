@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import tvm
 from tvm.target import codegen
 
+from tvm_fusionx.processors.byte_packing import BytePacking, packings_of
 from tvm_fusionx.processors.integers import (
     AARCH64,
     ByteTables,
@@ -144,6 +145,9 @@ class Cpu:
     rounding: RoundingToBytes | None = None
     """Rounds floats to bytes; None where that takes bounds."""
 
+    packings: tuple[BytePacking, ...] = ()
+    """Round floats to bytes, several registers to one, for each width of a vector."""
+
     @property
     def adds_halves(self) -> bool:
         """Whether multiply-adds of halves take one operand from a lane, as those of float32 do."""
@@ -249,4 +253,5 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         tiles=byte_tiles_of(features, triple),
         byte_tables=byte_tables_of(features),
         rounding=rounding_of(features),
+        packings=packings_of(features),
     )

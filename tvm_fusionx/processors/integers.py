@@ -76,11 +76,20 @@ class ByteTables:
     element_bytes: int = 1
     """Bytes of the elements that it looks up: a byte is one of so many."""
 
+    of_halves: str | None = None
+    """LLVM's name of what looks bytes up in two registers of 32; None where there is none."""
+
+
+_VPERMI2B = "llvm.x86.avx512.vpermi2var.qi."
 
 # By the features that they need, the first counts. Vectors of Arm have four floats: four loads by
 # an index take less than a sigmoid with its quantizations. Eight do not, on x86 with AVX2.
 BYTE_TABLES: tuple[tuple[frozenset[str], ByteTables], ...] = (
-    (frozenset({"avx512vbmi"}), ByteTables("llvm.x86.avx512.vpermi2var.qi.512")),
+    (
+        frozenset({"avx512vbmi", "avx512vl"}),
+        ByteTables(f"{_VPERMI2B}512", of_halves=f"{_VPERMI2B}256"),
+    ),
+    (frozenset({"avx512vbmi"}), ByteTables(f"{_VPERMI2B}512")),
     (frozenset({"avx512f"}), ByteTables("llvm.x86.avx512.vpermi2var.d.512", 4)),
     (frozenset({"neon"}), ByteTables(None)),
 )
