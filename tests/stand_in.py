@@ -16,6 +16,8 @@ from tvm_fusionx.processors.host_cpu import flag_names, host_flags
 # From the most able on: 512-bit vectors with and without dot products of bytes, 256-bit vectors.
 STAND_INS = ("icelake-server", "skylake-avx512", "haswell")
 NATIVE = "native"
+# What sessions of the tuner and reports compile for, which measure on the machine itself.
+NATIVE_TARGET = f"llvm -mcpu={NATIVE}"
 
 
 def stand_in(machine: str, flags: frozenset[str]) -> str:

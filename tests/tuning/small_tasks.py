@@ -11,8 +11,9 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tests.relay_modules import TARGET, const, module, var
+from tests.relay_modules import const, module, var
 from tests.schedules.blocked_blocks import unscheduled
+from tests.stand_in import NATIVE_TARGET
 from tvm_fusionx.devices import Device
 from tvm_fusionx.schedules import Knob, resolve_target
 from tvm_fusionx.schedules.block_work import Work
@@ -20,8 +21,8 @@ from tvm_fusionx.tuning.build_candidates import Candidate
 from tvm_fusionx.tuning.outcome import Outcome
 from tvm_fusionx.tuning.task import Choice, Space, Task, make_task
 
-RESOLVED = resolve_target(TARGET)
-LOCAL = Device("local", TARGET)
+RESOLVED = resolve_target(NATIVE_TARGET)
+LOCAL = Device("local", NATIVE_TARGET)
 
 
 def dense_task(rows: int = 8, name: str = "dense") -> Task:
