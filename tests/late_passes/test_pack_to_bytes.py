@@ -223,12 +223,13 @@ def test_a_table_that_is_written_meanwhile_is_read_before() -> None:
     x = tir.decl_buffer((64,), "float32", "x")
     table, y = (tir.decl_buffer((size,), "int8", name) for size, name in ((256, "t"), (64, "y")))
     ib = tir.ir_builder.create()
+    low, high = (tir.const(each, "float32") for each in (0, 255))
     for start in (0, 8):
-        place = tir.Ramp(start, 1, 8)
-        low, high = (tir.Broadcast(tir.const(each, "float32"), 8) for each in (0, 255))
-        value = tir.Max(tir.Min(tir.nearbyint(tir.BufferLoad(x, [place])), high), low)
-        found = tir.BufferLoad(table, [tir.Cast("int32x8", tir.Cast("uint8x8", value))])
-        ib.emit(tir.BufferStore(y, found, [place]))
+        with ib.for_range(0, 8, "lane", kind="vectorize") as lane:
+            value = tir.nearbyint(tir.BufferLoad(x, [start + lane]))
+            value = tir.Cast("uint8", tir.Max(tir.Min(value, high), low))
+            found = tir.BufferLoad(table, [tir.Cast("int32", value)])
+            ib.emit(tir.BufferStore(y, found, [start + lane]))
         ib.emit(tir.BufferStore(table, tir.const(start, "int8"), [start]))
     func = tir.PrimFunc([x, y, table], ib.get())
     cpu = _cpu("icelake-server")
