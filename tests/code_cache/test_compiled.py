@@ -16,6 +16,7 @@ from tvm.contrib import graph_executor
 import tvm_fusionx as fx
 from tests.code_cache.models import model, output
 from tests.relay_modules import TARGET
+from tvm_fusionx import schedules
 from tvm_fusionx.blocks import block as block_module
 from tvm_fusionx.build.fused_build import BUILT_FROM
 from tvm_fusionx.code_cache import compiled as module
@@ -103,6 +104,25 @@ def test_a_changed_model_schedules_what_changed(
         assert len(scheduled) == count + 1
     for entry, wanted in zip(log.entries, plain.entries, strict=True):
         assert tvm.ir.structural_equal(entry.func, wanted.func)
+
+
+def test_a_template_that_failed_once_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = schedules._emit
+
+    def lacks_memory(template: str, *words: Any) -> Any:
+        if template != "default":
+            raise MemoryError("no memory today")
+        return original(template, *words)
+
+    with fx.kernel_cache(tmp_path / "kernels"):
+        with monkeypatch.context() as today:
+            today.setattr(schedules, "_emit", lacks_memory)
+            failed = getattr(fx.build(model(), CPU), BUILT_FROM)[1]
+        later = getattr(fx.build(model(), CPU), BUILT_FROM)[1]
+    assert all("no memory today" in str(each.fallback_reason) for each in failed.entries)
+    assert [each.fallback_reason for each in later.entries] == [None] * len(later.entries)
 
 
 @pytest.mark.parametrize("suffix", [".kernel", ".schedule"])

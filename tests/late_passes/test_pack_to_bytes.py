@@ -199,6 +199,44 @@ def test_what_is_read_between_is_not_read_later() -> None:
     assert stored == ["y", "z", "y", "z"]
 
 
+def test_a_temporary_is_read_before_it_is_written_again() -> None:
+    """Bytes are rounded from it, and what is computed from them reads it once more."""
+    register_rounding()
+    x, y, z = (tir.decl_buffer((64,), "float32", name) for name in "xyz")
+    ib = tir.ir_builder.create()
+    again = tir.Ramp(0, 1, 8)
+    for start in (0, 8):
+        place = tir.Ramp(start, 1, 8)
+        ib.emit(tir.BufferStore(z, tir.BufferLoad(x, [place]), [again]))
+        value = tir.nearbyint(tir.BufferLoad(z, [again]))
+        low, high = (tir.Broadcast(tir.const(each, "float32"), 8) for each in (0, 255))
+        value = tir.Cast("uint8x8", tir.Max(tir.Min(value, high), low))
+        added = tir.Cast("float32x8", value) + tir.BufferLoad(z, [again])
+        ib.emit(tir.BufferStore(y, added, [place]))
+    func = tir.PrimFunc([x, y, z], ib.get())
+    changed = lowered(func, pack_to_bytes(_cpu("haswell").packings, None))
+    assert [each.buffer.name for each in _stores(changed.body)] == ["z", "y", "z", "y"]
+
+
+def test_a_table_that_is_written_meanwhile_is_read_before() -> None:
+    register_rounding()
+    x = tir.decl_buffer((64,), "float32", "x")
+    table, y = (tir.decl_buffer((size,), "int8", name) for size, name in ((256, "t"), (64, "y")))
+    ib = tir.ir_builder.create()
+    low, high = (tir.const(each, "float32") for each in (0, 255))
+    for start in (0, 8):
+        with ib.for_range(0, 8, "lane", kind="vectorize") as lane:
+            value = tir.nearbyint(tir.BufferLoad(x, [start + lane]))
+            value = tir.Cast("uint8", tir.Max(tir.Min(value, high), low))
+            found = tir.BufferLoad(table, [tir.Cast("int32", value)])
+            ib.emit(tir.BufferStore(y, found, [start + lane]))
+        ib.emit(tir.BufferStore(table, tir.const(start, "int8"), [start]))
+    func = tir.PrimFunc([x, y, table], ib.get())
+    cpu = _cpu("icelake-server")
+    changed = lowered(func, pack_to_bytes(cpu.packings, cpu.byte_tables))
+    assert [each.buffer.name for each in _stores(changed.body)] == ["y", "t", "y", "t"]
+
+
 def _stores(body: Any) -> list[Any]:
     found: list[Any] = []
 

@@ -49,6 +49,8 @@ def test_places_are_those_of_neighbouring_elements() -> None:
     assert vector_place(load, 8) is None
     assert vector_place(tir.BufferLoad(BUFFER, [I]), 1) is None
     assert vector_place(tir.BufferLoad(BUFFER, [tir.Ramp(I, 2, 4)]), 4) is None
+    some = tir.Broadcast(tir.const(1, "bool"), 4)
+    assert vector_place(tir.BufferLoad(BUFFER, [tir.Ramp(I, 1, 4)], some), 4) is None
 
 
 def test_a_choice_is_told_from_other_calls() -> None:

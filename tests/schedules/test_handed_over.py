@@ -28,6 +28,17 @@ def test_an_equal_block_of_the_same_target_takes_it_once() -> None:
     assert waiting.take(_block(4), CPU) is None
 
 
+def test_a_process_bound_to_other_cores_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many tasks a kernel has follows from them."""
+    waiting, cores = HandedOver(), {0, 1, 2, 3}
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: cores, raising=False)
+    waiting.put(_block(4), CPU, Scheduled(_block(4), "rows"))
+    cores.discard(3)
+    assert waiting.take(_block(4), CPU) is None
+    cores.add(3)
+    assert waiting.take(_block(4), CPU) is not None
+
+
 def test_the_oldest_are_forgotten() -> None:
     waiting = HandedOver(most=2)
     for size in (3, 4, 5):
@@ -39,6 +50,6 @@ def test_one_of_another_structure_is_not_given(monkeypatch: pytest.MonkeyPatch) 
     """Hashes may be equal where blocks are not."""
     waiting = HandedOver()
     waiting.put(_block(3), CPU, Scheduled(_block(3), "rows"))
-    monkeypatch.setattr("tvm_fusionx.schedules.handed_over._key", lambda func, target: ("", 0))
+    monkeypatch.setattr("tvm_fusionx.schedules.handed_over._key", lambda func, target: ("", 1, 0))
     waiting.put(_block(3), CPU, Scheduled(_block(3), "rows"))
     assert waiting.take(_block(9), CPU) is None

@@ -177,7 +177,10 @@ class CompiledKernels:
             logger.warning("%d of %d kernels not kept: %s", len(problems), len(new), problems[0])
         undecided = [(key, each) for key, each in blocks if each.key and each.decision is None]
         for key, block in undecided if not problems else ():
-            self.folder.write_decision(block.key, block.decided(key))
+            decision = block.decided(key)
+            # A template that failed may have lacked memory, or depth of calls, this once.
+            if decision.fallback_reason is None:
+                self.folder.write_decision(block.key, decision)
         if new or undecided:
             self.folder.evict()
 

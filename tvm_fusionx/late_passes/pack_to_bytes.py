@@ -232,15 +232,18 @@ def _member(
         looked_up = byte_looked_up(load)
         if looked_up is not None and looked_up.same_as(cast):
             made, table = load, load.buffer
-    if table is not None and (tables is None or tables.instruction is None):
+    if table is not None and (
+        tables is None or tables.instruction is None or table.data in set(stored)
+    ):
         return None
     found = Member(stmt, made, rounded, table)
     if found.is_whole:
         return found
-    # It is computed later: nothing that it reads may be written meanwhile.
-    inside = {load.buffer.data for load in _found(rounded.value, tir.BufferLoad)}
-    others = {load.buffer.data for load in _found(stmt.value, tir.BufferLoad)} - inside
-    is_moved = not others & set(stored) and not _found_choice(stmt.value)
+    # The rest is computed later: nothing that it reads may be written meanwhile, as a temporary is
+    # that the bytes are rounded from.
+    nothing = tir.Broadcast(tir.const(0, str(made.dtype).partition("x")[0]), lanes)
+    later = {load.buffer.data for load in _found(_with(found, nothing), tir.BufferLoad)}
+    is_moved = not later & set(stored) and not _found_choice(stmt.value)
     return found if is_moved else None
 
 

@@ -57,8 +57,8 @@ def _lines(statements: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def vector_place(access: Any, lanes: int) -> FlatPlace | None:
-    """Return where a load or store of `lanes` neighbours begins; None of any other access."""
-    if len(access.indices) != 1:
+    """Return where a load or store of `lanes` neighbours, all of them, begins; None of others."""
+    if len(access.indices) != 1 or access.predicate is not None:
         return None
     (index,) = access.indices
     is_run = isinstance(index, tir.Ramp) and isinstance(index.stride, tir.IntImm)

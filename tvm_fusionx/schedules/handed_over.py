@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 
+from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.schedules.template import Scheduled
 
 # Blocks that wait at most; a plan asks of some dozens.
@@ -20,11 +21,15 @@ MOST_WAITING = 128
 
 
 class HandedOver:
-    """Scheduled blocks by target and structural hash; safe for threads."""
+    """Scheduled blocks by target, cores of this process, and structural hash; safe for threads.
+
+    A plan may be made before the process is bound to fewer cores: its schedules are then others
+    than the build's, which keeps what it is given for every build to come.
+    """
 
     def __init__(self, most: int = MOST_WAITING) -> None:
         self._most = most
-        self._waiting: OrderedDict[tuple[str, int], tuple[Any, Scheduled]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, int, int], tuple[Any, Scheduled]] = OrderedDict()
         self._lock = threading.Lock()
 
     def put(self, func: Any, target: tvm.target.Target, scheduled: Scheduled) -> None:
@@ -43,8 +48,8 @@ class HandedOver:
         return found[1]
 
 
-def _key(func: Any, target: tvm.target.Target) -> tuple[str, int]:
-    return str(target), int(tvm.ir.structural_hash(func))
+def _key(func: Any, target: tvm.target.Target) -> tuple[str, int, int]:
+    return str(target), describe_cpu(target).cores, int(tvm.ir.structural_hash(func))
 
 
 handed_over = HandedOver()
