@@ -51,10 +51,12 @@ def _lines(
     zero: int = 0,
     bounds: tuple[int, int] | None = None,
     then: Sequence[str] = (),
+    upper_last: bool = False,
 ) -> Any:
     """Return a function that quantizes a vector at each of `starts`, in each of some rows.
 
-    `then` says whether bytes are looked up, and whether they are made floats again.
+    `then` says whether bytes are looked up, and whether they are made floats again; `upper_last`
+    whether the upper bound is applied after the lower one.
     """
     register_rounding()
     low, high = bounds or (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -73,7 +75,10 @@ def _lines(
                 place = row * WIDE + start + lane
                 value = tir.nearbyint(tir.BufferLoad(x, [place]))
                 value = value + number(zero) if zero else value
-                value = tir.Max(tir.Min(value, number(high)), number(low))
+                if upper_last:
+                    value = tir.Min(tir.Max(value, number(low)), number(high))
+                else:
+                    value = tir.Max(tir.Min(value, number(high)), number(low))
                 made = tir.Cast(dtype, value)
                 if LOOKED_UP in then:
                     made = tir.BufferLoad(table, [tir.Cast("int32", made)])
@@ -162,6 +167,11 @@ def test_four_vectors_are_three_narrowings() -> None:
 @pytest.mark.parametrize("bounds", [(-128, 128), (3, 2)])
 def test_bounds_that_are_none_of_bytes_stay(bounds: tuple[int, int]) -> None:
     func = _lines([0, 8], "int8", lanes=8, bounds=bounds)
+    assert tvm.ir.structural_equal(lowered(func, *_passes(_cpu("haswell"))), lowered(func))
+
+
+def test_an_upper_bound_applied_last_makes_another_byte_of_no_number() -> None:
+    func = _lines([0, 8], "int8", lanes=8, upper_last=True)
     assert tvm.ir.structural_equal(lowered(func, *_passes(_cpu("haswell"))), lowered(func))
 
 

@@ -89,7 +89,7 @@ def pack_to_bytes(packings: Collection[BytePacking], tables: ByteTables | None) 
         return _together(line, by_lanes, tables)
 
     def alone(node: Any) -> Any:
-        rounded = rounded_to_byte(node)
+        rounded = _rounded(node)
         return None if rounded is None else _alone(rounded, _lanes(node), by_lanes)
 
     @tir.transform.prim_func_pass(opt_level=0, name="tvm_fusionx.PackToBytesAlone")
@@ -222,7 +222,7 @@ def _member(
     casts = [
         (cast, rounded)
         for cast in _found(stmt.value, tir.Cast)
-        if (rounded := rounded_to_byte(cast)) is not None
+        if (rounded := _rounded(cast)) is not None
     ]
     if len(casts) != 1 or _lanes(casts[0][0]) != lanes:
         return None
@@ -328,6 +328,15 @@ def _in_order(registers: Sequence[Any], count: int, packing: BytePacking) -> Any
     words = [tir.call_intrin(f"{SUM}x{lanes}", "tir.reinterpret", each) for each in registers]
     ordered = tir.Shuffle(words, places)
     return tir.call_intrin(f"{dtype}x{count * lanes}", "tir.reinterpret", ordered)
+
+
+def _rounded(node: Any) -> Rounded | None:
+    """Return what a conversion rounds; None where its upper bound is applied last.
+
+    What is no number becomes the upper bound here, as where the lower one is applied last.
+    """
+    rounded = rounded_to_byte(node)
+    return rounded if rounded is not None and isinstance(node.value, tir.Max) else None
 
 
 def _called(dtype: str, name: str, *operands: Any) -> Any:
