@@ -69,7 +69,8 @@ def test_what_is_there_is_not_counted_again(
 ) -> None:
     done: list[str] = []
 
-    def counted(name: str, *_: Any) -> Count:
+    def counted(name: str, *_: Any, with_caches: bool) -> Count:
+        assert with_caches
         done.append(name)
         if name == "mnn":
             raise RuntimeError("no such operator")
@@ -77,7 +78,7 @@ def test_what_is_there_is_not_counted_again(
 
     monkeypatch.setattr(arm, "count_side", counted)
     monkeypatch.setattr(arm, "check_sides", lambda sides: None)
-    monkeypatch.setattr(arm, "reference", lambda model, inputs: np.array([1.0]))
+    monkeypatch.setattr(arm, "reference", lambda model, inputs, as_written: np.array([1.0]))
     monkeypatch.setattr(zoo, "export", lambda name, path: SimpleNamespace(shapes={}))
     monkeypatch.setattr(zoo, "sample_inputs", lambda exported: {})
     words = ["minilm", "--results", str(tmp_path), "--sides", "fusionx,mnn"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tests.devices.emulated_board import emulated_boards
 from tvm_fusionx.devices import Device, export_kernel
 from tvm_fusionx.report.bench.plain_tvm import load, set_inputs
 from tvm_fusionx.tuning.bench import Bench
@@ -43,6 +46,15 @@ class Board:
         set_inputs(executor, inputs)
         executor.run()
         return [executor.get_output(place).numpy() for place in range(executor.get_num_outputs())]
+
+
+@contextlib.contextmanager
+def emulated_arm(folder: Path) -> Iterator[Board]:
+    """Start a board, and end it; what it runs is kept in `folder`."""
+    with emulated_boards() as emulation:
+        board = Board(emulation.device, folder)
+        with board.bench:
+            yield board
 
 
 def target_with(device: Device, features: str) -> tvm.target.Target:

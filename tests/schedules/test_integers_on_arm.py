@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.devices.emulated_board import emulated_boards
 from tests.quantized_models import Layers, build_on_integers, meaning, step_of_last
 from tests.sampled import few_fast, few_fast_rows
-from tests.schedules.arm_board import ARMV82, ARMV86, NEON, Board, target_with
+from tests.schedules.arm_board import ARMV82, ARMV86, NEON, Board, emulated_arm, target_with
+from tvm_fusionx.devices import find_device
+from tvm_fusionx.devices.emulation import PRESET
 from tvm_fusionx.frontend.from_onnx import from_onnx
+from tvm_fusionx.processors.cpu import describe_cpu
 
 # Of quantized results, a step apart at most where two numbers are rounded otherwise, and how many.
 HALF_A_STEP = 0.5
@@ -24,10 +27,8 @@ MOST_OFF = 0.01
 
 @pytest.fixture(scope="module", name="board")
 def fixture_board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
-    with emulated_boards() as emulation:
-        board = Board(emulation.device, tmp_path_factory.mktemp("arm"))
-        with board.bench:
-            yield board
+    with emulated_arm(tmp_path_factory.mktemp("arm")) as board:
+        yield board
 
 
 def _convolutions() -> tuple[Layers, str]:
@@ -160,3 +161,12 @@ def test_weights_that_leave_no_room_are_not_added_in_words(board: Board, name: s
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
     assert np.array_equal(found, expected)
     assert "sadalp" not in code
+
+
+def test_products_of_integers_alone_differ_by_an_extension() -> None:
+    """Others differ by LLVM alone; bounds of halves run on a core that has both."""
+    board = find_device(PRESET)
+    plain, extended = (describe_cpu(target_with(board, features)) for features in (NEON, ARMV82))
+    assert plain.adds_in_words
+    assert not extended.adds_in_words
+    assert extended == replace(plain, dot=extended.dot, byte_dot=extended.dot, compares_halves=True)

@@ -14,7 +14,6 @@ from tvm import relay
 from tests.cached_attentions import attention_call
 from tests.depthwise_pairs import hard_swish as pair_hard_swish
 from tests.depthwise_pairs import pair
-from tests.devices.emulated_board import emulated_boards
 from tests.recurrent_layers import layer_call
 from tests.relay_modules import (
     EXACT,
@@ -27,7 +26,7 @@ from tests.relay_modules import (
 )
 from tests.reuse_layers import SINGLES, TAILS, reuse_call
 from tests.sampled import few_fast, few_fast_rows
-from tests.schedules.arm_board import ARMV82, NEON, Board, target_with
+from tests.schedules.arm_board import ARMV82, NEON, Board, emulated_arm, target_with
 from tests.schedules.blocked_blocks import NEON as NEON_CPU
 from tests.schedules.blocked_blocks import (
     REFERENCE,
@@ -59,11 +58,9 @@ from tests.schedules.packed_blocks import rounded_case as rounded_product
 from tests.schedules.sparse_blocks import case as sparse_product
 from tests.schedules.winograd_convolution import WINOGRAD_TOLERANCE, direct, filtered
 from tests.verified_kernels import kernels
-from tvm_fusionx.devices import Device, find_device
-from tvm_fusionx.devices.emulation import PRESET
+from tvm_fusionx.devices import Device
 from tvm_fusionx.lowering import lowering
 from tvm_fusionx.operators.recurrent_layer import GRU, LSTM
-from tvm_fusionx.processors.cpu import describe_cpu
 from tvm_fusionx.processors.targets import target_key
 from tvm_fusionx.records import Record
 from tvm_fusionx.schedules import CPU_TEMPLATES, schedule
@@ -322,10 +319,8 @@ ROWS += [(template, name, ARMV82) for template, name, _ in ROWS if name in EXTEN
 
 @pytest.fixture(scope="module", name="board")
 def fixture_board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
-    with emulated_boards() as emulation:
-        board = Board(emulation.device, tmp_path_factory.mktemp("arm"))
-        with board.bench:
-            yield board
+    with emulated_arm(tmp_path_factory.mktemp("arm")) as board:
+        yield board
 
 
 def test_every_template_has_a_case() -> None:
@@ -392,15 +387,6 @@ def _pinned(template: str, body: relay.Expr, target: tvm.target.Target) -> dict[
         return {}
     digest = block_hash(unscheduled(body, target))
     return {digest: Record(target_key(target), digest, template, {})}
-
-
-def test_products_of_integers_alone_differ_by_an_extension() -> None:
-    """Others differ by LLVM alone; bounds of halves run on a core that has both."""
-    board = find_device(PRESET)
-    plain, extended = (describe_cpu(target_with(board, features)) for features in (NEON, ARMV82))
-    assert plain.adds_in_words
-    assert not extended.adds_in_words
-    assert extended == replace(plain, dot=extended.dot, byte_dot=extended.dot, compares_halves=True)
 
 
 @pytest.mark.parametrize("name", few_fast(FUNCTIONS, 1))
