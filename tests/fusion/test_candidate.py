@@ -64,6 +64,23 @@ def test_small_is_judged_by_bytes_and_arithmetic(expr: relay.Expr, is_small: boo
     assert _candidate(expr, 1).is_small_chain is is_small
 
 
+@pytest.mark.parametrize(("dtype", "is_small"), [("uint8", True), ("int32", False)])
+def test_bytes_that_a_pool_widens_as_it_reads_count_as_bytes(dtype: str, is_small: bool) -> None:
+    image = relay.var("image", shape=(1, 2, 64, LARGE // 64), dtype=dtype)
+    less = relay.subtract(relay.cast(image, "int32"), relay.const(3, "int32"))
+    pooled = relay.nn.global_avg_pool2d(relay.cast(less, "float32"))
+    assert _candidate(relay.tanh(pooled), 3).is_small_chain is is_small
+
+
+def test_what_others_read_is_not_widened_in_a_pool() -> None:
+    image = relay.var("image", shape=(1, 2, 64, LARGE // 64), dtype="uint8")
+    wide = relay.cast(image, "float32")
+    both = relay.add(relay.nn.global_avg_pool2d(wide), wide)
+    candidate = _candidate(both, 1)
+    assert candidate.widened_in_pools == frozenset()
+    assert not candidate.is_small_chain
+
+
 def _convolution() -> relay.Expr:
     return relay.nn.contrib_conv2d_nchwc(
         var("image", 1, 1, 5, 7, 8),

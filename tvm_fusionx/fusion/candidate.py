@@ -37,6 +37,10 @@ SMALL_TILED_FLOPS = 1 << 14
 # Two convolutions with their activations and a pool before them are ten.
 SMALL_OPERATORS = 16
 
+# What makes wider numbers of bytes, element by element: casts, and a zero point taken away.
+BYTES = ("int8", "uint8")
+WIDENS = frozenset(["add", "cast", "subtract"])
+
 # Convolutions whose kernels cut padded channels off.
 CUT_CHANNELS = frozenset(["nn.contrib_conv2d_NCHWc"])
 # What puts their result back in order first; a reshape where it is in order.
@@ -87,8 +91,32 @@ class Candidate:
             and all(
                 node.bytes_out <= SMALL_BYTES and flops(node) <= _most_flops(node)
                 for node in self.nodes
+                if node not in self.widened_in_pools
             )
         )
+
+    @cached_property
+    def widened_in_pools(self) -> frozenset[Node]:
+        """Calls that widen bytes for pools and nothing else: these do it as they read."""
+        steps: set[Node] = set()
+        for node in self.nodes:
+            others = node.operands[1:]
+            is_step = node.op in WIDENS and all(
+                value.is_constant and value.type.elements == 1 for value in others
+            )
+            first = node.operands[0]
+            if is_step and (first.dtype in BYTES or first.node in steps):
+                steps.add(node)
+        members = set(self.nodes)
+        found: set[Node] = set()
+        for node in reversed(self.nodes):
+            users = self.partition.users(node)
+            if node in steps and all(
+                user in found or (user in members and user.op in WINDOW_REDUCTIONS)
+                for user in users
+            ):
+                found.add(node)
+        return frozenset(found)
 
     @cached_property
     def stored(self) -> tuple[Value, ...]:
