@@ -81,6 +81,12 @@ def test_what_others_read_is_not_widened_in_a_pool() -> None:
     assert not candidate.is_small_chain
 
 
+def test_what_is_a_result_is_not_widened_in_a_pool() -> None:
+    image = relay.var("image", shape=(1, 2, 64, LARGE // 64), dtype="uint8")
+    candidate = _candidate(relay.cast(relay.cast(image, "int32"), "float32"), 1)
+    assert candidate.widened_in_pools == frozenset()
+
+
 def _convolution() -> relay.Expr:
     return relay.nn.contrib_conv2d_nchwc(
         var("image", 1, 1, 5, 7, 8),

@@ -111,7 +111,9 @@ class Candidate:
         found: set[Node] = set()
         for node in reversed(self.nodes):
             users = self.partition.users(node)
-            if node in steps and all(
+            # What nobody reads is a result, and stored.
+            is_read = node in steps and len(users) > 0
+            if is_read and all(
                 user in found or (user in members and user.op in WINDOW_REDUCTIONS)
                 for user in users
             ):
