@@ -104,6 +104,29 @@ def test_building_is_interrupted(command: str, after: float, files: Path, tmp_pa
     _interrupted([command, str(files / "model.onnx"), "-o", output], tmp_path, after)
 
 
+def test_loading_numpy_from_c_is_interrupted(tmp_path: Path) -> None:
+    # A module in C that imports NumPy prints what that raises, and raises something else.
+    begin = (
+        "import signal, sys; sys.argv[0] = 'fusionx'\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'numpy._core.multiarray':\n"
+        "            sys.meta_path.remove(self)\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from tvm_fusionx.cli import entry; entry.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", begin, "run", str(tmp_path / "lib.tar")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, _spoken(done.stderr)) == (130, ["fusionx: interrupted"])
+
+
 def test_linking_is_interrupted(files: Path, tmp_path: Path) -> None:
     compiler, linking = tmp_path / "c++", tmp_path / "linking"
     compiler.write_text(f'#!/bin/sh\nmkdir "{linking}"\nexec sleep 60\n')

@@ -120,3 +120,12 @@ def test_what_is_wanted_of_a_padded_product_is_its_first_columns() -> None:
     assert candidate.useful_result(dense) is slice_
     both = _candidate(relay.strided_slice(product, [0, 1], [4, 6]) + const(5), 2)
     assert both.useful_result(both.nodes[0]) is both.nodes[0]
+
+
+def test_calls_without_operands_are_small() -> None:
+    zeros = relay.zeros((4, 8), "float32")
+    pooled = relay.nn.dense(relay.add(zeros, x), const(6, 8))
+    partition = Partition(graph(relay.nn.dense(pooled, const(3, 6))))
+    units = partition.units
+    assert units[0].nodes[0].op == "zeros"
+    assert Candidate(partition, units[0], units[1]).widened_in_pools == frozenset()

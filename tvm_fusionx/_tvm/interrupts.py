@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import importlib.machinery
 import shutil
 import signal
 import sys
@@ -36,7 +37,8 @@ FOREIGN_CALLS = "tvm._ffi._ctypes.packed_func"
 # Every exception in a finaliser is printed and forgotten.
 FINALISER = "__del__"
 
-# What must end when it has begun: a folder made and not yet known to anybody, or removed in part.
+# What must end when it has begun: a folder made and not yet known to anybody, or removed in part;
+# and a module in C, which prints what the imports of its own raise.
 UNDIVIDED: frozenset[CodeType] = frozenset(
     function.__code__
     for function in (
@@ -46,6 +48,8 @@ UNDIVIDED: frozenset[CodeType] = frozenset(
         tempfile.TemporaryDirectory.cleanup,
         tempfile.TemporaryDirectory._cleanup.__func__,  # type: ignore[attr-defined]
         shutil.rmtree,
+        importlib.machinery.ExtensionFileLoader.create_module,
+        importlib.machinery.ExtensionFileLoader.exec_module,
     )
     if hasattr(function, "__code__")
 )
@@ -90,6 +94,7 @@ class _Handler:
         self._before = before
         self._waits = False
         self._profiler: Any = None
+        self._until: FrameType | None = None
         self._raised_at = -ON_ITS_WAY_SECONDS
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -97,7 +102,7 @@ class _Handler:
         if time.monotonic() - self._raised_at < ON_ITS_WAY_SECONDS:
             return
         carry_every_exception()
-        if _is_lost(frame):
+        if _lost_in(frame):
             self._wait()
         else:
             self._raise(frame)
@@ -128,26 +133,38 @@ class _Handler:
     def _forget(self) -> None:
         if self._waits:
             self._waits = False
+            self._until = None
             sys.setprofile(self._profiler)
 
     def _look(self, frame: FrameType, event: str, argument: Any) -> None:
         """Raise at the first call or return that is not lost: a profiler sees each of them."""
-        if not _is_lost(frame):
+        if self._until is not None:
+            # Each call of a long import would walk the whole stack for the same answer.
+            if event == "return" and frame is self._until:
+                self._until = None
+            return
+        lost = _lost_in(frame)
+        if lost is None:
             self._raise(frame)
+        elif lost.f_code is not _callbacks()[0]:
+            self._until = lost
 
 
-def _is_lost(frame: FrameType | None) -> bool:
-    """Tell whether an exception raised in `frame` would be lost on its way, or do harm."""
+def _lost_in(frame: FrameType | None) -> FrameType | None:
+    """Return the frame where an exception raised in `frame` would be lost, or do harm.
+
+    A callback's is lost in some of its lines, every other one's until it returns.
+    """
     callback, free, line = _callbacks()
     reporter = _Handler.see_lost.__code__
     while frame is not None:
         code = frame.f_code
         if code in UNDIVIDED or code in (free, reporter) or code.co_name == FINALISER:
-            return True
+            return frame
         if code is callback and frame.f_lineno != line:
-            return True
+            return frame
         frame = frame.f_back
-    return False
+    return None
 
 
 def _callbacks() -> tuple[CodeType | None, CodeType | None, int]:

@@ -100,11 +100,10 @@ class Candidate:
         """Calls that widen bytes for pools and nothing else: these do it as they read."""
         steps: set[Node] = set()
         for node in self.nodes:
-            others = node.operands[1:]
-            is_step = node.op in WIDENS and all(
-                value.is_constant and value.type.elements == 1 for value in others
-            )
-            first = node.operands[0]
+            if node.op not in WIDENS:
+                continue
+            first, *others = node.operands
+            is_step = all(value.is_constant and value.type.elements == 1 for value in others)
             if is_step and (first.dtype in BYTES or first.node in steps):
                 steps.add(node)
         members = set(self.nodes)
