@@ -56,7 +56,7 @@ def test_what_is_written_is_read(folder: KernelFolder) -> None:
 
 
 def test_a_decision_is_kept_beside_and_counted_as_no_kernel(folder: KernelFolder) -> None:
-    told = Decision("rows", {"tile": 4}, None, (), KEYS[1])
+    told = Decision("rows", {"tile": 4}, (), KEYS[1])
     assert folder.read_decision(KEYS[0]) is None
     assert folder.write_decision(KEYS[0], told) is None
     assert folder.read_decision(KEYS[0]) == told
@@ -70,7 +70,7 @@ def test_a_decision_is_kept_beside_and_counted_as_no_kernel(folder: KernelFolder
 
 
 def test_a_damaged_decision_is_removed(folder: KernelFolder) -> None:
-    folder.write_decision(KEYS[0], Decision("rows", {}, None, (), KEYS[1]))
+    folder.write_decision(KEYS[0], Decision("rows", {}, (), KEYS[1]))
     ((path, _, _),) = folder.entries()
     path.write_bytes(path.read_bytes()[:-1])
     assert folder.read_decision(KEYS[0]) is None

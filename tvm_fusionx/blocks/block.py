@@ -65,23 +65,30 @@ class Block:
         """Return the same, for who asks later."""
         return self.func
 
-    def decided(self, kernel: str) -> Decision:
-        """Return what is kept of the block, whose code has the key `kernel`."""
+    def decided(self, kernel: str) -> Decision | None:
+        """Return what is kept of the block, whose code has the key `kernel`.
+
+        None where a template failed: it may have lacked memory, or depth of calls, this once.
+        """
         made = self.scheduled
+        if made.fallback_reason is not None:
+            return None
         refusals = tuple((each.template, each.reason) for each in made.refusals)
         knobs = {name: int(value) for name, value in made.knobs.items()}
-        return Decision(made.template, knobs, made.fallback_reason, refusals, kernel)
+        return Decision(made.template, knobs, refusals, kernel)
 
     def facts(self) -> dict[str, Any]:
         """Return what reports tell: template, knobs, why no better one serves, who refused."""
         told: Scheduled | Decision = self.decision or self.scheduled
-        refusals = told.refusals
+        refusals, failed = told.refusals, None
         if isinstance(told, Decision):
             refusals = tuple(Refusal(template, reason) for template, reason in told.refusals)
+        else:
+            failed = told.fallback_reason
         return {
             "template": told.template,
             "knobs": dict(told.knobs),
-            "fallback_reason": told.fallback_reason,
+            "fallback_reason": failed,
             "refusals": refusals,
         }
 

@@ -178,8 +178,7 @@ class CompiledKernels:
         undecided = [(key, each) for key, each in blocks if each.key and each.decision is None]
         for key, block in undecided if not problems else ():
             decision = block.decided(key)
-            # A template that failed may have lacked memory, or depth of calls, this once.
-            if decision.fallback_reason is None:
+            if decision is not None:
                 self.folder.write_decision(block.key, decision)
         if new or undecided:
             self.folder.evict()

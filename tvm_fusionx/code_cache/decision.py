@@ -16,7 +16,7 @@ class Decision:
 
     Attributes
     ----------
-    template, knobs, fallback_reason
+    template, knobs
         As ``tvm_fusionx.schedules.Scheduled`` has them.
     refusals
         Template and reason of each that was tried before.
@@ -26,7 +26,6 @@ class Decision:
 
     template: str
     knobs: dict[str, int]
-    fallback_reason: str | None
     refusals: tuple[tuple[str, str], ...]
     kernel: str
 
@@ -47,11 +46,9 @@ class Decision:
             told = json.loads(unframed(MAGIC, held))
             if told["key"] != key:
                 raise DamagedEntryError("another block")
-            reason = told["fallback_reason"]
             return cls(
                 str(told["template"]),
                 {str(name): int(value) for name, value in told["knobs"].items()},
-                None if reason is None else str(reason),
                 tuple((str(template), str(why)) for template, why in told["refusals"]),
                 str(told["kernel"]),
             )
