@@ -87,6 +87,14 @@ def test_what_is_a_result_is_not_widened_in_a_pool() -> None:
     assert candidate.widened_in_pools == frozenset()
 
 
+def test_what_a_pool_and_the_caller_read_is_not_widened_in_a_pool() -> None:
+    image = relay.var("image", shape=(1, 2, 64, LARGE // 64), dtype="uint8")
+    wide = relay.cast(image, "float32")
+    candidate = _candidate(relay.Tuple([relay.nn.global_avg_pool2d(wide), wide]), 1)
+    assert candidate.widened_in_pools == frozenset()
+    assert not candidate.is_small_chain
+
+
 def _convolution() -> relay.Expr:
     return relay.nn.contrib_conv2d_nchwc(
         var("image", 1, 1, 5, 7, 8),

@@ -106,15 +106,12 @@ class Candidate:
             is_step = all(value.is_constant and value.type.elements == 1 for value in others)
             if is_step and (first.dtype in BYTES or first.node in steps):
                 steps.add(node)
-        members = set(self.nodes)
+        # What is read outside, or by the caller, is stored.
+        steps -= {value.node for value in self.border.outputs}
         found: set[Node] = set()
         for node in reversed(self.nodes):
-            users = self.partition.users(node)
-            # What nobody reads is a result, and stored.
-            is_read = node in steps and len(users) > 0
-            if is_read and all(
-                user in found or (user in members and user.op in WINDOW_REDUCTIONS)
-                for user in users
+            if node in steps and all(
+                user in found or user.op in WINDOW_REDUCTIONS for user in self.partition.users(node)
             ):
                 found.add(node)
         return frozenset(found)
