@@ -45,12 +45,14 @@ import tvm_fusionx as fx
 from tvm_fusionx.compress.quantize.ranges import METHODS
 from tvm_fusionx.compress.quantize.runner import Runner, runner
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.bench.timing import describe_failure
 
 ENGINE = "onnxruntime"
 MAX_DROP = 0.01
 BATCH = 50
 # Pictures: of the training set to calibrate with; of those kept apart, for the guard and the table.
 CALIBRATED, GUARDED, JUDGED = 200, 1000, 4000
+ORT = "ONNX Runtime"
 ORT_METHODS = ("MinMax", "Entropy", "Percentile")
 
 # Of ImageNet, as EfficientNet-Lite is trained.
@@ -106,13 +108,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """One way to quantise a model, and what it gave."""
+    """One way to quantise a model, and what it gave: no score where another tool failed."""
 
     case: str
     way: str
-    score: float
+    score: float | None
     integers: str
     seconds: float
+    failed: str = ""
 
 
 def _top1(batches: Sequence[tuple[dict[str, np.ndarray], np.ndarray]]) -> Callable[[Runner], float]:
@@ -295,7 +298,7 @@ def ways_of(case: Case, tools: Mapping[str, Path]) -> dict[str, Callable[[], Mad
     ways["ours guarded"] = partial(ours, metric=case.guarded_by, max_drop=MAX_DROP)
     for method in ORT_METHODS:
         make = partial(by_onnx_runtime, case, method)
-        ways[f"ONNX Runtime {method.lower()}"] = partial(theirs, make)
+        ways[f"{ORT} {method.lower()}"] = partial(theirs, make)
     for tool, python in tools.items():
         ways[tool] = partial(theirs, partial(by_tool, tool, case, python))
     return ways
@@ -315,7 +318,14 @@ def rows_of(
         if way in done or (wanted is not None and way not in wanted):
             continue
         started = time.perf_counter()
-        model, integers = make()
+        try:
+            model, integers = make()
+        except Exception as error:  # another tool may raise anything
+            if not way.startswith(ORT):
+                raise
+            seconds = time.perf_counter() - started
+            yield Row(case.name, way, None, "", seconds, describe_failure(error))
+            continue
         seconds = time.perf_counter() - started
         yield Row(case.name, way, case.judged_by(runner(model, ENGINE)), integers, seconds)
 
@@ -329,10 +339,14 @@ def table(rows: Sequence[Row]) -> str:
         cells = []
         for case in cases:
             row = found.get((way, case))
-            text = "-" if row is None else f"{row.score:.4f}"
+            text = "-" if row is None else _score(row)
             cells.append(f"{text} ({row.integers})" if row and "/" in row.integers else text)
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _score(row: Row) -> str:
+    return "fails" if row.score is None else f"{row.score:.4f}"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -354,7 +368,7 @@ def main(words: list[str] | None = None) -> int:
     for name in given.cases:
         done = {row.way for row in rows if row.case == name}
         for row in rows_of(CASES[name](given.folder), tools, done, given.way):
-            print(f"{row.case}: {row.way} {row.score:.4f} {row.integers}", flush=True)
+            print(f"{row.case}: {row.way} {_score(row)} {row.integers}{row.failed}", flush=True)
             rows.append(row)
             if given.out is not None:
                 with new_file(given.out) as scratch:

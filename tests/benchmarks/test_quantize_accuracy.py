@@ -76,3 +76,23 @@ def test_a_tool_that_fails_is_told(tmp_path: Path) -> None:
     python = Path(accuracy.sys.executable)
     with pytest.raises(SystemExit, match="NNCF failed on small"):
         accuracy.by_tool("NNCF", case, python, tmp_path)
+
+
+def test_another_tool_that_fails_has_a_row_and_ours_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    accuracy = script("quantize_accuracy")
+    onnx.save(residual(), tmp_path / "m.onnx")
+    case = accuracy.Case("small", tmp_path / "m.onnx", pictures(), lambda _: 1.0, lambda _: 1.0)
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("too many bins")
+
+    monkeypatch.setattr(accuracy, "by_onnx_runtime", fail)
+    monkeypatch.setattr(accuracy.fx, "quantize", fail)
+    (row,) = accuracy.rows_of(case, wanted=["ONNX Runtime entropy"])
+    assert (row.score, row.failed) == (None, "ValueError: too many bins")
+    assert accuracy.table([row]).splitlines()[2] == "| ONNX Runtime entropy | fails |"
+    with pytest.raises(ValueError, match="too many bins"):
+        list(accuracy.rows_of(case, wanted=["ours minmax"]))
