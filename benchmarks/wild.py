@@ -3,6 +3,7 @@
     python benchmarks/wild.py [NAME ...] [--minutes M] [--json benchmarks/results/wild.json]
     python benchmarks/wild.py --table           # of what lies in the cache already
     python benchmarks/wild_blocks.py            # which blocks no fast template takes; times nothing
+    python benchmarks/hidden_features.py python benchmarks/wild.py --target "llvm -mcpu=haswell" ...
 
 ``wild_networks.json`` lists them: configurations of `transformers`, modules after papers
 (``wild_modules.py``, ``wild_pictures.py``), and files that packages carry. Each is exported once,
@@ -11,7 +12,8 @@ Runtime, timed in turns with each other runtime, and profiled kernel by kernel. 
 lies as ``NAME.json`` beside its file, failures too, and is not measured again without ``--again``:
 after ``--minutes`` no further network is begun, and the same command goes on. The table ends with
 the geometric mean, and with the kernels under 30 % of what the machine could do, summed up over all
-networks by template and operators: the list to work on, top first.
+networks by template and operators: the list to work on, top first. `hidden_features.py` before it
+makes a machine with AVX-512 one with AVX2, for all sides.
 """
 
 from __future__ import annotations
@@ -324,6 +326,7 @@ def keep(cache: Path, path: Path, options: argparse.Namespace) -> None:
     told = {
         "threads": fx.threads(),
         "target": options.target,
+        "hides_wide_vectors": "hidden_features" in os.environ.get("LD_PRELOAD", ""),
         "repeat": options.repeat,
         "rows": [json.loads(each.read_text(encoding="utf-8")) for each in kept if each.is_file()],
     }
