@@ -67,6 +67,8 @@ def test_models_of_no_list_are_told_with_the_worst_by_name(tmp_path: Path) -> No
     row = {"name": "alone", "ms": {"ours": 1.0, "ort": 3.0}, "device": "d", "commit": "c"}
     (tmp_path / "wild.json").write_text(json.dumps({"rows": [row]}))
     assert "from 3.00 to 3.00" in tables.sections(tmp_path)
+    (tmp_path / "wild-avx2.json").write_text(json.dumps({"rows": [row]}))
+    assert "AVX2 alone is shown to every side" in tables.sections(tmp_path).partition("AVX2\n")[2]
 
 
 def test_bundles_are_told_a_column_a_side(tmp_path: Path) -> None:
