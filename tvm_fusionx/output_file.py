@@ -33,13 +33,13 @@ _unfinished: set[Path] = set()
 SCRATCH_BYTES = 8
 
 
-def check_writable(path: str | Path, *inputs: str | Path) -> None:
+def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
     """Make sure that a file can be made at `path`, before the work that would fill it.
 
     Parameters
     ----------
     inputs
-        Files that are read, and must not be written over.
+        Files that are read, and must not be written over; None is no file.
 
     Raises
     ------
@@ -49,7 +49,9 @@ def check_writable(path: str | Path, *inputs: str | Path) -> None:
     """
     final = Path(path)
     for each in inputs:
-        if final.exists() and Path(each).exists() and final.samefile(each):
+        if each is None or not (final.exists() and Path(each).exists()):
+            continue
+        if final.samefile(each):
             raise OutputFileError(
                 f"output {final}",
                 expected="another file than those that are read",

@@ -17,6 +17,7 @@ from tvm_fusionx.counting.emulator import (
     plugin,
     require_emulation,
     run_counted,
+    run_emulated,
     scalable_bytes_of,
 )
 from tvm_fusionx.counting.trace import Trace, read_trace
@@ -104,6 +105,16 @@ def test_a_program_that_fails_is_told(program: Path, tmp_path: Path) -> None:
     assert (tmp_path / "c").is_file()
 
 
+def test_an_instruction_that_the_core_lacks_is_told(tmp_path: Path) -> None:
+    require_counting()
+    source, made = tmp_path / "program.c", tmp_path / "program"
+    source.write_text('int main(void) { __asm__ volatile(".inst 0x4e829420"); return 0; }')  # sdot
+    subprocess.run(["aarch64-linux-gnu-gcc", str(source), "-o", str(made)], check=True)
+    run_emulated([str(made)], "cortex-a76")
+    with pytest.raises(DeviceError, match=r"QEMU's cortex-a53 does not have.* Compile for cortex"):
+        run_emulated([str(made)], "cortex-a53")
+
+
 def test_the_plug_in_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_counting()
     monkeypatch.setenv("TVM_FUSIONX_CACHE", str(tmp_path))
@@ -119,6 +130,7 @@ def test_a_core_is_emulated_by_itself_or_by_one_with_its_instructions(
     monkeypatch.setattr(emulator, "_known_cpus", lambda: frozenset({"cortex-a76", "neoverse-n1"}))
     assert emulated_cpu("neoverse-n1") == "neoverse-n1"
     assert emulated_cpu("cortex-a55") == "cortex-a76"
+    assert emulated_cpu("cortex-a73") == "cortex-a72"
     assert emulated_cpu("neoverse-n2") == "max,sve-max-vq=1"
     assert emulated_cpu("neoverse-v1") == "max,sve-max-vq=2"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -60,8 +61,7 @@ def print_counts(
     for ratio in ratios:
         click.echo(f"ours / best other: {ratio.value:.3f} {ratio.measure} ({ratio.best})")
     for side, error in (errors or {}).items():
-        told = "of another size than ours" if error is None else f"{error:.1e} from ours"
-        click.echo(f"{side}: outputs {told}")
+        click.echo(f"{side}: outputs {_told_error(error)}")
     if shown:
         _print_kernels(ours, shown, console.width)
         _print_loops(ours, shown, console.width)
@@ -74,6 +74,14 @@ def print_assembly(count: Count, loops: int) -> None:
         click.echo(f"\nloop {number}, {loop.kernel}: {loop.turns} turns")
         for line in loop.code:
             click.echo(f"  {line}")
+
+
+def _told_error(error: float | None) -> str:
+    if error is None:
+        return "of another size than ours"
+    if error == math.inf:
+        return "are NaN or infinite where ours are not, or the other way"
+    return f"{error:.1e} from ours"
 
 
 def _totals(counts: Sequence[Count]) -> Table:

@@ -27,15 +27,24 @@ DIGITS = 12
 # An inference of a large model with its caches modelled.
 RUN_SECONDS = 7200
 
+# What QEMU says, last of all, of a program that ended so.
+ILLEGAL = "uncaught target signal 4"
+BY_HAND = "Run it by hand under qemu-aarch64 to see what it says."
+
 KIBI = 1024
 VECTOR_BITS = 128
 # Arm Cortex-A76 Core Technical Reference Manual, 100798, sections A6.1 and A7.1: 4 ways and 8. The
 # other cores' differ little, and so does what crosses.
 L1_WAYS, L2_WAYS = 4, 8
 
-# Cores of Armv8.2-A with dot products and half precision, as the Cortex-A76 is, which QEMU knows.
-LIKE_A76 = ("cortex-a55", "cortex-a75", "cortex-a77", "cortex-a78", "cortex-x1")
-EMULATED_A76 = "cortex-a76"
+# Cores that QEMU does not know, and one that it knows with the same instructions: of Armv8.2-A with
+# dot products and half precision the Cortex-A76, of Armv8.0-A the Cortex-A72.
+ALIKE = {
+    **dict.fromkeys(
+        ("cortex-a55", "cortex-a75", "cortex-a77", "cortex-a78", "cortex-x1"), "cortex-a76"
+    ),
+    "cortex-a73": "cortex-a72",
+}
 # Beginnings of LLVM's names of Arm's cores.
 ARM_CORES = ("cortex-a", "cortex-x", "neoverse-")
 
@@ -84,8 +93,8 @@ def emulated_cpu(core: str) -> str:
     """Return what QEMU emulates for a core: itself, one with its instructions, or all of them."""
     if core in _known_cpus():
         return core
-    if core in LIKE_A76:
-        return EMULATED_A76
+    if core in ALIKE:
+        return ALIKE[core]
     return f"max,sve-max-vq={scalable_bytes_of(core) * 8 // VECTOR_BITS}"
 
 
@@ -193,14 +202,21 @@ def run_emulated(
         raise _failed(words, f"none within {RUN_SECONDS} s") from error
     if ended.returncode != 0:
         said = [line for line in ended.stderr.splitlines() if line.strip()]
-        raise _failed(words, said[-1].strip() if said else f"exit code {ended.returncode}")
+        found = said[-1].strip() if said else f"exit code {ended.returncode}"
+        if ILLEGAL in found:
+            raise _failed(
+                words,
+                f"an instruction that QEMU's {emulated_cpu(core)} does not have",
+                f"Compile for {core}, or count on a core that has what the code was compiled for.",
+            )
+        raise _failed(words, found)
     return ended.stdout
 
 
-def _failed(words: Sequence[str], found: str) -> DeviceError:
+def _failed(words: Sequence[str], found: str, next_step: str = BY_HAND) -> DeviceError:
     return DeviceError(
         f"emulated program {Path(words[0]).name}",
         expected="an inference between the marks",
         found=found,
-        next_step="Run it by hand under qemu-aarch64 to see what it says.",
+        next_step=next_step,
     )
