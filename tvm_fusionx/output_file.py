@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -136,6 +137,24 @@ def make_folder(path: str | Path) -> None:
     """
     with _reported(Path(path)):
         Path(path).mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """Hold the lock of what is made once at `path`: one process makes it, and the others wait.
+
+    Raises
+    ------
+    OutputFileError
+        The folder of `path` cannot be made, or no file in it.
+    """
+    final = Path(path)
+    make_folder(final.parent)
+    with _reported(final):
+        lock = (final.parent / f"{final.name}.lock").open("w")
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager

@@ -124,6 +124,16 @@ def test_the_plug_in_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert plugin().read_text() == "as it was"
 
 
+def test_a_folder_may_have_commas_and_spaces_in_its_name(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a, b,,c"
+    folder.mkdir()
+    monkeypatch.setenv("TVM_FUSIONX_CACHE", str(folder))
+    assert traced(program, folder, None).blocks
+    assert plugin().is_relative_to(folder)
+
+
 def test_a_core_is_emulated_by_itself_or_by_one_with_its_instructions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -16,7 +15,7 @@ from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.devices.emulation import EMULATOR, NEEDS, SYSROOT, why_no_emulation
 from tvm_fusionx.devices.run_linker import run_linker
 from tvm_fusionx.errors import DeviceError, MissingDependencyError, TargetError
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import locked, make_folder, new_file
 from tvm_fusionx.processors.rates import LINE_BYTES, core_names, rates_of
 
 PLUGIN_SOURCE = Path(__file__).resolve().parent / "plugin" / "count.c"
@@ -123,9 +122,10 @@ def plugin() -> Path:
     source = PLUGIN_SOURCE.read_bytes()
     digest = hashlib.sha256(source + " ".join(PLUGIN_OPTIONS).encode()).hexdigest()[:DIGITS]
     made = cache_folder() / "counting" / f"plugin-{digest}" / PLUGIN
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with made.parent.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    if made.is_file():
+        return made
+    make_folder(made.parent)
+    with locked(made.parent):
         if not made.is_file():
             with new_file(made) as scratch:
                 words = [COMPILER, str(PLUGIN_SOURCE), "-o", str(scratch), *PLUGIN_OPTIONS]
@@ -164,7 +164,9 @@ def run_counted(
     DeviceError
         The program failed, or took hours.
     """
-    options = f"{plugin()},out={counts}" + (f",{caches.options()}" if caches is not None else "")
+    # QEMU takes a comma for the end of an option, and two for one of a name.
+    made, told = (str(path).replace(",", ",,") for path in (plugin(), counts))
+    options = f"{made},out={told}" + (f",{caches.options()}" if caches is not None else "")
     run_emulated(words, core, ["-plugin", options], environment, sysroot)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import re
 import shutil
@@ -47,7 +46,7 @@ from tvm_fusionx.devices.runtime_sources import OPTIONS, include_options
 from tvm_fusionx.devices.runtime_wheel import RUNTIME, runtime_from_wheel
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.inputs import InputSpec, check_inputs, random_inputs
-from tvm_fusionx.output_file import new_folder
+from tvm_fusionx.output_file import locked, new_folder
 from tvm_fusionx.processors.core_features import features_needed, is_linux_on_aarch64, word_of
 from tvm_fusionx.processors.targets import resolve_target
 
@@ -255,14 +254,15 @@ def _program() -> Path:
     runtime = runtime_from_wheel(row.platform_tag)
     digest = hashlib.sha256(SOURCE.read_bytes() + str(runtime).encode()).hexdigest()[:DIGITS]
     folder = cache_folder() / "counting" / f"{PROGRAM}-{digest}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / PROGRAM).is_file():
+    made = folder / PROGRAM
+    if made.is_file():
+        return made
+    with locked(folder):
+        if not made.is_file():
             with new_folder(folder, (PROGRAM, RUNTIME)) as scratch:
                 shutil.copy(runtime, scratch / RUNTIME)
                 words = [row.compiler, *OPTIONS, *include_options(), str(SOURCE)]
                 words += ["-o", str(scratch / PROGRAM), f"-L{scratch}", "-ltvm_runtime"]
                 words += ["-Wl,-rpath,$ORIGIN", *row.libraries]
                 run_linker(words, "the program that is counted")
-    return folder / PROGRAM
+    return made
