@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,50 @@ def test_an_instruction_that_the_core_lacks_is_told(tmp_path: Path) -> None:
     run_emulated([str(made)], "cortex-a76")
     with pytest.raises(DeviceError, match=r"QEMU's cortex-a53 does not have.* Compile for cortex"):
         run_emulated([str(made)], "cortex-a53")
+
+
+WAITING = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  FILE *told = fopen(words[1], "w");
+  fprintf(told, "%d\\n", getpid());
+  fclose(told);
+  return sleep(600);
+}
+"""
+STARTS = """
+import sys
+from tvm_fusionx.counting.emulator import run_emulated
+run_emulated(sys.argv[1:], "cortex-a76")
+"""
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_the_emulator_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    require_counting()
+    if shutil.which(emulator.TIE) is None:
+        pytest.skip("no setpriv")
+    source, made, told = tmp_path / "program.c", tmp_path / "program", tmp_path / "told"
+    source.write_text(WAITING)
+    subprocess.run(["aarch64-linux-gnu-gcc", str(source), "-o", str(made)], check=True)
+    with subprocess.Popen([sys.executable, "-c", STARTS, str(made), str(told)]) as started:
+        while started.poll() is None and not (told.is_file() and told.read_text().endswith("\n")):
+            time.sleep(0.1)
+        emulated = int(told.read_text())
+        assert _runs(emulated)
+        started.terminate()
+    deadline = time.monotonic() + 60
+    while _runs(emulated) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _runs(emulated)
 
 
 def test_the_plug_in_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

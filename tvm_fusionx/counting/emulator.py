@@ -28,6 +28,8 @@ RUN_SECONDS = 7200
 
 # What QEMU says, last of all, of a program that ended so.
 ILLEGAL = "uncaught target signal 4"
+# Of util-linux, which every Debian has.
+TIE = "setpriv"
 BY_HAND = "Run it by hand under qemu-aarch64 to see what it says."
 
 KIBI = 1024
@@ -187,7 +189,8 @@ def run_emulated(
         As for :func:`run_counted`, which raises the same.
     """
     require_emulation()
-    command = [EMULATOR, "-cpu", emulated_cpu(core), "-L", str(sysroot), *options, *words]
+    command = [*_tied(), EMULATOR, "-cpu", emulated_cpu(core), "-L", str(sysroot)]
+    command += [*options, *words]
     one_thread = dict.fromkeys(("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     try:
         ended = subprocess.run(
@@ -213,6 +216,12 @@ def run_emulated(
             )
         raise _failed(words, found)
     return ended.stdout
+
+
+def _tied() -> tuple[str, ...]:
+    """Return what makes a program end with this one, which may be ended without a word."""
+    found = shutil.which(TIE)
+    return (found, "--pdeathsig", "KILL") if found is not None else ()
 
 
 def _failed(words: Sequence[str], found: str, next_step: str = BY_HAND) -> DeviceError:
