@@ -15,6 +15,7 @@ from tvm_fusionx.inputs import (
     inputs_of,
     random_inputs,
     read_inputs,
+    write_arrays,
 )
 
 SPECS = (InputSpec("x", (2, 3), "float32"), InputSpec("ids", (4,), "int64"))
@@ -110,3 +111,12 @@ def test_only_what_is_not_given_is_filled() -> None:
     assert zeros["x"].dtype == "float32"
     drawn = random_inputs(SPECS)
     np.testing.assert_array_equal(fill_inputs({}, SPECS, "random")["x"], drawn["x"])
+
+
+def test_arrays_are_written_whatever_they_are_called(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.npz"
+    arrays = {name: np.full(3, place) for place, name in enumerate(("file", "self", "a/b c", "ü"))}
+    write_arrays(path, arrays)
+    found = read_inputs(path)
+    assert list(found) == list(arrays)
+    assert all(np.array_equal(found[name], value) for name, value in arrays.items())

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tvm_fusionx.errors import EXIT_USAGE, DiskFullError, OutputFileError
 from tvm_fusionx.output_file import (
     check_space,
     check_writable,
+    locked,
     make_folder,
     new_file,
     new_folder,
@@ -193,3 +195,26 @@ def test_an_input_is_not_written_over(tmp_path: Path) -> None:
         with pytest.raises(OutputFileError, match="the input itself"):
             check_writable(output, model)
     check_writable(tmp_path / "new.onnx", model)
+
+
+def test_what_is_locked_waits_for_the_process_before(tmp_path: Path) -> None:
+    path, entered = tmp_path / "new" / "made", threading.Event()
+
+    def enter() -> None:
+        with locked(path):
+            entered.set()
+
+    waiting = threading.Thread(target=enter)
+    with locked(path):
+        waiting.start()
+        assert not entered.wait(0.2)
+    assert entered.wait(60)
+    waiting.join()
+
+
+def test_a_lock_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "made.lock").mkdir()
+    for path in (tmp_path / "file" / "made", tmp_path / "made"):
+        with pytest.raises(OutputFileError, match="an existing folder"), locked(path):
+            pytest.fail("goes on")

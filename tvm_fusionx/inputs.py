@@ -169,6 +169,17 @@ def read_inputs(path: str | Path) -> dict[str, np.ndarray]:
         ) from error
 
 
+def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an ``.npz`` file at `path`, whatever the arrays are called.
+
+    ``numpy.savez`` takes names as its keywords and has some of its own, such as ``file``.
+    """
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
 def _without_numpys_advice(error: Exception) -> str:
     """Return what is wrong with a file; NumPy's words go on to how it could be loaded unsafely."""
     text = f"{type(error).__name__}: {error}"

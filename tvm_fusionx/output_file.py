@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -33,13 +34,13 @@ _unfinished: set[Path] = set()
 SCRATCH_BYTES = 8
 
 
-def check_writable(path: str | Path, *inputs: str | Path) -> None:
+def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
     """Make sure that a file can be made at `path`, before the work that would fill it.
 
     Parameters
     ----------
     inputs
-        Files that are read, and must not be written over.
+        Files that are read, and must not be written over; None is no file.
 
     Raises
     ------
@@ -49,7 +50,9 @@ def check_writable(path: str | Path, *inputs: str | Path) -> None:
     """
     final = Path(path)
     for each in inputs:
-        if final.exists() and Path(each).exists() and final.samefile(each):
+        if each is None or not (final.exists() and Path(each).exists()):
+            continue
+        if final.samefile(each):
             raise OutputFileError(
                 f"output {final}",
                 expected="another file than those that are read",
@@ -134,6 +137,24 @@ def make_folder(path: str | Path) -> None:
     """
     with _reported(Path(path)):
         Path(path).mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """Hold the lock of what is made once at `path`: one process makes it, and the others wait.
+
+    Raises
+    ------
+    OutputFileError
+        The folder of `path` cannot be made, or no file in it.
+    """
+    final = Path(path)
+    make_folder(final.parent)
+    with _reported(final):
+        lock = (final.parent / f"{final.name}.lock").open("w")
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from tvm_fusionx.build.library import load_programs, save_library
 from tvm_fusionx.build.programs import Programs
 from tvm_fusionx.build.versions import fitting, resolved_targets
 from tvm_fusionx.counting.count import Count, count_library
+from tvm_fusionx.counting.library_run import run_library
 from tvm_fusionx.devices import open_session
 from tvm_fusionx.errors import TargetError
 from tvm_fusionx.processors.core_features import FEATURES
@@ -79,6 +80,17 @@ def test_each_core_runs_its_version_of_one_file(
     hottest = next(loop for loop in count.loops if loop.multiply_adds)
     assert any(f"{instruction} " in line or f"{instruction}\t" in line for line in hottest.code)
     assert count.total.multiply_adds * products == ROWS * DEPTH * COLUMNS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("core", "runs"), [("cortex-a73", "cortex-a53"), ("neoverse-v1", "cortex-a76")]
+)
+def test_a_core_runs_no_version_that_only_its_emulation_could(
+    case: Case, core: str, runs: str
+) -> None:
+    # QEMU emulates Neoverse V1 as a core with every extension, SVE2 among them.
+    assert run_library(case.path, core, inputs={"x": case.x}).target == f"{ARM}{runs}"
 
 
 @pytest.mark.slow

@@ -32,6 +32,19 @@ def test_a_library_is_counted_and_disassembled(run: Callable[..., Ran], tmp_path
     assert count["total"]["multiply_adds"] > 0
 
 
+def test_what_is_read_is_not_written_over(run: Callable[..., Ran], tmp_path: Path) -> None:
+    model, inputs = tmp_path / "model.onnx", tmp_path / "in.npz"
+    counted_library()
+    model.write_bytes(counted_onnx().read_bytes())
+    np.savez(inputs, x=np.ones((4, 16), np.float32))
+    for read in (model, inputs):
+        before = read.read_bytes()
+        ran = run("count", model, "--inputs", inputs, "--json", read)
+        assert ran.code == 2
+        assert "the input itself" in ran.problem
+        assert read.read_bytes() == before
+
+
 @pytest.mark.slow
 def test_a_model_is_compiled_for_the_core_first(run: Callable[..., Ran]) -> None:
     counted_library()

@@ -77,6 +77,43 @@ def test_lines_fit_into_80_columns_and_nothing_is_cut(
     assert out.count(name) == 2
 
 
+def columns(out: str) -> list[list[str]]:
+    """Return the numbers of the rows of kernels and loops, whose first is a share."""
+    rows = [line.split() for line in out.splitlines()]
+    return [row for row in rows if row and row[0].endswith("%")]
+
+
+@pytest.mark.parametrize("largest", [1_206, 49_370, 999_999, 1_234_567, 87_654_321])
+def test_columns_stay_apart_and_small_counts_are_exact(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, largest: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    cores = ("neoverse-n1", "neoverse-n2", "cortex-a55", "neoverse-v1")
+    tallies = [
+        Tally(
+            instructions=largest // parts,
+            multiply_adds=largest // parts // 3,
+            stack=largest // parts // 7,
+            moves=largest // parts // 11,
+            cycles=dict.fromkeys(cores, 1.1 * largest / parts),
+        )
+        for parts in (1, 9, 83, 997)
+    ]
+    kernels = tuple(KernelCount(f"f{n}", "rows", tally) for n, tally in enumerate(tallies))
+    print_counts([replace(count(), total=tallies[0], kernels=kernels, loops=())], len(kernels))
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    rows = columns(out)
+    assert {len(row) for row in rows} == {10}
+    if largest < 1_000_000:
+        assert [int(row[1]) for row in rows] == [tally.instructions for tally in tallies]
+        assert "million" not in out
+    else:
+        for row, tally in zip(rows, tallies, strict=True):
+            assert float(row[1]) * 1e6 == pytest.approx(tally.instructions, rel=5e-4, abs=50)
+        assert "million" in out
+
+
 def test_loops_are_shown_as_code(capsys: pytest.CaptureFixture[str]) -> None:
     print_assembly(count(), 5)
     out = capsys.readouterr().out

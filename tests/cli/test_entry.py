@@ -5,10 +5,14 @@ import io
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
+from tests.cli.run_cli import runner
+from tests.counting.test_emulator import require_counting
+from tests.tiny_models import perceptron, save
 from tvm_fusionx.cli import entry, main
 from tvm_fusionx.errors import DiskFullError, OutputFileError, WrongResultError
 from tvm_fusionx.processors.tile_permission import REFUSED
@@ -199,3 +203,19 @@ def test_an_interrupt_that_an_import_swallows_is_one(
         entry.main([])
     assert ended.value.code == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["verify", "bench", "explain", "memory", "sparsity", "opencl estimate", "count"]
+)
+def test_no_command_writes_its_result_over_the_model(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    if command == "count":
+        require_counting()
+    model = save(perceptron(), tmp_path)
+    before = model.read_bytes()
+    ran = runner(capsys)(*command.split(), model, "--json", model)
+    assert ran.code == 2
+    assert "the input itself" in ran.problem
+    assert model.read_bytes() == before

@@ -37,3 +37,11 @@ def test_outputs_are_compared_in_a_row() -> None:
     assert relative_error(reference, reference) == 0.0
     assert relative_error(count("a", 1, 1.0, [1.0]), reference) is None
     assert relative_error(count("a", 1, 1.0), count("b", 1, 1.0)) is None
+
+
+def test_what_is_no_number_on_both_sides_is_equal() -> None:
+    nan, inf = float("nan"), float("inf")
+    reference = count("fusionx", 1, 1.0, [nan, inf, -4.0])
+    assert relative_error(count("a", 1, 1.0, [nan, inf, -3.0]), reference) == 0.25
+    assert relative_error(count("a", 1, 1.0, [1.0, inf, -4.0]), reference) == inf
+    assert relative_error(count("a", 1, 1.0, [nan, -inf, -4.0]), reference) == inf

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tvm_fusionx.counting.emulator import (
     plugin,
     require_emulation,
     run_counted,
+    run_emulated,
     scalable_bytes_of,
 )
 from tvm_fusionx.counting.trace import Trace, read_trace
@@ -104,6 +107,60 @@ def test_a_program_that_fails_is_told(program: Path, tmp_path: Path) -> None:
     assert (tmp_path / "c").is_file()
 
 
+def test_an_instruction_that_the_core_lacks_is_told(tmp_path: Path) -> None:
+    require_counting()
+    source, made = tmp_path / "program.c", tmp_path / "program"
+    source.write_text('int main(void) { __asm__ volatile(".inst 0x4e829420"); return 0; }')  # sdot
+    subprocess.run(["aarch64-linux-gnu-gcc", str(source), "-o", str(made)], check=True)
+    run_emulated([str(made)], "cortex-a76")
+    with pytest.raises(DeviceError, match=r"QEMU's cortex-a53 does not have.* Compile for cortex"):
+        run_emulated([str(made)], "cortex-a53")
+
+
+WAITING = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  FILE *told = fopen(words[1], "w");
+  fprintf(told, "%d\\n", getpid());
+  fclose(told);
+  return sleep(600);
+}
+"""
+STARTS = """
+import sys
+from tvm_fusionx.counting.emulator import run_emulated
+run_emulated(sys.argv[1:], "cortex-a76")
+"""
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_the_emulator_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    require_counting()
+    if shutil.which(emulator.TIE) is None:
+        pytest.skip("no setpriv")
+    source, made, told = tmp_path / "program.c", tmp_path / "program", tmp_path / "told"
+    source.write_text(WAITING)
+    subprocess.run(["aarch64-linux-gnu-gcc", str(source), "-o", str(made)], check=True)
+    with subprocess.Popen([sys.executable, "-c", STARTS, str(made), str(told)]) as started:
+        while started.poll() is None and not (told.is_file() and told.read_text().endswith("\n")):
+            time.sleep(0.1)
+        emulated = int(told.read_text())
+        assert _runs(emulated)
+        started.terminate()
+    deadline = time.monotonic() + 60
+    while _runs(emulated) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _runs(emulated)
+
+
 def test_the_plug_in_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_counting()
     monkeypatch.setenv("TVM_FUSIONX_CACHE", str(tmp_path))
@@ -113,12 +170,23 @@ def test_the_plug_in_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert plugin().read_text() == "as it was"
 
 
+def test_a_folder_may_have_commas_and_spaces_in_its_name(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a, b,,c"
+    folder.mkdir()
+    monkeypatch.setenv("TVM_FUSIONX_CACHE", str(folder))
+    assert traced(program, folder, None).blocks
+    assert plugin().is_relative_to(folder)
+
+
 def test_a_core_is_emulated_by_itself_or_by_one_with_its_instructions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(emulator, "_known_cpus", lambda: frozenset({"cortex-a76", "neoverse-n1"}))
     assert emulated_cpu("neoverse-n1") == "neoverse-n1"
     assert emulated_cpu("cortex-a55") == "cortex-a76"
+    assert emulated_cpu("cortex-a73") == "cortex-a72"
     assert emulated_cpu("neoverse-n2") == "max,sve-max-vq=1"
     assert emulated_cpu("neoverse-v1") == "max,sve-max-vq=2"
 

@@ -58,6 +58,7 @@ def test_a_scalable_vector_is_as_wide_as_it_is_told() -> None:
         ("ld1 { v0.s }[2], [x0]", 4, "x0"),
         ("ld4 { v0.4h, v1.4h, v2.4h, v3.4h }, [x0]", 32, "x0"),
         ("ld2r { v0.2d, v1.2d }, [x0]", 16, "x0"),
+        ("ldp w0, wzr, [x1]", 8, "x1"),
     ],
 )
 def test_loads_and_their_bytes(text: str, loaded: int, base: str) -> None:
@@ -73,6 +74,9 @@ def test_loads_and_their_bytes(text: str, loaded: int, base: str) -> None:
         ("stlr x0, [x1]", 8, "x1"),
         ("stxr w2, x0, [x1]", 8, "x1"),
         ("st1 { v0.4s, v1.4s, v2.4s }, [x0]", 48, "x0"),
+        ("str wzr, [x8, #4]", 4, "x8"),
+        ("stp xzr, x0, [x8]", 16, "x8"),
+        ("strb wzr, [x8]", 1, "x8"),
     ],
 )
 def test_stores_and_their_bytes(text: str, stored: int, base: str) -> None:
@@ -83,6 +87,32 @@ def test_an_atomic_loads_and_stores() -> None:
     expected = Instruction(LOAD, loaded=4, stored=4, base="x2")
     assert classify("ldaddal w0, w1, [x2]") == expected
     assert classify("swp w0, w1, [x2]") == expected
+    assert classify("stadd w0, [x2]") == expected
+    assert classify("casal w0, wzr, [x2]") == expected
+    assert classify("ldaddalb w0, w1, [x2]").stored == 1
+    assert classify("caspal x0, x1, x2, x3, [x4]").stored == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "loaded", "stored"),
+    [
+        ("ld1b { z0.s }, p0/z, [x0]", 8, 0),
+        ("ld1sh { z0.d }, p0/z, [x0]", 8, 0),
+        ("ldff1w { z0.s }, p0/z, [x0]", 32, 0),
+        ("ld2w { z0.s, z1.s }, p0/z, [x0]", 64, 0),
+        ("ld1rw { z0.s }, p0/z, [x0]", 4, 0),
+        ("ld1rb { z0.s }, p0/z, [x0]", 1, 0),
+        ("ld1rqw { z0.s }, p0/z, [x0]", 16, 0),
+        ("ldr z0, [x0]", 32, 0),
+        ("st1h { z0.s }, p0, [x0]", 0, 16),
+        ("stnt1b { z0.b }, p0, [x0]", 0, 32),
+    ],
+)
+def test_scalable_vectors_move_as_many_bytes_as_their_name_says(
+    text: str, loaded: int, stored: int
+) -> None:
+    found = classify(text, 32)
+    assert (found.loaded, found.stored) == (loaded, stored)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.tiny_models import perceptron, save
 from tvm_fusionx.build.library import save_library
 from tvm_fusionx.build.programs import build_programs
 from tvm_fusionx.counting.library_run import run_library
-from tvm_fusionx.errors import LibraryFileError, TargetError
+from tvm_fusionx.errors import InputError, LibraryFileError, TargetError
 
 
 def test_a_library_computes_what_its_model_does() -> None:
@@ -25,6 +25,21 @@ def test_a_library_computes_what_its_model_does() -> None:
     assert set(ran.templates.values()) - {""}
     symbols = {function.name for function in ran.functions}
     assert any(name.startswith(kernel) for kernel in ran.templates for name in symbols)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "problem"),
+    [
+        ("q", (4, 16), "float32", "input 'q'"),
+        ("x", (16, 4), "float32", r"shape \(16, 4\)"),
+        ("x", (4, 16), "int32", "dtype int32"),
+    ],
+)
+def test_inputs_that_the_model_does_not_take_are_refused(
+    name: str, shape: tuple[int, ...], dtype: str, problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        run_library(counted_library(), CORE, inputs={name: np.ones(shape, dtype)})
 
 
 def test_a_library_for_another_machine_is_refused(tmp_path: Path) -> None:

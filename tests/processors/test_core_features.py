@@ -12,6 +12,8 @@ from tvm_fusionx.processors.core_features import (
     HWCAP2,
     features_needed,
     features_told,
+    is_linux_on_aarch64,
+    word_of,
 )
 from tvm_fusionx.processors.targets import _is_feature, resolve_target
 
@@ -88,3 +90,25 @@ def test_bits_are_those_of_linux() -> None:
         word, places = FEATURES[feature]
         assert [bits[name] for name in names] == [*places]
         assert all(name.startswith("HWCAP2_") == (word == HWCAP2) for name in names)
+
+
+def test_the_words_of_a_core_tell_of_its_features_and_no_others() -> None:
+    needs = features_needed(resolve_target(f"{ARM} -mcpu=neoverse-v1"))
+    assert features_told(lambda word: word_of(needs, word)) == {*needs}
+    assert word_of((), HWCAP) == 0
+    assert word_of(("fullfp16", "i8mm"), HWCAP) == 1 << 9 | 1 << 10
+
+
+@pytest.mark.parametrize(
+    ("triple", "whether"),
+    [
+        ("aarch64-linux-gnu", True),
+        ("arm64-linux-gnu", True),
+        ("aarch64-linux-android21", True),
+        ("arm64-apple-darwin", False),
+        ("x86_64-linux-gnu", False),
+        ("", False),
+    ],
+)
+def test_linux_on_aarch64_is_told_by_the_triple(triple: str, whether: bool) -> None:
+    assert is_linux_on_aarch64(triple) is whether

@@ -124,7 +124,7 @@ def command(
         TuningBudget.parse(budget) if budget is not None else None,
     )
     if json_path is not None:
-        check_writable(json_path)
+        check_writable(json_path, model, inputs)
     chosen = device.find()
     with Stages(f"benchmarking {model.name}") as stage:
         result = bench(

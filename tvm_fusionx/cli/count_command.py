@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -97,7 +98,7 @@ def command(
     from tvm_fusionx.counting.model_build import compile_for_core
     from tvm_fusionx.counting.peer_run import check_sides, count_peer
     from tvm_fusionx.errors import FusionXError
-    from tvm_fusionx.inputs import random_inputs, read_inputs
+    from tvm_fusionx.inputs import check_inputs, random_inputs, read_inputs
     from tvm_fusionx.output_file import check_writable
 
     if fetch_peers:
@@ -114,7 +115,8 @@ def command(
     check_sides(sides)
     require_emulation()
     if json_path is not None:
-        check_writable(json_path)
+        check_writable(json_path, model, inputs)
+    chosen = read_inputs(inputs) if inputs is not None else {}
     problems: dict[str, str] = {}
     with (
         Stages(f"counting {model.name}") as stage,
@@ -127,8 +129,8 @@ def command(
                 model, library, core, shape=shape, target=target, on_stage=stage, **strassen
             )
         stage("running under emulation")
-        given = random_inputs(inputs_of_library(library))
-        given |= read_inputs(inputs) if inputs is not None else {}
+        specs = inputs_of_library(library)
+        given = check_inputs(random_inputs(specs) | chosen, specs)
         ours = count_library(library, core, inputs=given, with_caches=caches)
         others: list[Count] = []
         for side in sides:
@@ -140,7 +142,9 @@ def command(
     errors = {other.side: relative_error(other, ours) for other in others}
     found = ratios(ours, others)
     if json_path is not None:
-        further = {"ratios": [asdict(each) for each in found], "errors": errors}
+        # JSON has no infinity.
+        told = {side: error if error != math.inf else None for side, error in errors.items()}
+        further = {"ratios": [asdict(each) for each in found], "errors": told}
         save_counts([ours, *others], json_path, **further, problems=problems)
     print_counts([ours, *others], kernels, found, errors)
     for side, problem in problems.items():

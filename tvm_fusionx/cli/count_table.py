@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
     from tvm_fusionx.counting.comparison import Ratio
     from tvm_fusionx.counting.count import Count, HotLoop, KernelCount
 
+# What has fewer instructions is told in plain numbers.
 MILLION = 1e6
-THOUSAND = 1e3
 INDENT = " " * 4
 SHORT_CORES = {
     "neoverse-n1": "N1",
@@ -54,14 +56,14 @@ def print_counts(
 
     console = Console()
     ours = counts[0]
-    title = f"{ours.model}, one inference for {ours.core} on QEMU's {ours.emulated}; in millions"
+    title = f"{ours.model}, one inference for {ours.core} on QEMU's {ours.emulated}"
+    title += _Unit.of(ours).title
     click.echo(textwrap.fill(title, console.width))
     console.print(_totals(counts))
     for ratio in ratios:
         click.echo(f"ours / best other: {ratio.value:.3f} {ratio.measure} ({ratio.best})")
     for side, error in (errors or {}).items():
-        told = "of another size than ours" if error is None else f"{error:.1e} from ours"
-        click.echo(f"{side}: outputs {told}")
+        click.echo(f"{side}: outputs {_told_error(error)}")
     if shown:
         _print_kernels(ours, shown, console.width)
         _print_loops(ours, shown, console.width)
@@ -76,7 +78,16 @@ def print_assembly(count: Count, loops: int) -> None:
             click.echo(f"  {line}")
 
 
+def _told_error(error: float | None) -> str:
+    if error is None:
+        return "of another size than ours"
+    if error == math.inf:
+        return "are NaN or infinite where ours are not, or the other way"
+    return f"{error:.1e} from ours"
+
+
 def _totals(counts: Sequence[Count]) -> Table:
+    told = _Unit.of(counts[0])
     table = Table("", *(count.side for count in counts), box=None)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -93,18 +104,18 @@ def _totals(counts: Sequence[Count]) -> Table:
         ("bytes loaded", "loaded_bytes"),
         ("bytes stored", "stored_bytes"),
     ):
-        table.add_row(name, *(_millions(getattr(count.total, field)) for count in counts))
+        table.add_row(name, *(told(getattr(count.total, field)) for count in counts))
     for name, field in (("bytes past L1", "l1_bytes"), ("bytes past L2", "l2_bytes")):
-        table.add_row(name, *(_or_dash(getattr(count.total, field)) for count in counts))
+        table.add_row(name, *(_or_dash(getattr(count.total, field), told) for count in counts))
     for core in counts[0].total.cycles:
-        cycles = (_millions(count.total.cycles[core]) for count in counts)
+        cycles = (told(count.total.cycles[core]) for count in counts)
         table.add_row(f"cycles of {_short(core)}", *cycles)
     return table
 
 
 def _print_kernels(count: Count, shown: int, width: int) -> None:
     """Print the kernels that execute most, each one's name below its numbers."""
-    cores = list(count.total.cycles)
+    cores, told = list(count.total.cycles), _Unit.of(count)
     click.echo("")
     click.echo(KERNEL_ROW.format(*KERNEL_NAMES) + _of_cores(KERNEL_CYCLES, map(_short, cores)))
     whole = count.total.instructions
@@ -112,24 +123,24 @@ def _print_kernels(count: Count, shown: int, width: int) -> None:
         tally = kernel.tally
         row = KERNEL_ROW.format(
             f"{tally.instructions / whole:.1%}",
-            *(_millions(each) for each in (tally.instructions, tally.multiply_adds)),
+            *(told(each) for each in (tally.instructions, tally.multiply_adds)),
             _each(tally.instructions, tally.multiply_adds),
-            *(_millions(each) for each in (tally.stack, tally.moves)),
+            *(told(each) for each in (tally.stack, tally.moves)),
         )
-        cycles = (_millions(tally.cycles[core]) for core in cores)
+        cycles = (told(tally.cycles[core]) for core in cores)
         click.echo(row + _of_cores(KERNEL_CYCLES, cycles))
-        click.echo(_named(_kernel_name(kernel), width))
+        click.echo(_named(_kernel_name(kernel, told), width))
     rest = count.kernels[shown:]
     if rest:
         ran = sum(kernel.tally.instructions for kernel in rest)
-        row = KERNEL_ROW.format(f"{ran / whole:.1%}", _millions(ran), "", "", "", "")
+        row = KERNEL_ROW.format(f"{ran / whole:.1%}", told(ran), "", "", "", "")
         click.echo(f"{row.rstrip()}  {len(rest)} more")
 
 
-def _kernel_name(kernel: KernelCount) -> str:
+def _kernel_name(kernel: KernelCount, told: _Unit) -> str:
     tally = kernel.tally
     past = [
-        f"{_millions(number)} MB past {cache}"
+        f"{told(number)} {told.of_bytes} past {cache}"
         for cache, number in (("L1", tally.l1_bytes), ("L2", tally.l2_bytes))
         if number
     ]
@@ -176,12 +187,44 @@ def _each(instructions: int, multiply_adds: int) -> str:
     return f"{instructions / multiply_adds:.2f}" if multiply_adds else "-"
 
 
-def _or_dash(number: float) -> str:
-    return _millions(number) if number else "-"
+def _or_dash(number: float, told: _Unit) -> str:
+    return told(number) if number else "-"
 
 
-def _millions(number: float) -> str:
-    millions = number / MILLION
-    if millions >= THOUSAND:
-        return f"{millions:.0f}"
-    return f"{millions:.4g}" if millions >= 1 / THOUSAND else f"{millions:.1g}"
+@dataclass(frozen=True)
+class _Unit:
+    """In what numbers are told: millions, or plain ones where a model has fewer instructions.
+
+    A text has at most six characters, seven of cycles, so that columns stay apart.
+    """
+
+    in_millions: bool
+
+    @classmethod
+    def of(cls, count: Count) -> _Unit:
+        """Return the unit for the numbers of a count, and for those beside it."""
+        return cls(count.total.instructions >= MILLION)
+
+    @property
+    def title(self) -> str:
+        """Return what a title says of it."""
+        return "; in millions" if self.in_millions else ""
+
+    @property
+    def of_bytes(self) -> str:
+        """Return what a number of bytes is followed by."""
+        return "MB" if self.in_millions else "bytes"
+
+    def __call__(self, number: float) -> str:
+        """Return a number's text."""
+        if not self.in_millions:
+            return f"{number:.0f}"
+        millions = number / MILLION
+        for least, form in _FORMS:
+            if millions >= least:
+                return format(millions, form)
+        return f"{millions:.1g}"
+
+
+# From so many millions on: how they are written.
+_FORMS = ((1000, ".0f"), (0.1, ".4g"), (0.0001, ".4f"))

@@ -95,7 +95,7 @@ def command(
 
     for path in (html_path, netron_path, explorer_path, json_path):
         if path is not None:
-            check_writable(path)
+            check_writable(path, model)
     if with_profile:
         check_runs_here(target)
     if choices["measure"] or with_profile:

@@ -83,7 +83,7 @@ def command(
 
     for path in (picture, json_path):
         if path is not None:
-            check_writable(path)
+            check_writable(path, model)
     with Stages(f"planning {model.name}") as stage:
         stage("importing")
         bound = bind_parameters(*from_onnx(bind(model, constants), shape=shape))

@@ -99,7 +99,7 @@ def estimate(
     from tvm_fusionx.report.profile.gpu_estimate import count_on_gpu, variants
 
     if json_path is not None:
-        check_writable(json_path)
+        check_writable(json_path, model)
     rates = [gpu_named(name) for name in gpus]
     with Stages(f"counting {model.name}") as stage:
         stage("importing")

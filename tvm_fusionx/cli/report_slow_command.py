@@ -99,7 +99,7 @@ def command(
     from tvm_fusionx.report.slow.slow_report import slow_report, write_slow_report
     from tvm_fusionx.schedules import resolve_target
 
-    check_writable(output, file)
+    check_writable(output, file, inputs)
     given = {} if inputs is None else read_inputs(inputs)
     with Stages(f"looking at {file.name}") as stage:
         stage("importing")

@@ -113,7 +113,7 @@ def command(
 
     for path in (outputs, trace):
         if path is not None:
-            check_writable(path)
+            check_writable(path, library, inputs)
     count = set_threads(threads)
     chosen = device.find()
     peak = _peak_of(chosen) if chosen is not None and (show_profile or trace is not None) else None
@@ -200,14 +200,13 @@ def _tell_profile(report: ProfileReport | None, is_shown: bool, trace: Path | No
 
 def _write_outputs(loaded: Any, results: list[Any], outputs: Path | None) -> None:
     """Write the results to the file, or say what distinguishes each."""
-    import numpy as np
-
+    from tvm_fusionx.inputs import write_arrays
     from tvm_fusionx.output_file import new_file
 
     if outputs is not None:
         names = [spec.name for spec in loaded.outputs]
-        with new_file(outputs) as scratch, scratch.open("wb") as stream:
-            np.savez(stream, **dict(zip(names, results, strict=True)))
+        with new_file(outputs) as scratch:
+            write_arrays(scratch, dict(zip(names, results, strict=True)))
         return
     for spec, result in zip(loaded.outputs, results, strict=True):
         # An output may end where the input does, or where the data says.

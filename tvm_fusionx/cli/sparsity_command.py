@@ -63,7 +63,7 @@ def command(
     from tvm_fusionx.threads import threads
 
     if json_path is not None:
-        check_writable(json_path)
+        check_writable(json_path, model)
     if measure:
         check_runs_here(target)
         threads()

@@ -98,7 +98,7 @@ def command(
     from tvm_fusionx.threads import threads as set_threads
 
     if json_path is not None:
-        check_writable(json_path)
+        check_writable(json_path, model, inputs)
     if not is_cpu(resolve_target(target)):
         load_opencl()
     set_threads(threads)

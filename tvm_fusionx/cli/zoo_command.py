@@ -48,9 +48,8 @@ def list_models() -> None:
 @debug_option
 def export_model(name: str, output: Path | None, inputs_path: Path | None) -> None:
     """Write the model called NAME as an ONNX file."""
-    import numpy as np
-
     from tvm_fusionx import zoo
+    from tvm_fusionx.inputs import write_arrays
     from tvm_fusionx.output_file import check_writable, new_file
 
     path = output or Path(f"{name}.onnx")
@@ -70,6 +69,6 @@ def export_model(name: str, output: Path | None, inputs_path: Path | None) -> No
     )
     click.echo(f"fusionx compile {shlex.quote(str(path))} --input-shapes {shlex.quote(shapes)}")
     if inputs_path is not None:
-        with new_file(inputs_path) as scratch, scratch.open("wb") as file:
-            np.savez(file, **zoo.sample_inputs(name))  # type: ignore[arg-type]
+        with new_file(inputs_path) as scratch:
+            write_arrays(scratch, zoo.sample_inputs(name))
         click.echo(f"Inputs: {inputs_path}")

@@ -6,7 +6,6 @@ are unpacked there: nothing is installed. The runtimes come as wheels from pip's
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -21,7 +20,7 @@ from typing import Any
 from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.counting.emulator import DIGITS
 from tvm_fusionx.errors import MissingDependencyError
-from tvm_fusionx.output_file import new_folder
+from tvm_fusionx.output_file import locked, new_folder
 
 DEBIAN_PACKAGES = ("python3", "libstdc++6", "libgomp1")
 # Distribution -> the version where this Python has no other; one whose dependencies are not needed
@@ -114,9 +113,9 @@ def fetch_peers(on_stage: Callable[[str], Any] = lambda _: None) -> Path:
         The cache folder cannot be written.
     """
     folder = peers_folder()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    if folder.is_dir():
+        return folder
+    with locked(folder):
         if not folder.is_dir():
             with new_folder(folder) as scratch:
                 on_stage("fetching Debian's packages for arm64")
@@ -130,7 +129,11 @@ def root_of(core: str) -> Path:
     """Return the root whose ``/proc/cpuinfo`` tells of two cores of this kind."""
     folder = peers_folder()
     root = folder / f"{ROOT}-{core}"
-    if not root.is_dir():
+    if root.is_dir():
+        return root
+    with locked(root):
+        if root.is_dir():
+            return root
         with new_folder(root) as scratch:
             for entry in sorted((folder / ROOT).iterdir()):
                 (scratch / entry.name).symlink_to(Path("..") / ROOT / entry.name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvm_fusionx.counting.count import Count
+from tvm_fusionx.report.verify.difference import measure_difference
 
 INSTRUCTIONS = "instructions"
 
@@ -45,14 +46,13 @@ def ratios(ours: Count, others: Sequence[Count]) -> list[Ratio]:
 def relative_error(count: Count, reference: Count) -> float | None:
     """Return the largest difference of outputs, relative to the reference's largest value.
 
-    None where the sizes differ: the side computed something else.
+    None where the sizes differ: the side computed something else. Infinite where one has a NaN or
+    an infinite number and the other has not.
     """
     found, expected = _flat(count), _flat(reference)
     if found.size != expected.size or not expected.size:
         return None
-    scale = float(np.abs(expected).max())
-    difference = float(np.abs(found - expected).max())
-    return difference / scale if scale else difference
+    return measure_difference(found, expected).distance
 
 
 def _value(count: Count, measure: str) -> float:

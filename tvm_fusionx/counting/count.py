@@ -154,7 +154,7 @@ def count_library(
     ------
     TargetError
         There is no such core, or the library is for another kind of machine.
-    LibraryFileError, MissingDependencyError, DeviceError
+    InputError, LibraryFileError, MissingDependencyError, DeviceError
         As :func:`tvm_fusionx.counting.library_run.run_library`.
     """
     from tvm_fusionx.version import VERSION
@@ -215,7 +215,8 @@ def save_counts(counts: Sequence[Count], path: str | Path, **further: Any) -> No
     """Write counts of one model as JSON, with what else is told of it, all of it or nothing."""
     content = {"schema": SCHEMA, **further, "counts": [count.to_json() for count in counts]}
     with new_file(path) as scratch:
-        scratch.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(content, indent=1, allow_nan=False)
+        scratch.write_text(text + "\n", encoding="utf-8")
 
 
 def _short(symbol: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -16,7 +15,7 @@ from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.devices.emulation import EMULATOR, NEEDS, SYSROOT, why_no_emulation
 from tvm_fusionx.devices.run_linker import run_linker
 from tvm_fusionx.errors import DeviceError, MissingDependencyError, TargetError
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import locked, make_folder, new_file
 from tvm_fusionx.processors.rates import LINE_BYTES, core_names, rates_of
 
 PLUGIN_SOURCE = Path(__file__).resolve().parent / "plugin" / "count.c"
@@ -27,15 +26,26 @@ DIGITS = 12
 # An inference of a large model with its caches modelled.
 RUN_SECONDS = 7200
 
+# What QEMU says, last of all, of a program that ended so.
+ILLEGAL = "uncaught target signal 4"
+# Of util-linux, which every Debian has.
+TIE = "setpriv"
+BY_HAND = "Run it by hand under qemu-aarch64 to see what it says."
+
 KIBI = 1024
 VECTOR_BITS = 128
 # Arm Cortex-A76 Core Technical Reference Manual, 100798, sections A6.1 and A7.1: 4 ways and 8. The
 # other cores' differ little, and so does what crosses.
 L1_WAYS, L2_WAYS = 4, 8
 
-# Cores of Armv8.2-A with dot products and half precision, as the Cortex-A76 is, which QEMU knows.
-LIKE_A76 = ("cortex-a55", "cortex-a75", "cortex-a77", "cortex-a78", "cortex-x1")
-EMULATED_A76 = "cortex-a76"
+# Cores that QEMU does not know, and one that it knows with the same instructions: of Armv8.2-A with
+# dot products and half precision the Cortex-A76, of Armv8.0-A the Cortex-A72.
+ALIKE = {
+    **dict.fromkeys(
+        ("cortex-a55", "cortex-a75", "cortex-a77", "cortex-a78", "cortex-x1"), "cortex-a76"
+    ),
+    "cortex-a73": "cortex-a72",
+}
 # Beginnings of LLVM's names of Arm's cores.
 ARM_CORES = ("cortex-a", "cortex-x", "neoverse-")
 
@@ -84,8 +94,8 @@ def emulated_cpu(core: str) -> str:
     """Return what QEMU emulates for a core: itself, one with its instructions, or all of them."""
     if core in _known_cpus():
         return core
-    if core in LIKE_A76:
-        return EMULATED_A76
+    if core in ALIKE:
+        return ALIKE[core]
     return f"max,sve-max-vq={scalable_bytes_of(core) * 8 // VECTOR_BITS}"
 
 
@@ -114,9 +124,10 @@ def plugin() -> Path:
     source = PLUGIN_SOURCE.read_bytes()
     digest = hashlib.sha256(source + " ".join(PLUGIN_OPTIONS).encode()).hexdigest()[:DIGITS]
     made = cache_folder() / "counting" / f"plugin-{digest}" / PLUGIN
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with made.parent.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    if made.is_file():
+        return made
+    make_folder(made.parent)
+    with locked(made.parent):
         if not made.is_file():
             with new_file(made) as scratch:
                 words = [COMPILER, str(PLUGIN_SOURCE), "-o", str(scratch), *PLUGIN_OPTIONS]
@@ -155,7 +166,9 @@ def run_counted(
     DeviceError
         The program failed, or took hours.
     """
-    options = f"{plugin()},out={counts}" + (f",{caches.options()}" if caches is not None else "")
+    # QEMU takes a comma for the end of an option, and two for one of a name.
+    made, told = (str(path).replace(",", ",,") for path in (plugin(), counts))
+    options = f"{made},out={told}" + (f",{caches.options()}" if caches is not None else "")
     run_emulated(words, core, ["-plugin", options], environment, sysroot)
 
 
@@ -176,7 +189,8 @@ def run_emulated(
         As for :func:`run_counted`, which raises the same.
     """
     require_emulation()
-    command = [EMULATOR, "-cpu", emulated_cpu(core), "-L", str(sysroot), *options, *words]
+    command = [*_tied(), EMULATOR, "-cpu", emulated_cpu(core), "-L", str(sysroot)]
+    command += [*options, *words]
     one_thread = dict.fromkeys(("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     try:
         ended = subprocess.run(
@@ -193,14 +207,27 @@ def run_emulated(
         raise _failed(words, f"none within {RUN_SECONDS} s") from error
     if ended.returncode != 0:
         said = [line for line in ended.stderr.splitlines() if line.strip()]
-        raise _failed(words, said[-1].strip() if said else f"exit code {ended.returncode}")
+        found = said[-1].strip() if said else f"exit code {ended.returncode}"
+        if ILLEGAL in found:
+            raise _failed(
+                words,
+                f"an instruction that QEMU's {emulated_cpu(core)} does not have",
+                f"Compile for {core}, or count on a core that has what the code was compiled for.",
+            )
+        raise _failed(words, found)
     return ended.stdout
 
 
-def _failed(words: Sequence[str], found: str) -> DeviceError:
+def _tied() -> tuple[str, ...]:
+    """Return what makes a program end with this one, which may be ended without a word."""
+    found = shutil.which(TIE)
+    return (found, "--pdeathsig", "KILL") if found is not None else ()
+
+
+def _failed(words: Sequence[str], found: str, next_step: str = BY_HAND) -> DeviceError:
     return DeviceError(
         f"emulated program {Path(words[0]).name}",
         expected="an inference between the marks",
         found=found,
-        next_step="Run it by hand under qemu-aarch64 to see what it says.",
+        next_step=next_step,
     )

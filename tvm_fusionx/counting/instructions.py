@@ -41,16 +41,25 @@ _MOVE = re.compile(
 _BRANCH = re.compile(r"(?:b|bl|br|blr|ret|cbn?z|tbn?z|b[lr]?r?a[ab]z?|reta[ab]|bc?\.\w+)$")
 _LOAD = re.compile(r"ld(?!g$)")
 _STORE = re.compile(r"st(?!g$|2g$|z)")
-_ATOMIC = re.compile(r"(?:ld(?:add|clr|eor|set|[su]max|[su]min)|swp|cas)\w*$")
+_ATOMIC = re.compile(
+    r"(?:(?:ld|st)(?:add|clr|eor|set|[su]max|[su]min)|swp|cas)(?P<pair>p?)a?l?(?P<narrow>[bh]?)$"
+)
 # Width of what is in memory where the register's name does not tell it.
 _NARROW = ((re.compile(r"sw$"), 4), (re.compile(r"s?b$"), 1), (re.compile(r"s?h$"), 2))
 _HAS_NARROW = re.compile(r"(?:ld|st)(?:u|t|a|l|x|n|r|p)*(?:r|p|ur|tr)?(?:s?[bh]|sw)$")
+# Zero (wzr, xzr) is stored as any register of its width.
 _REGISTER = re.compile(
-    r"\b(?P<letter>[bhsdqvwxz])(?P<number>\d+)(?:\.(?P<lanes>\d*)(?P<kind>[bhsdq]))?"
+    r"\b(?P<letter>[bhsdqvwxz])(?:zr\b|(?P<number>\d+)(?:\.(?P<lanes>\d*)(?P<kind>[bhsdq]))?)"
 )
 _VECTOR_OPERAND = re.compile(r"(?<![\w#])(?:[vzqdsh]\d+)\b")
 _BASE = re.compile(r"\[([a-z]\w*)")
-_STRUCTURE = re.compile(r"(?:ld|st)(?P<count>[1-4])(?P<repeated>r(?:q?[bhwd])?)?")
+# Those of scalable vectors tell in the name how wide an element is in memory, and repeat one
+# element, a quarter of 64 bytes or half of them.
+_STRUCTURE = re.compile(
+    r"(?:ld|st)(?:ff|nf|nt)?[1-4](?P<repeated>r(?P<part>[qo]?))?(?:s?(?P<width>[bhwd]))?$"
+)
+_PART_BYTES = {"q": 16, "o": 32}
+_WIDTHS = {"b": 1, "h": 2, "w": 4, "d": 8}
 _RANGE = re.compile(r"\{\s*(\w)(\d+)\.\w+\s*-\s*\w(\d+)")
 
 
@@ -122,9 +131,11 @@ def _memory_bytes(name: str, registers: str, operands: str, scalable_bytes: int)
     if structure and "{" in operands:
         return _structure_bytes(structure, operands, scalable_bytes)
     found = list(_REGISTER.finditer(registers))
-    if _ATOMIC.match(name):
-        found = found[-1:]
-    elif name.startswith(("stx", "stlx")):
+    atomic = _ATOMIC.match(name)
+    if atomic:
+        each = _WIDTHS.get(atomic["narrow"]) or REGISTER_BYTES[found[-1]["letter"]]
+        return each * (2 if atomic["pair"] else 1)
+    if name.startswith(("stx", "stlx")):
         found = found[1:]  # the first tells whether it succeeded
     narrow = _HAS_NARROW.match(name) and next((n for p, n in _NARROW if p.search(name)), None)
     total = 0
@@ -135,17 +146,21 @@ def _memory_bytes(name: str, registers: str, operands: str, scalable_bytes: int)
 
 
 def _structure_bytes(match: re.Match[str], operands: str, scalable_bytes: int) -> int:
-    """Return what ``ld1`` to ``st4`` move: whole registers, a lane of each, or one for all."""
+    """Return what ``ld1`` to ``st4`` move: whole registers, a lane of each, or one for all.
+
+    Of scalable vectors all lanes count, whatever the predicate.
+    """
     inside, _, behind = operands.partition("}")
     registers = list(_REGISTER.finditer(inside))
     spread = _RANGE.search(inside)
     count = int(spread[3]) - int(spread[2]) + 1 if spread else len(registers)
     first = registers[0]
     lane = REGISTER_BYTES[first["kind"]] if first["kind"] else REGISTER_BYTES["q"]
+    width = _WIDTHS.get(match["width"], lane)
     if match["repeated"] or re.match(r"\[\d+\]", behind):
-        return count * lane
+        return count * _PART_BYTES.get(match["part"], width)
     if first["letter"] == "z":
-        return count * scalable_bytes
+        return count * scalable_bytes // lane * width
     return count * int(first["lanes"] or 1) * lane
 
 

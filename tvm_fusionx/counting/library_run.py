@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.build.archive import (
     BYTECODE,
     CODE,
@@ -44,13 +45,17 @@ from tvm_fusionx.devices.run_linker import run_linker
 from tvm_fusionx.devices.runtime_sources import OPTIONS, include_options
 from tvm_fusionx.devices.runtime_wheel import RUNTIME, runtime_from_wheel
 from tvm_fusionx.errors import TargetError
-from tvm_fusionx.inputs import InputSpec, random_inputs
-from tvm_fusionx.output_file import new_folder
+from tvm_fusionx.inputs import InputSpec, check_inputs, random_inputs
+from tvm_fusionx.output_file import locked, new_folder
+from tvm_fusionx.processors.core_features import features_needed, is_linux_on_aarch64, word_of
+from tvm_fusionx.processors.targets import resolve_target
 
 SOURCE = Path(__file__).resolve().parent / "guest" / "run_library.cc"
 PROGRAM = "run_library"
 INPUTS, OUTPUTS, COUNTS = "inputs.params", "outputs.params", "counts.txt"
-ARM_TRIPLE = "aarch64"
+ARM_TRIPLE = "aarch64-linux-gnu"
+# How a stored target names its triple.
+_TRIPLE = re.compile(r"-mtriple=(\S+)")
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,8 @@ def run_library(
 
     Raises
     ------
+    InputError
+        A name, a shape or a dtype of `inputs` is none of the library's.
     LibraryFileError
         The file is damaged, or holds several programs, or one for TVM's virtual machine.
     TargetError
@@ -110,14 +117,14 @@ def run_library(
     path = Path(path)
     members, metadata = _checked(path)
     specs = _specs(metadata)
-    given = {**random_inputs(specs), **(inputs or {})}
+    given = check_inputs({**random_inputs(specs), **(inputs or {})}, specs)
     with tempfile.TemporaryDirectory(prefix="fusionx-count-") as name:
         folder = Path(name)
         (folder / CODE).write_bytes(members[CODE])
         version = _version(members, metadata, folder, core)
         (folder / GRAPH).write_bytes(version.graph)
         (folder / PARAMS).write_bytes(version.params(members[PARAMS]))
-        arrays = {spec.name: tvm.nd.array(np.asarray(given[spec.name])) for spec in specs}
+        arrays = {name: tvm.nd.array(value) for name, value in given.items()}
         (folder / INPUTS).write_bytes(bytes(relay.save_param_dict(arrays)))
         counts = folder / COUNTS
         run_counted([str(_program()), name], counts, core, caches=caches, environment={})
@@ -125,7 +132,7 @@ def run_library(
         results = relay.load_param_dict(bytearray((folder / OUTPUTS).read_bytes()))
     return LibraryRun(
         tuple(functions),
-        tuple(results[str(place)].numpy() for place in range(len(results))),
+        tuple(numpy_of(results[str(place)]) for place in range(len(results))),
         _templates(version.graph.decode(), version.kernels),
         version.model,
         version.target,
@@ -174,8 +181,12 @@ def _version(
         for row, graph in rows
     ]
 
+    # What is emulated may have more than the core that it stands for.
+    has = features_needed(resolve_target(f"llvm -mtriple={ARM_TRIPLE} -mcpu={core}"))
+
     def read(word: int) -> int:
-        return int(run_emulated([str(_program()), str(folder), ASKS_CORE, str(word)], core))
+        asked = [str(_program()), str(folder), ASKS_CORE, str(word)]
+        return int(run_emulated(asked, core)) & word_of(has, word)
 
     return fitting(versions, read)[0]
 
@@ -196,14 +207,22 @@ def _checked(path: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
     metadata = checked_metadata(path, members)
     others = metadata.get("programs", [])
     targets = {metadata["target"], *(row.get("target", metadata["target"]) for row in others)}
-    if BYTECODE in members or len(targets) <= len(others):
+    if BYTECODE in members:
         raise refusal(
             path,
             "one program for the graph executor",
-            "one for TVM's virtual machine" if BYTECODE in members else "several, by shapes",
+            "one for TVM's virtual machine",
+            "Count a part of the model whose shapes and branches the data does not decide.",
+        )
+    if len(targets) <= len(others):
+        raise refusal(
+            path,
+            "one program for the graph executor",
+            "several, by shapes",
             "Count a library that was compiled for one set of shapes.",
         )
-    if ARM_TRIPLE not in str(metadata["target"]):
+    triple = _TRIPLE.search(str(metadata["target"]))
+    if triple is None or not is_linux_on_aarch64(triple[1]):
         raise TargetError(
             f"library file {path}",
             expected="code for AArch64 Linux",
@@ -235,14 +254,15 @@ def _program() -> Path:
     runtime = runtime_from_wheel(row.platform_tag)
     digest = hashlib.sha256(SOURCE.read_bytes() + str(runtime).encode()).hexdigest()[:DIGITS]
     folder = cache_folder() / "counting" / f"{PROGRAM}-{digest}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / PROGRAM).is_file():
+    made = folder / PROGRAM
+    if made.is_file():
+        return made
+    with locked(folder):
+        if not made.is_file():
             with new_folder(folder, (PROGRAM, RUNTIME)) as scratch:
                 shutil.copy(runtime, scratch / RUNTIME)
                 words = [row.compiler, *OPTIONS, *include_options(), str(SOURCE)]
                 words += ["-o", str(scratch / PROGRAM), f"-L{scratch}", "-ltvm_runtime"]
                 words += ["-Wl,-rpath,$ORIGIN", *row.libraries]
                 run_linker(words, "the program that is counted")
-    return folder / PROGRAM
+    return made

@@ -13,6 +13,7 @@ from tvm_fusionx.counting.emulator import check_core
 from tvm_fusionx.devices.build_server import ARCHITECTURES
 from tvm_fusionx.devices.emulation import ARCH
 from tvm_fusionx.errors import ModelError, TargetError
+from tvm_fusionx.processors.core_features import is_linux_on_aarch64
 from tvm_fusionx.processors.targets import resolve_target
 
 # One core: what runs is counted on one thread, and loops that are shared out are other code.
@@ -56,7 +57,7 @@ def compile_for_core(
     """
     check_core(core)
     resolved = resolve_target(target or target_text(core))
-    if not str(resolved.attrs.get("mtriple", "")).startswith((ARCH, "arm64")):
+    if not is_linux_on_aarch64(str(resolved.attrs.get("mtriple", ""))):
         raise TargetError(
             "target",
             expected=f"one for {ARCH}, which is emulated",

@@ -19,6 +19,7 @@ from tvm_fusionx.counting.emulator import caches_of, check_core, run_counted
 from tvm_fusionx.counting.executed import functions_of
 from tvm_fusionx.counting.trace import read_trace
 from tvm_fusionx.errors import MissingDependencyError, TargetError
+from tvm_fusionx.inputs import write_arrays
 from tvm_fusionx.report.peers import lite_rt, mnn_session, ncnn_net
 from tvm_fusionx.report.peers.conversions import Conversions
 
@@ -149,7 +150,7 @@ def count_peer(
         folder = Path(name)
         counts, told = folder / "counts.txt", folder / "told.json"
         results = folder / "results.npz"
-        np.savez(folder / "arrays.npz", **arrays)  # type: ignore[arg-type]
+        write_arrays(folder / "arrays.npz", arrays)
         paths = {"arrays": folder / "arrays.npz", "results": results, "told": told}
         whole = {**spec, **{key: str(path) for key, path in paths.items()}}
         (folder / "spec.json").write_text(json.dumps(whole), encoding="utf-8")

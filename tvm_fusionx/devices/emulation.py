@@ -7,7 +7,6 @@ measured under emulation mean nothing.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
@@ -28,6 +27,7 @@ from tvm_fusionx.devices.description import Device, find_device
 from tvm_fusionx.devices.local_process import RUNTIME_ONLY
 from tvm_fusionx.devices.runtime_wheel import wheel_version
 from tvm_fusionx.errors import DeviceError, MissingDependencyError
+from tvm_fusionx.output_file import locked
 from tvm_fusionx.runtime.pool_library import SOURCES
 
 logger = logging.getLogger(__name__)
@@ -78,14 +78,15 @@ def emulated_server() -> Path:
     for file in sorted((*SOURCE.parent.iterdir(), *SOURCES.iterdir())):
         digest.update(file.read_bytes())
     folder = cache_folder() / "server" / f"{ARCH}-{digest.hexdigest()[:DIGITS]}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = folder / PROGRAM
+    if made.is_file():
+        return made
     # One process builds, and the others wait: replacing the folder would pull it from under a
     # server that starts.
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / PROGRAM).is_file():
+    with locked(folder):
+        if not made.is_file():
             build_server(ARCH, folder)
-    return folder / PROGRAM
+    return made
 
 
 class Emulation:

@@ -22,7 +22,7 @@ import tvm
 from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.compiled_sources import compile_sources
 from tvm_fusionx.errors import MissingDependencyError
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import make_folder, new_file
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def build_opencl(*, again: bool = False) -> Path:
             found=f"no file {missing}",
             next_step="Install xtc-tvm-python-bindings==0.19.0.12, which ships them.",
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with new_file(path) as scratch:
         compile_sources(
             [*compiler, *_arguments(scratch, loader)],

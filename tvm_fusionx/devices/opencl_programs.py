@@ -21,7 +21,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 
 from tvm_fusionx.devices.opencl_plugin import load_opencl, opencl_library_path
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import make_folder, new_file
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def keep_programs(module: Any, path: Path | None = None) -> Path:
         The file cannot be written.
     """
     path = path or programs_path(module)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with new_file(path) as scratch:
         tvm.get_global_func(SAVE)(module, str(scratch))
     return path

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tvm_fusionx.cache_folder import cache_folder
 from tvm_fusionx.errors import MissingDependencyError
-from tvm_fusionx.output_file import new_file
+from tvm_fusionx.output_file import make_folder, new_file
 
 DISTRIBUTION = "xtc-tvm-python-bindings"
 # The last TVM with Relay; for a TVM that pip did not install.
@@ -42,12 +42,14 @@ def runtime_from_wheel(platform_tag: str) -> Path:
     ------
     MissingDependencyError
         pip or the network is missing, or there is no such wheel.
+    OutputFileError
+        The cache folder cannot be written.
     """
     version = wheel_version()
     kept = cache_folder() / "runtime" / f"{version}-{platform_tag}" / RUNTIME
     if kept.is_file():
         return kept
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(kept.parent)
     # A folder of its own: somebody else may be fetching the same.
     with tempfile.TemporaryDirectory(prefix="fusionx-wheel-") as folder:
         wheel = _download(version, platform_tag, Path(folder))

@@ -6,7 +6,7 @@ reads. Bits: Linux, arch/arm64/include/uapi/asm/hwcap.h.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import tvm
@@ -52,6 +52,12 @@ FEATURES: dict[str, FeatureBits] = {
 }
 
 
+def is_linux_on_aarch64(triple: str) -> bool:
+    """Tell whether LLVM's triple of a target is of AArch64 under Linux or Android."""
+    architecture, _, rest = triple.partition("-")
+    return architecture in ARCHITECTURES and any(system in rest for system in SYSTEMS)
+
+
 def features_needed(target: tvm.target.Target) -> tuple[str, ...]:
     """Return the features that the code of a resolved target may use, in LLVM's names, sorted.
 
@@ -60,9 +66,7 @@ def features_needed(target: tvm.target.Target) -> tuple[str, ...]:
     TargetError
         It is not for AArch64 under Linux or Android, whose cores tell of their features so.
     """
-    triple = str(target.attrs.get("mtriple", ""))
-    architecture, _, rest = triple.partition("-")
-    if architecture not in ARCHITECTURES or not any(system in rest for system in SYSTEMS):
+    if not is_linux_on_aarch64(str(target.attrs.get("mtriple", ""))):
         raise TargetError(
             "one of several targets",
             expected="AArch64 under Linux or Android, whose cores tell which version they can run",
@@ -88,3 +92,9 @@ def features_told(read: Callable[[int], int]) -> frozenset[str]:
         for name, (word, bits) in FEATURES.items()
         if all(words[word] >> bit & 1 for bit in bits)
     )
+
+
+def word_of(features: Iterable[str], word: int) -> int:
+    """Return the word of the auxiliary vector, or of its like, of a core with just `features`."""
+    bits = (FEATURES[name].bits for name in features if FEATURES[name].word == word)
+    return sum({1 << bit for each in bits for bit in each})

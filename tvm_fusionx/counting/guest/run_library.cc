@@ -93,7 +93,9 @@ int main(int count, char** words) {
       fusionx::Ask(words[1], words[2], count - 3, words + 3);
     }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    // Behind it TVM tells where in its code that was.
+    const std::string what = error.what();
+    std::fprintf(stderr, "%s\n", what.substr(0, what.find("\nStack trace:")).c_str());
     return 1;
   }
   return 0;

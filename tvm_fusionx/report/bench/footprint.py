@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvm_fusionx.build.kernels import KernelGraph
+from tvm_fusionx.inputs import write_arrays
 from tvm_fusionx.report.bench.kept_build import CODE_FILE, kernel_workspaces, save_library
 
 # Runs after which a runtime has allocated all that it will.
@@ -128,7 +129,7 @@ def save_for_a_process(library: Any, inputs: Mapping[str, np.ndarray], folder: P
 
 def save_inputs(inputs: Mapping[str, np.ndarray], folder: Path) -> None:
     """Write the inputs where :func:`process_memory` looks for them."""
-    np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
+    write_arrays(folder / "inputs.npz", inputs)
 
 
 def process_memory(

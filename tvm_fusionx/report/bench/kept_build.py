@@ -19,6 +19,7 @@ from tvm_fusionx._tvm import cures
 from tvm_fusionx._tvm.arrays import numpy_of, with_brains
 from tvm_fusionx._tvm.object_files import export_library
 from tvm_fusionx.build.vm_program import VmProgram
+from tvm_fusionx.inputs import write_arrays
 from tvm_fusionx.report.bench import plain_tvm
 from tvm_fusionx.report.peers.conversions import Conversions
 
@@ -73,7 +74,7 @@ def save_library(library: Any, folder: Path) -> None:
     constants: dict[str, Any] = {
         name: numpy_of(value) for name, value in library.get_params().items()
     }
-    np.savez(folder / CONSTANTS_FILE, **constants)
+    write_arrays(folder / CONSTANTS_FILE, constants)
 
 
 def load_library(folder: Path, target: tvm.target.Target) -> KeptLibrary:
