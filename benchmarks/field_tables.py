@@ -197,8 +197,8 @@ def of_no_list(results: Results, shown: str = "") -> str:
     versions = len({each["commit"] for each in compared})
     return (
         f"{len(known)} networks outside of the zoo on {devices} (`python benchmarks/wild.py`; rows "
-        f"of {versions} versions of this package), float32, {shown}beside ONNX Runtime and "
-        f"OpenVINO: "
+        f"of {versions} version{'s' * (versions > 1)} of this package), float32, {shown}beside "
+        "ONNX Runtime and OpenVINO: "
         f"first on {sum(value >= 1 for value in values)}; best other / ours "
         f"{geometric_mean(values):.2f} in the geometric mean, from {values[0]:.2f} to "
         f"{values[-1]:.2f}. The least: {worst}."
