@@ -4,16 +4,17 @@
    (arch_prctl, ARCH_SET_CPUID); the handler asks it and leaves those bits out. Threads and forked
    children inherit the fault; a program that is executed loads this anew. */
 #define _GNU_SOURCE
+#include <asm/prctl.h>
 #include <cpuid.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { SET_CPUID = 0x1012, FEATURES = 7, CPUID_BYTES = 2 };
+/* CANNOT is hidden_features.py's exit code. */
+enum { FEATURES = 7, CPUID_BYTES = 2, CANNOT = 3 };
 
 /* Intel's manual, volume 2A, CPUID, leaf 7: the bits of each register to leave out. */
 static const uint32_t hidden_ebx = 1u << 16 | 1u << 17 | 1u << 21 | 3u << 26 | 1u << 28 | 3u << 30;
@@ -24,7 +25,7 @@ static struct sigaction before;
 
 static long let_cpuid(int work)
 {
-    return syscall(SYS_arch_prctl, SET_CPUID, work);
+    return syscall(SYS_arch_prctl, ARCH_SET_CPUID, work);
 }
 
 static void answer(int number, siginfo_t *info, void *context)
@@ -62,6 +63,6 @@ __attribute__((constructor)) static void hide(void)
     sigemptyset(&action.sa_mask);
     if (sigaction(SIGSEGV, &action, &before) != 0 || let_cpuid(0) != 0) {
         fputs("hidden_features: this kernel or processor does not let CPUID fault\n", stderr);
-        _exit(3);
+        _exit(CANNOT);
     }
 }

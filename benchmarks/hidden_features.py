@@ -52,12 +52,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if not command:
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
-    problem = why_not()
-    if problem is not None:
-        print(f"AVX-512 cannot be hidden: {problem}", file=sys.stderr)
-        return CANNOT
     with tempfile.TemporaryDirectory() as folder:
-        return subprocess.run(command, env=environment(Path(folder)), check=False).returncode
+        try:
+            shown = environment(Path(folder))
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            return CANNOT
+        return subprocess.run(command, env=shown, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -145,6 +145,26 @@ def test_a_temporary_folder_is_removed_whole(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_follows_a_temporary_folder_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "rmdir", _interrupted(os.rmdir))
+    went_on = []
+
+    def work() -> None:
+        # One undivided function returns out of another, and nothing is called between.
+        with tempfile.TemporaryDirectory():
+            pass
+        went_on.append(True)
+
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        work()
+    # At its end the scope raises what still waits.
+    assert went_on == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def _interrupted(function: Any) -> Any:
     def call(*arguments: Any, **named: Any) -> Any:
         if any(frame.f_code.co_filename.endswith(("tempfile.py", "shutil.py")) for frame in _up()):

@@ -146,7 +146,8 @@ class _Handler:
         lost = _lost_in(frame)
         if lost is None:
             self._raise(frame)
-        elif lost.f_code is not _callbacks()[0]:
+        elif lost.f_code is not _callbacks()[0] and (event, frame) != ("return", lost):
+            # One that is returning now does not return again.
             self._until = lost
 
 
