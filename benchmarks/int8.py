@@ -6,12 +6,12 @@
 NAME is a model of the zoo; all of it by default, the quickest first. Each is exported, quantized by
 ONNX Runtime's tool (per channel, unsigned activations, calibrated on seeded random inputs) and
 compiled, unless OUT has it already from equal sources; what is measured are our int8 and float32
-builds, ONNX Runtime's two, and the int8 file in OpenVINO, MNN, ncnn and LiteRT; who does not take
-it is told on stderr. --ours times our two sides alone. A row has the median milliseconds, our float
-time over our int8 time, the best other int8 over ours, how many products multiply integers (the
-others are floats, which the build estimated to be faster), and the accuracy: the largest difference
-from ONNX Runtime's float model, relative to its largest output, and how many rows have the same
-largest element.
+builds, ONNX Runtime's two, the int8 file in OpenVINO, and what MNN's and LiteRT's own tools make of
+the float model (`int8_own_tools.py`); who does not take it is told on stderr. --ours times our two
+sides alone. A row has the median milliseconds, our float time over our int8 time, the best other
+int8 over ours, how many products multiply integers (the others are floats, which the build
+estimated to be faster), and the accuracy: the largest difference from ONNX Runtime's float model,
+relative to its largest output, and how many rows have the same largest element.
 
 Each model has a process of its own, of at most --limit seconds, of which timing takes about
 --seconds: fewer runs of a side than --repeat where that many take longer, ten at least. What became
@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from tvm.contrib import graph_executor
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from int8_models import FLOAT32, INT8, export, inputs_of, quantize
+from int8_own_tools import OWN_TOOLS
 
 import tvm_fusionx as fx
 from tvm_fusionx import zoo
@@ -73,8 +75,9 @@ FEWEST_RUNS = 10
 
 OURS = {INT8: "ours int8", FLOAT32: "ours float32"}
 ORT_FLOAT = "ort float32"
-# Read the quantized file, or convert it.
-PEERS = ("ort", "openvino", "mnn", "ncnn", "litert")
+# Those that read the quantized file, and those whose own tools quantize the float model.
+READERS = ("ort", "openvino")
+PEERS = (*READERS, *OWN_TOOLS)
 # How far apart two medians of equal sides lie on a quiet machine.
 EQUAL = 1.02
 
@@ -125,14 +128,21 @@ def _peers(
     out: Path, name: str, inputs: Mapping[str, np.ndarray], threads: int, names: Sequence[str]
 ) -> tuple[dict[str, PreparedPeer], dict[str, str]]:
     """Return what was prepared, by side, and why the others were not."""
-    sides = [(f"{peer} int8", peer, quantize(out, name)) for peer in names]
+    sides: dict[str, Callable[[], PreparedPeer]] = {}
+    for peer in names:
+        if peer in OWN_TOOLS:
+            sides[f"{peer} int8"] = partial(OWN_TOOLS[peer], out, name, inputs, threads)
+        else:
+            model = quantize(out, name)
+            sides[f"{peer} int8"] = partial(prepare_peer, peer, model, inputs, threads)
     if "ort" in names:
-        sides.append((ORT_FLOAT, "ort", export(out, name)))
+        model = export(out, name)
+        sides[ORT_FLOAT] = partial(prepare_peer, "ort", model, inputs, threads)
     prepared: dict[str, PreparedPeer] = {}
     failed: dict[str, str] = {}
-    for side, peer, model in sides:
+    for side, prepare in sides.items():
         try:
-            prepared[side] = prepare_peer(peer, model, inputs, threads)
+            prepared[side] = prepare()
         except Exception as error:  # another runtime may raise anything
             failed[side] = describe_failure(error)
     return prepared, failed

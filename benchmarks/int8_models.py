@@ -81,9 +81,7 @@ def quantize(out: Path, name: str) -> Path:
     if opset_of(loaded) < LEAST_OPSET:
         # The tool writes scales of channels into any opset; they mean something from this one on.
         onnx.save(onnx.version_converter.convert_version(loaded, LEAST_OPSET), cleaned)
-    counts = Counter(node.op_type for node in onnx.load(cleaned).graph.node)
-    # A detector of convolutions may have a softmax at its end.
-    is_transformer = counts["Softmax"] > 0 and counts["MatMul"] + counts["Gemm"] > counts["Conv"]
+    options = TRANSFORMER_OPTIONS if is_transformer(cleaned) else {}
     quantize_static(
         cleaned,
         scratch,
@@ -92,8 +90,16 @@ def quantize(out: Path, name: str) -> Path:
         per_channel=True,
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
-        **(TRANSFORMER_OPTIONS if is_transformer else {}),
+        **options,
     )
     cleaned.unlink()
     os.replace(scratch, path)
     return path
+
+
+def is_transformer(model: Path) -> bool:
+    """Return whether a model is rather products and softmaxes than convolutions."""
+    nodes = onnx.load(model, load_external_data=False).graph.node
+    counts = Counter(node.op_type for node in nodes)
+    # A detector of convolutions may have a softmax at its end.
+    return bool(counts["Softmax"]) and counts["MatMul"] + counts["Gemm"] > counts["Conv"]

@@ -22,6 +22,7 @@ from tvm_fusionx.rewrite.byte_functions import look_up_bytes
 from tvm_fusionx.rewrite.dequantized_constants import unpack_constants
 from tvm_fusionx.rewrite.integer_bias import biases_into_sums
 from tvm_fusionx.rewrite.integer_operators import multiply_bytes
+from tvm_fusionx.rewrite.moves_around import merge_moves
 from tvm_fusionx.rewrite.quantized import (
     IntegerTypes,
     ProductChoice,
@@ -39,6 +40,10 @@ from tvm_fusionx.rewrite.requantized import (
 )
 from tvm_fusionx.rewrite.shifted_bytes import shift_in_quantizations
 from tvm_fusionx.schedules import resolve_target
+
+# Moves that undo each other stand between what the other steps look for side by side.
+# Rounding is one call after the first step.
+STEPS = (round_by_instruction, merge_moves, pool_integers, drop_requantizations, drop_scales)
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.RewriteQuantized")
@@ -95,8 +100,7 @@ def rewrite_quantized(
     def rewrite(_: str, graph: Graph) -> Any:
         changes = 0
         if cpu is not None:
-            steps = (round_by_instruction, pool_integers, drop_requantizations, drop_scales)
-            changes = sum(step(graph) for step in steps)
+            changes = sum(step(graph) for step in STEPS)
             changes += look_up_bytes(graph) if cpu.byte_tables is not None else 0
             made = _multiply(graph, cpu, why_slower)
             choices.extend(made)

@@ -1,23 +1,35 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from onnx import helper, numpy_helper
 from tvm import relay
+from tvm.contrib import graph_executor
 
 from tests.frontend.onnx_nodes import Case, by_onnxruntime, check, floats
+from tests.quantized_models import (
+    Layers,
+    build_on_integers,
+    meaning,
+    on_integers,
+    step_of_last,
+)
 from tests.relay_modules import inputs_of, module, run_plain, var
 from tvm_fusionx.ecg.block_calls import post_order
 from tvm_fusionx.frontend import from_onnx
 from tvm_fusionx.frontend.converters.planes import (
+    Weights,
     can_be_flat,
     can_be_pooled_flat,
     convolve_flat,
     pool_flat,
 )
 from tvm_fusionx.frontend.converters.windows import Windows
+from tvm_fusionx.frontend.values import Tensor
 from tvm_fusionx.passes import RewriteGraph
 
 X = floats(1, 4, 5, 6, 7)
@@ -103,7 +115,7 @@ def test_a_pool_is_one_over_two_axes_and_the_largest_of_frames(
 def test_only_what_is_of_pictures_is_pooled_as_pictures() -> None:
     x, weights = var("x", 1, 4, 5, 6, 7), floats(3, 4, 3, 3, 3)
     windows = Windows((5, 6, 7), (3, 3, 3), *[(1, 1, 1)] * 4)
-    convolved = convolve_flat(x, 1, weights, None, windows)
+    convolved = convolve_flat(x, 1, Weights(weights), None, windows)
     side_by_side = volumes((0, 0, 0), (2, 2, 2))
     assert can_be_pooled_flat(relay.nn.relu(convolved), side_by_side)
     assert not can_be_pooled_flat(relay.nn.relu(x), side_by_side)
@@ -157,3 +169,56 @@ def test_a_video_network_is_pictures_from_end_to_end() -> None:
 def test_sequences_agree_with_the_reference(channels: int, attributes: dict[str, Any]) -> None:
     inputs = [floats(2, 4, 9), floats(8, channels, 3, seed=1), floats(8, seed=2)]
     check([by_onnxruntime(Case("Conv", inputs, attributes, known=(1, 2)))])
+
+
+VNNI = "llvm -mcpu=icelake-server"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "kernel", "attributes", "moves"),
+    [
+        # Transposes but the data's first and the result's last undo each other.
+        ((1, 4, 5, 6, 7), (3, 3, 3), {"pads": [1] * 6}, 2),
+        ((1, 4, 5, 6, 7), (3, 1, 1), {"pads": [1, 0, 0, 1, 0, 0]}, 0),
+        ((2, 4, 9), (3,), {"pads": [1, 1]}, 0),
+    ],
+    ids=["frames", "depth", "sequence"],
+)
+def test_quantized_ones_are_products_of_integers(
+    tmp_path: Path,
+    shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    attributes: dict[str, Any],
+    moves: int,
+) -> None:
+    layers, value = Layers(*shape), "x"
+    for channels, outputs in ((4, 16), (16, 8)):
+        weights = layers.weights(outputs, channels, *kernel)
+        value = layers.add("Conv", value, weights, layers.weights(outputs), **attributes)
+        value = layers.add("Relu", value)
+    # ONNX Runtime's tool makes zero points that are not zero of data of both signs.
+    model = layers.quantized(value, tmp_path, activations="QUInt8", per_channel=True)
+    changed = on_integers(VNNI)(from_onnx(model)[0])
+    text = changed["main"].astext(show_meta_data=False)
+    assert text.count('out_dtype="int32"') == 2
+    assert text.count("transpose(") == moves, text
+    assert "conv3d" not in text
+    assert "conv1d" not in text
+    x = layers.input()
+    library = build_on_integers(from_onnx(model)[0], "llvm -mcpu=native")
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    executor.set_input("x", x)
+    executor.run()
+    difference = np.abs(executor.get_output(0).numpy() - meaning(model, x)) / step_of_last(model)
+    assert difference.max() <= 1.01
+    assert (difference > 0.5).mean() < 0.01
+
+
+def test_computed_weights_stay_where_they_are() -> None:
+    assert Weights.of(Tensor(var("w", 8, 4, 3), (8, 4, 3), "float32")) is None
+    assert Weights.of(Tensor.from_array(floats(8, 4, 3))) is not None
+    integers = relay.const(np.ones((8, 4, 3), "int8"))
+    scale, zero = relay.const(np.ones(4, "float32")), relay.const(np.zeros(4, "int32"))
+    by_input = relay.qnn.op.dequantize(integers, scale, zero, axis=1)
+    assert Weights.of(Tensor(by_input, (8, 4, 3), "float32")) is None

@@ -10,7 +10,12 @@ import numpy as np
 from tvm import relay
 
 from tvm_fusionx.frontend.converters.casts import cast
-from tvm_fusionx.frontend.converters.planes import SEQUENCE_AXES, can_be_flat, convolve_flat
+from tvm_fusionx.frontend.converters.planes import (
+    SEQUENCE_AXES,
+    Weights,
+    can_be_flat,
+    convolve_flat,
+)
 from tvm_fusionx.frontend.converters.registry import converter
 from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.converters.transposed_sequences import Spread, spread_sequence
@@ -48,13 +53,13 @@ def convolve(
 @converter("Conv", through=22, because="TVM computes SAME_LOWER of a dilated kernel wrongly")
 def convert_conv(node: Node) -> Any:
     """Convolve, and add the bias where there is one."""
-    weights = node.tensor(1).array
+    weights = Weights.of(node.tensor(1))
     windows = windows_of(node, node.shape(1)[2:])
     groups = int(node.attribute("group", 1))
     if weights is not None and can_be_flat(windows, groups):
         bias = _bias(node) if node.has(2) else None
         batch = node.shape()[0]
-        return convolve_flat(node.expr(0), batch, np.asarray(weights), bias, windows, groups)
+        return convolve_flat(node.expr(0), batch, weights, bias, windows, groups)
     result = convolve(node, node.expr(0), node.expr(1), node.shape(1), "")
     return relay.nn.bias_add(result, _bias(node)) if node.has(2) else result
 

@@ -9,6 +9,8 @@ order but the sums over the window. Between two of them the transposes cancel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -17,12 +19,15 @@ from tvm import relay
 from tvm.ir import Op
 from tvm.relay.op import OpPattern
 
+from tvm_fusionx._tvm.arrays import numpy_of
 from tvm_fusionx.frontend.converters.shapes import reshape
 from tvm_fusionx.frontend.converters.windows import Windows
-from tvm_fusionx.frontend.values import constant
+from tvm_fusionx.frontend.values import Tensor, constant
 
 SEQUENCE_AXES = 1
 VOLUME_AXES = 3
+
+DEQUANTIZE = "qnn.dequantize"
 
 # How volumes (batch, channels, depth, ...) come of pictures (depth, batch, channels, ...).
 OF_PICTURES = (1, 2, 0, 3, 4)
@@ -37,8 +42,80 @@ def can_be_flat(windows: Windows, groups: int) -> bool:
     return windows.rank == SEQUENCE_AXES or (windows.rank == VOLUME_AXES and groups == 1)
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Constant weights as they are stored, ``(outputs, channels / groups, *kernel)``.
+
+    Attributes
+    ----------
+    array
+        Floats, or the integers that `scale` and `zero` make floats of.
+    scale, zero
+        Constants in Relay, of one number or of one for each output; None for floats.
+    """
+
+    array: np.ndarray[Any, Any]
+    scale: Any = None
+    zero: Any = None
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Weights | None:
+        """Return the weights that a tensor is, or None where they are computed."""
+        if tensor.array is not None:
+            return cls(np.asarray(tensor.array))
+        made = tensor.expr
+        if not _is_dequantized(made) or not isinstance(made.args[0], relay.Constant):
+            return None
+        is_by_output = int(made.attrs.axis) == 0
+        return cls(numpy_of(made.args[0].data), *made.args[1:]) if is_by_output else None
+
+    def laid(self, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Any:
+        """Return the floats in Relay once `change` has moved them; outputs stay where they are."""
+        moved = constant(np.ascontiguousarray(change(self.array)))
+        if self.scale is None:
+            return moved
+        return relay.qnn.op.dequantize(moved, self.scale, self.zero, axis=0)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a convolution reads, as it is stored.
+
+    Attributes
+    ----------
+    stored
+        Floats, or integers.
+    floats
+        Makes floats of it, or of what it was moved to.
+    nought
+        What stands for zero.
+    """
+
+    stored: Any
+    floats: Callable[[Any], Any] = lambda moved: moved
+    nought: Any = 0
+
+    @classmethod
+    def of(cls, x: Any) -> _Data:
+        """Return `x` before it was dequantized, where one number is the scale of all of it."""
+        if not _is_dequantized(x):
+            return cls(x)
+        integers, scale, zero = x.args
+        if scale.data.shape or zero.data.shape:
+            return cls(x)
+        axis, dtype = int(x.attrs.axis), integers.checked_type.dtype
+        nought = constant(numpy_of(zero.data).astype(dtype))
+        return cls(
+            integers, lambda moved: relay.qnn.op.dequantize(moved, scale, zero, axis=axis), nought
+        )
+
+
+def _is_dequantized(x: Any) -> bool:
+    return isinstance(x, relay.Call) and isinstance(x.op, Op) and x.op.name == DEQUANTIZE
+
+
 def convolve_flat(
-    x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows, groups: int = 1
+    x: Any, batch: int, weights: Weights, bias: Any, windows: Windows, groups: int = 1
 ) -> Any:
     """Return the convolution of `x` over one or three axes, plus the bias where there is one.
 
@@ -49,7 +126,7 @@ def convolve_flat(
     batch
         The first extent of `x`.
     weights
-        ``(outputs, channels / groups, *windows.kernel)``.
+        Of `windows.kernel`.
     bias
         ``(outputs,)``, or None.
     windows
@@ -57,21 +134,24 @@ def convolve_flat(
     groups
         1 for volumes.
     """
+    data = _Data.of(x)
     if windows.rank == SEQUENCE_AXES:
-        return _of_a_row(x, batch, weights, bias, windows, groups)
+        return _of_a_row(data, batch, weights, bias, windows, groups)
     if _is_along_depth(windows):
-        return _along_depth(x, batch, weights, bias, windows)
-    return _by_frame(x, batch, weights, bias, windows)
+        return _along_depth(data, batch, weights, bias, windows)
+    return _by_frame(data, batch, weights, bias, windows)
 
 
 def _of_a_row(
-    x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows, groups: int
+    data: _Data, batch: int, weights: Weights, bias: Any, windows: Windows, groups: int
 ) -> Any:
     """Convolve a sequence as a picture of one row."""
-    outputs, channels = weights.shape[:2]
+    outputs, channels = weights.array.shape[:2]
+    shape = (outputs, channels, 1, *windows.kernel)
     result = _conv2d(
-        reshape(x, (batch, channels * groups, 1, *windows.sizes)),
-        weights.reshape(outputs, channels, 1, *windows.kernel),
+        data.floats(reshape(data.stored, (batch, channels * groups, 1, *windows.sizes))),
+        weights.laid(lambda array: array.reshape(shape)),
+        shape,
         bias,
         strides=(1, *windows.strides),
         padding=(0, *windows.pads_begin, 0, *windows.pads_end),
@@ -88,16 +168,15 @@ def _is_along_depth(windows: Windows) -> bool:
     return all(each == (1, 1) for each in (part[1:] for part in plane)) and not any(pads)
 
 
-def _along_depth(
-    x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows
-) -> Any:
+def _along_depth(data: _Data, batch: int, weights: Weights, bias: Any, windows: Windows) -> Any:
     """Convolve over depth and all pixels of a frame in a row: reshapes move nothing."""
     depth, height, width = windows.sizes
-    outputs, channels = weights.shape[:2]
-    rows = reshape(x, (batch, channels, depth, height * width))
+    outputs, channels = weights.array.shape[:2]
+    shape = (outputs, channels, windows.kernel[0], 1)
     result = _conv2d(
-        rows,
-        weights.reshape(outputs, channels, windows.kernel[0], 1),
+        data.floats(reshape(data.stored, (batch, channels, depth, height * width))),
+        weights.laid(lambda array: array.reshape(shape)),
+        shape,
         bias,
         strides=(windows.strides[0], 1),
         padding=(windows.pads_begin[0], 0, windows.pads_end[0], 0),
@@ -106,15 +185,14 @@ def _along_depth(
     return reshape(result, (batch, outputs, windows.output(0), height, width))
 
 
-def _by_frame(
-    x: Any, batch: int, weights: np.ndarray[Any, Any], bias: Any, windows: Windows
-) -> Any:
+def _by_frame(data: _Data, batch: int, weights: Weights, bias: Any, windows: Windows) -> Any:
     """Convolve each frame of the result as a picture of its own."""
-    outputs, channels = weights.shape[:2]
-    frames = _as_pictures(x, batch, channels, windows)
+    outputs, channels = weights.array.shape[:2]
+    frames = _as_pictures(data.stored, batch, channels, windows)
     begin, end = windows.pads_begin[0], windows.pads_end[0]
     if begin or end:
-        frames = relay.nn.pad(frames, ((begin * batch, end * batch), (0, 0), (0, 0), (0, 0)))
+        widths = ((begin * batch, end * batch), (0, 0), (0, 0), (0, 0))
+        frames = relay.nn.pad(frames, widths, data.nought)
     depth, count, stride = windows.sizes[0] + begin + end, windows.output(0), windows.strides[0]
     shape = (depth, batch, channels, *windows.sizes[1:])
     seen = [
@@ -123,10 +201,12 @@ def _by_frame(
     ]
     beside = seen[0] if len(seen) == 1 else relay.concatenate(seen, 1)
     # The order of the channels is the concatenation's: all of a step's, step by step.
-    flat = weights.transpose(0, 2, 1, 3, 4).reshape(outputs, -1, *windows.kernel[1:])
+    seen_channels = channels * windows.kernel[0]
+    shape = (outputs, seen_channels, *windows.kernel[1:])
     result = _conv2d(
-        beside,
-        flat,
+        data.floats(beside),
+        weights.laid(lambda array: array.transpose(0, 2, 1, 3, 4).reshape(shape)),
+        shape,
         bias,
         strides=windows.strides[1:],
         padding=(*windows.pads_begin[1:], *windows.pads_end[1:]),
@@ -156,7 +236,8 @@ def _is_of_pictures(x: Any) -> bool:
     while isinstance(x, relay.Call) and isinstance(x.op, Op):
         if x.op.name == "transpose":
             return tuple(map(int, x.attrs.axes)) == OF_PICTURES
-        if x.op.get_attr("TOpPattern") not in (OpPattern.ELEMWISE, OpPattern.BROADCAST):
+        is_elementwise = x.op.get_attr("TOpPattern") in (OpPattern.ELEMWISE, OpPattern.BROADCAST)
+        if not is_elementwise and not _is_dequantized(x):
             return False
         x = x.args[0]
     return False
@@ -241,12 +322,7 @@ def _every(pictures: Any, shape: tuple[int, ...], first: int, count: int, stride
     return reshape(part, (count * batch, *image))
 
 
-def _conv2d(x: Any, weights: np.ndarray[Any, Any], bias: Any, **attributes: Any) -> Any:
-    result = relay.nn.conv2d(
-        x,
-        constant(np.ascontiguousarray(weights)),
-        channels=weights.shape[0],
-        kernel_size=weights.shape[2:],
-        **attributes,
-    )
+def _conv2d(x: Any, weights: Any, shape: tuple[int, ...], bias: Any, **attributes: Any) -> Any:
+    """Return the convolution by weights of a shape, plus the bias where there is one."""
+    result = relay.nn.conv2d(x, weights, channels=shape[0], kernel_size=shape[2:], **attributes)
     return result if bias is None else relay.nn.bias_add(result, bias)

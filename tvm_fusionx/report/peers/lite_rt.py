@@ -33,10 +33,14 @@ def prepare(
     conversions: Conversions,
 ) -> PreparedPeer:
     """Convert the model's exported program with litert-torch and return an interpreter on it."""
+    with converted(model, inputs, conversions) as folder:
+        return loaded((folder / CONVERTED).read_bytes(), inputs, threads)
+
+
+def loaded(content: bytes, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+    """Return an interpreter on a converted model of one signature, which takes `inputs`."""
     from ai_edge_litert.interpreter import Interpreter
 
-    with converted(model, inputs, conversions) as folder:
-        content = (folder / CONVERTED).read_bytes()
     interpreter = Interpreter(model_content=content, num_threads=threads)
     interpreter.allocate_tensors()
     (signature,) = interpreter.get_signature_list().values()

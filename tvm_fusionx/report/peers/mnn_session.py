@@ -30,10 +30,12 @@ def prepare(
     threads: int,
     conversions: Conversions,
     options: Sequence[str] = (),
+    memory: str = "normal",
 ) -> PreparedPeer:
     """Convert `model` and return an MNN module on it, with high precision, which is float32.
 
-    The converter gets `options` besides its own.
+    The converter gets `options` besides its own. With the `memory` ``low``, weights that it
+    quantized stay so, and multiply integers.
     """
     import MNN
 
@@ -41,7 +43,7 @@ def prepare(
     version = metadata.version("MNN")
     with converted(model, conversions, options) as folder:
         manager = MNN.nn.create_runtime_manager(
-            ({"numThread": threads, "precision": "high", "backend": "CPU"},)
+            ({"numThread": threads, "precision": "high", "memory": memory, "backend": "CPU"},)
         )
         module = MNN.nn.load_module_from_file(
             str(folder / CONVERTED), input_names, output_names, runtime_manager=manager

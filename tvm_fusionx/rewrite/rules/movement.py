@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tvm_fusionx.ecg.construct import reshape, transpose, transpose_axes
+from tvm_fusionx.ecg.construct import transpose, transpose_axes
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.ecg.numpy_operators import reduced_axes
 from tvm_fusionx.operators import AXIS_REDUCTIONS
 from tvm_fusionx.rewrite.conditions import same_shape, scalars
+from tvm_fusionx.rewrite.moves_around import reshaped_once, transposed_once
 from tvm_fusionx.rewrite.rule import (
     Domain,
     Law,
@@ -176,25 +177,6 @@ def share_swapped_twin(graph: Graph, node: Node) -> list[Replacement] | None:
     return None
 
 
-_ELEMENTWISE = frozenset([*UNARY, *BINARY, *ODD, *EVEN, "cast", "power", "floor", "ceil"])
-
-
-def _moved_through(graph: Graph, node: Node) -> tuple[Node, Value] | None:
-    """Return the elementwise call that a moving call reads, and its only operand that varies."""
-    middle = node.operands[0].node
-    if middle.op not in _ELEMENTWISE or not graph.has_single_user(node.operands[0]):
-        return None
-    varying = [value for value in middle.operands if not (value.is_constant and not value.shape)]
-    if len(varying) != 1 or varying[0].shape != middle.outputs[0].shape:
-        return None
-    return middle, varying[0]
-
-
-def _again(graph: Graph, middle: Node, old: Value, new: Value) -> Value:
-    operands = [new if value is old else value for value in middle.operands]
-    return graph.call(middle.op, operands, middle.attrs, name=middle.name)
-
-
 @graph_rule(
     roots=("transpose",),
     law=Law.COMMUTATIVE,
@@ -204,14 +186,8 @@ def _again(graph: Graph, middle: Node, old: Value, new: Value) -> Value:
 )
 def merge_transposes_around_function(graph: Graph, node: Node) -> list[Replacement] | None:
     """transpose(f(transpose(a, p)), q) -> f(transpose(a, p o q)); none if nothing changes place."""
-    moved = _moved_through(graph, node)
-    if moved is None or moved[1].op != "transpose":
-        return None
-    middle, inner = moved
-    first = transpose_axes(inner.node)
-    axes = [first[axis] for axis in transpose_axes(node)]
-    source = transpose(graph, inner.node.operands[0], axes, node.name)
-    return [(node[0], _again(graph, middle, inner, source))]
+    made = transposed_once(graph, node)
+    return None if made is None else [(node[0], made)]
 
 
 @graph_rule(
@@ -223,12 +199,8 @@ def merge_transposes_around_function(graph: Graph, node: Node) -> list[Replaceme
 )
 def merge_reshapes_around_function(graph: Graph, node: Node) -> list[Replacement] | None:
     """reshape(f(reshape(a))) -> f(reshape(a))."""
-    moved = _moved_through(graph, node)
-    if moved is None or moved[1].op != "reshape":
-        return None
-    middle, inner = moved
-    source = reshape(graph, inner.node.operands[0], node.outputs[0].shape, node.name)
-    return [(node[0], _again(graph, middle, inner, source))]
+    made = reshaped_once(graph, node)
+    return None if made is None else [(node[0], made)]
 
 
 @graph_rule(
