@@ -2,7 +2,7 @@
 
 After CoCoPIE's compiler-aware search (Li et al., 2021, NPAS): the outer choice is the algorithm
 that prunes, the inner search proposes networks with the scheme and rate of each layer. Algorithms
-take turns, network by network, and the one that is behind after a few gets no more of them.
+take turns, proposal by proposal, and the one that is behind after a few gets no more of them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tvm_fusionx.search.space import Candidate, Space
 from tvm_fusionx.search.space_file import PRUNING_METHOD
 from tvm_fusionx.search.surrogate import MUTATION_RATE, SurrogateStrategy
 
-# Pruned networks that each algorithm trains before the worst of them leaves.
-TRAININGS_EACH = 6
+# Turns that each algorithm has before the worst of them leaves.
+TURNS_EACH = 6
 
 
 class CapsStrategy(SurrogateStrategy):
@@ -62,8 +62,8 @@ class CapsStrategy(SurrogateStrategy):
         self.left: list[str] = list(methods_of(space))
         self._may_prune = unpruned(space) != space
         self._turn = 0
-        self._trained: dict[str, dict[str, float]] = {method: {} for method in self.left}
-        self._until = TRAININGS_EACH
+        self._turns_taken = 0
+        self._best = dict.fromkeys(self.left, 0.0)
 
     def is_open(self, candidate: Candidate) -> bool:
         """Tell whether a candidate is of the algorithm whose turn it is, or of none."""
@@ -73,9 +73,10 @@ class CapsStrategy(SurrogateStrategy):
         return bool(choices[PRUNING_METHOD] == self.left[self._turn])
 
     def picked(self, candidate: Candidate) -> None:
-        """Let the next algorithm have its turn, where this one had it."""
-        if self.left and is_pruned(candidate):
+        """Let the next algorithm have its turn: one that promises too little keeps none waiting."""
+        if self.left:
             self._turn = (self._turn + 1) % len(self.left)
+            self._turns_taken += 1
 
     def variant(self, parent: Candidate, generator: random.Random) -> Candidate:
         """Return a network whose zeros are drawn anew, or whose architecture differs, or both."""
@@ -87,14 +88,12 @@ class CapsStrategy(SurrogateStrategy):
         return settled(self.space, child)
 
     def observe(self, results: Sequence[Result]) -> None:
-        """Take what came of candidates, and let an algorithm leave when all had their share."""
+        """Take what came of candidates, and let an algorithm leave when all had their turns."""
         super().observe(results)
         for each in results:
             method = each.candidate["choices"].get(PRUNING_METHOD, "")
-            if method in self._trained and is_pruned(each.candidate):
-                self._trained[method][each.key[0]] = self.reward(each)
-        while len(self.left) > 1 and all(len(self._trained[m]) >= self._until for m in self.left):
-            worst = min(self.left, key=lambda each: max(self._trained[each].values()))
-            self._turn = 0
-            self.left.remove(worst)
-            self._until += TRAININGS_EACH
+            if method in self._best and is_pruned(each.candidate):
+                self._best[method] = max(self._best[method], self.reward(each))
+        if len(self.left) > 1 and self._turns_taken >= TURNS_EACH * len(self.left):
+            self.left.remove(min(self.left, key=lambda each: self._best[each]))
+            self._turn = self._turns_taken = 0

@@ -141,7 +141,9 @@ class SurrogateStrategy:
             gains = gain(told, believed, self.reward)
             is_barred = [not self.is_open(each) for each in pool]
             gains[is_barred] = NOTHING
-            gains[[*chosen, *np.flatnonzero(np.isinf(log_us))]] = NOTHING
+            gains[[*chosen, *(n for n, each in enumerate(pool) if self._cannot_run(each))]] = (
+                NOTHING
+            )
             place = int(np.argmax(gains))
             if gains[place] < 0:
                 break
@@ -170,9 +172,12 @@ class SurrogateStrategy:
     ) -> None:
         """Put a latency that is known in the place of the surrogate's."""
         known = self._told.get(candidate_key(candidate))
-        if known is not None:
-            log_us[place] = math.log(known[1]) if math.isfinite(known[1]) else math.inf
-            deviation[place] = EXACT
+        if known is not None and math.isfinite(known[1]):
+            log_us[place], deviation[place] = math.log(known[1]), EXACT
+
+    def _cannot_run(self, candidate: Candidate) -> bool:
+        known = self._told.get(candidate_key(candidate))
+        return known is not None and math.isinf(known[1])
 
     def _accuracy(
         self, trained: Sequence[Result], chosen: tuple[float, float] | None = None
