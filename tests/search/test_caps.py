@@ -57,7 +57,7 @@ def test_algorithms_take_turns_until_those_behind_leave() -> None:
     assert strategy.left == METHODS
     turns: list[str] = []
     stages = [METHODS]
-    for _ in range(20):
+    for _ in range(9):
         batch = _methods(_run(strategy, 1))
         assert set(batch) <= set(stages[-1])
         turns += batch
@@ -66,7 +66,7 @@ def test_algorithms_take_turns_until_those_behind_leave() -> None:
     assert stages == [METHODS, METHODS[1:], METHODS[2:]]
     assert turns.count("one_shot") <= TURNS_EACH + 2
     again = CapsStrategy(SPACE, 2)
-    assert _methods(_run(again, INITIAL // 4 + 20)) == turns
+    assert _methods(_run(again, INITIAL // 4 + 9)) == turns
 
 
 def test_an_algorithm_that_promises_little_keeps_none_waiting() -> None:
