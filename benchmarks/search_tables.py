@@ -94,26 +94,30 @@ def _network(row: Report, baseline: Report) -> list[str]:
 
 def of_images(report: Report) -> str:
     """Return the areas of the fronts of all arms."""
+    others = list(next(iter(report["arms"].values()))["area_above"])
     rows = [
         [
             arm,
             f"{row['area']:.3f}",
             f"{row['test_area']:.3f}",
             ", ".join(f"{each['test_area']:.3f}" for each in row["seeds"]),
+            *(f"{row['area_above'][floor]:.3f}" for floor in others),
             ", ".join(str(each["trainings"]) for each in row["seeds"]),
         ]
         for arm, row in report["arms"].items()
     ]
-    header = ["arm", "area", "area, kept apart", "of each seed", "trainings"]
+    header = ["arm", "area", "area, kept apart", "of each seed"]
+    header += [*(f"above {float(floor):.0%}" for floor in others), "trainings"]
     return "\n\n".join(
         (
             "## CNNs for Fashion-MNIST (CAPS)",
             f"{report['candidates']} networks, {device_of(report)}, {report['trials']} trainings "
             f"an arm and seed of {report['steps']} steps on {report['images']} pictures. The area "
-            "under a front is accuracy over doublings of speed from the slowest network of any arm:"
-            " more is better; medians over the seeds. *Kept apart*: by pictures that decided "
-            "nothing.",
+            f"under a front is accuracy above {report['floor']:.0%} over doublings of speed from "
+            "the slowest network of any arm: more is better; medians over the seeds. *Kept apart*: "
+            "by pictures that decided nothing; *above*: the area above other floors.",
             table(header, rows),
+            *([report["note"]] if "note" in report else []),
         )
     )
 

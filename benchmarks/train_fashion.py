@@ -3,7 +3,9 @@
 The environment names steps of the whole training (``STEPS``, 600 by default) and pictures
 (``IMAGES``, 30000). A pruned network learns dense for half of its steps, so all cost the same. Of
 the training pictures the last fifth judges candidates; the 10,000 kept apart are told as
-``test_accuracy`` and decide nothing. ``fusionx search --train`` takes this file too.
+``test_accuracy`` and decide nothing. A network begins with the weights that the one of ``parent``
+has for it; where it has all, a pruned one learns no more before it is pruned. ``fusionx search
+--train`` takes this file too.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def train(candidate: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
     network = torch_network(candidate, trial["seed"])
     steps = max(2, round(int(os.environ.get("STEPS", "600")) * trial["share"]))
     is_pruned = bool(pruned_weights(candidate))
-    dense_steps = int(steps * DENSE_SHARE) if is_pruned else steps
+    inherited = inherit(network, trial.get("parent"))
+    dense_share = 0.0 if inherited == 1.0 else DENSE_SHARE
+    dense_steps = int(steps * dense_share) if is_pruned else steps
 
     def loss_of(module: Any, step: int) -> Any:
         pictures, labels = batches[step]
@@ -79,8 +83,17 @@ def train(candidate: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
         "accuracy": accuracy(network, x[-kept:], y[-kept:]),
         "test_accuracy": accuracy(network, *apart),
         "steps": steps,
+        "inherited": inherited,
         **found,
     }
+
+
+def inherit(network: TorchNetwork, parent: str | None) -> float:
+    """Give a network the weights of a trained one, and return their share of all of its own."""
+    if parent is None:
+        return 0.0
+    with np.load(Path(parent) / "weights.npz", allow_pickle=False) as file:
+        return network.inherit({name: file[name] for name in file.files})
 
 
 def _train_dense(network: TorchNetwork, loss_of: Any, steps: int) -> None:

@@ -64,6 +64,17 @@ def test_a_latency_without_end_is_kept(tmp_path: Path) -> None:
         assert journal.latency_us(TWO) is None
 
 
+def test_a_latency_that_was_asked_for_is_no_result(tmp_path: Path) -> None:
+    with _opened(tmp_path) as journal:
+        journal.keep_latency(ONE, 12.5)
+        journal.keep_latency(TWO, math.inf)
+    with _opened(tmp_path) as journal:
+        assert journal.latency_us(ONE) == 12.5
+        assert journal.latency_us(TWO) == math.inf
+        assert journal.result(ONE) is None
+        assert journal.results() == []
+
+
 def test_a_trial_that_fails_is_tried_again_but_not_for_ever(tmp_path: Path) -> None:
     with _opened(tmp_path) as journal:
         for attempt in range(MOST_ATTEMPTS):

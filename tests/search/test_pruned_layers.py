@@ -9,7 +9,13 @@ from onnx import numpy_helper
 from tests.search.small_spaces import CNNS, TRANSFORMERS
 from tvm_fusionx.compress.prune.structures import sparsity_of
 from tvm_fusionx.search.onnx_network import onnx_network
-from tvm_fusionx.search.pruned_layers import prune_model, pruned_weights, structure_of
+from tvm_fusionx.search.pruned_layers import (
+    kept_weights,
+    layouts_of,
+    prune_model,
+    pruned_weights,
+    structure_of,
+)
 from tvm_fusionx.search.space import Candidate
 from tvm_fusionx.search.space_file import parse_space
 
@@ -88,3 +94,17 @@ def test_no_pruning_is_no_structure() -> None:
     block = structure_of("block4x2:0.5")
     assert block is not None
     assert (block.block_size, block.target_sparsity) == ((4, 2), 0.5)
+
+
+def test_what_is_kept_is_what_no_zero_is() -> None:
+    candidate = candidate_of({**CNNS, "side": 4}, "block4x1:0.5", depth=1, kernel=3)
+    kept, has = kept_weights(candidate)
+    arrays = _arrays(candidate)
+    products = [arrays[layout.name] for layout in layouts_of(candidate)]
+    assert has == sum(each.size for each in products)
+    # Tiles are whole: a share of them is rounded.
+    assert kept == pytest.approx(sum(np.count_nonzero(each) for each in products), rel=0.05)
+    assert kept < has
+    dense = candidate_of(CNNS, "block4x1:0.5")
+    dense["choices"] |= {n: "none" for n in dense["choices"] if n.endswith(".pruning")}
+    assert kept_weights(dense)[0] == kept_weights(dense)[1]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvm_fusionx.search.journal import Result
-from tvm_fusionx.search.reward import SOFT_EXPONENT, Reward, pareto_front
+from tvm_fusionx.search.reward import SOFT_EXPONENT, Reward, front_area, pareto_front
 
 NOTHING: dict[str, Any] = {"family": "f", "fixed": {}, "choices": {}}
 
@@ -90,3 +90,28 @@ def test_nothing_beats_the_front_and_the_front_beats_the_rest(rows: list[tuple[i
         if (each.accuracy, each.latency_us) not in kept:
             assert any(beats(a, each) for a in front)
     assert [each.latency_us for each in front] == sorted(each.latency_us for each in front)
+
+
+def test_below_its_floor_nothing_is_worth_anything() -> None:
+    reward = Reward(is_front=True, floor=0.5)
+    assert reward(_result(0.5, 10.0)) == 0
+    assert not reward.meets(_result(0.5, 10.0))
+    assert reward(_result(0.51, 10.0)) == Reward(is_front=True)(_result(0.51, 10.0)) > 0
+
+
+@pytest.mark.parametrize("wrong", [{"floor": 0.5}, {"floor": 1.0, "is_front": True}])
+def test_a_floor_is_the_fronts_alone(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="floor"):
+        Reward(**wrong)
+
+
+def test_the_area_is_that_under_the_steps_above_the_floor() -> None:
+    rows = [(0.5, 100.0), (0.4, 150.0), (0.9, 400.0), (0.95, 9000.0)]
+    results = [_result(*row) for row in rows]
+    # Two doublings at 0.5, one at 0.9; what is slower than the slowest adds nothing.
+    assert front_area(results, 800.0) == pytest.approx(2 * 0.5 + 0.9)
+    assert front_area(results, 800.0, 0.45) == pytest.approx(2 * 0.05 + 0.45)
+    # What is not above the floor adds nothing, and takes nothing from others.
+    assert front_area(results, 800.0, 0.5) == pytest.approx(0.4)
+    assert front_area([], 800.0) == 0
+    assert front_area(results[3:], 800.0) == 0

@@ -15,13 +15,16 @@ from tests.search.quick_training import accuracy_of
 from tests.search.small_spaces import TRANSFORMERS, transformers
 from tests.search.test_executor import TRAIN
 from tvm_fusionx.errors import TuningError
-from tvm_fusionx.search.executor import Ended, Executor, Job, ProcessExecutor
+from tvm_fusionx.search.caps import CapsStrategy
+from tvm_fusionx.search.executor import PARENT, Ended, Executor, Job, ProcessExecutor
+from tvm_fusionx.search.inheritance import Ancestor
 from tvm_fusionx.search.journal import FILE, MOST_ATTEMPTS, Result, SearchJournal
 from tvm_fusionx.search.reward import Reward
 from tvm_fusionx.search.search import (
     CANNOT_RUN,
     MEDIAN,
     TOO_SLOW,
+    TRIALS,
     Search,
     SearchOutcome,
     SearchSettings,
@@ -235,6 +238,65 @@ def _plain(outcome: SearchOutcome) -> list[tuple[Any, ...]]:
         return (candidate_key(result.candidate), result.share, repr(result.accuracy))
 
     return [row(outcome.best), *map(row, outcome.front), *map(row, outcome.results)]
+
+
+def _by_caps(folder: Path, executor: Executor, asked: list[str], **more: Any) -> Search:
+    """Return a search for the front that asks for latencies, and notes which."""
+
+    def told(candidate: Mapping[str, Any]) -> float:
+        asked.append(candidate_key(candidate))
+        return latency_of(candidate)
+
+    reward = Reward(is_front=True)
+    strategy = CapsStrategy(transformers(), 1, reward)
+    journal = SearchJournal(folder, "space", "training")
+    return Search(strategy, journal, told, executor, SearchSettings(reward, 16), **more)
+
+
+class _Noting(Here):
+    """Notes whose weights each training may begin with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parents: dict[str, str] = {}
+
+    def run(self, jobs: Sequence[Job], on_start: Callable[[Job], None]) -> Iterator[Ended]:
+        for job in jobs:
+            if PARENT in job.trial:
+                self.parents[candidate_key(job.candidate)] = job.trial[PARENT]
+        yield from super().run(jobs, on_start)
+
+
+def test_latencies_that_a_strategy_asked_for_are_kept(tmp_path: Path) -> None:
+    asked: list[str] = []
+    expected = found(_by_caps(tmp_path, Here(), asked))
+    proposed = {candidate_key(each.candidate) for each in expected.results}
+    # All that was proposed was asked for before, and nothing twice.
+    assert proposed <= set(asked)
+    assert len(asked) == len(set(asked))
+    again: list[str] = []
+    assert _plain(found(_by_caps(tmp_path, Here(), again))) == _plain(expected)
+    assert again == []
+
+
+def test_networks_begin_with_weights_of_earlier_batches(tmp_path: Path) -> None:
+    executor = _Noting()
+    outcome = found(_by_caps(tmp_path, executor, []))
+    order = [candidate_key(each.candidate) for each in outcome.results]
+    assert not set(executor.parents) & set(order[:4])
+    assert executor.parents
+    for child, folder in executor.parents.items():
+        parent = Path(folder)
+        assert parent.parent == tmp_path / TRIALS
+        assert order.index(parent.name) // 4 < order.index(child) // 4
+
+
+def test_those_of_a_search_before_are_ancestors_too(tmp_path: Path) -> None:
+    first = found(_by_caps(tmp_path / "first", Here(), []))
+    known = [Ancestor(each.candidate, 1.0, tmp_path / "given") for each in first.results]
+    executor = _Noting()
+    found(_by_caps(tmp_path / "second", executor, [], ancestors=known))
+    assert str(tmp_path / "given") in executor.parents.values()
 
 
 @pytest.mark.parametrize("left_after", range(1, 12, 2))

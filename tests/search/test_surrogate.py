@@ -1,24 +1,17 @@
 from __future__ import annotations
 
 import math
-import random
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.search.small_spaces import cnns, pruned, transformers
+from tests.search.small_spaces import pruned, transformers
 from tvm_fusionx.search.journal import Result
+from tvm_fusionx.search.pruned_spaces import is_pruned, unpruned
 from tvm_fusionx.search.reward import Reward
-from tvm_fusionx.search.space import Candidate, Space, candidate_key
-from tvm_fusionx.search.surrogate import (
-    INITIAL,
-    Encoding,
-    GaussianProcess,
-    SurrogateStrategy,
-    Told,
-    gain,
-)
+from tvm_fusionx.search.space import Candidate, candidate_key
+from tvm_fusionx.search.surrogate import ASKED_EACH, INITIAL, SurrogateStrategy
 
 
 def judged(candidate: Candidate, limit_us: float = math.inf) -> Result:
@@ -43,77 +36,6 @@ def _search(strategy: Any, batches: int, limit_us: float = math.inf) -> list[Res
     return found
 
 
-@pytest.mark.parametrize("space", [transformers, cnns, pruned])
-def test_vectors_tell_candidates_apart(space: Any) -> None:
-    made: Space = space()
-    encode = Encoding(made)
-    generator = random.Random(0)
-    vectors: dict[str, bytes] = {}
-    lengths = set()
-    for _ in range(200):
-        candidate = made.sample(generator)
-        vector = encode(candidate)
-        vectors[candidate_key(candidate)] = vector.tobytes()
-        lengths.add(len(vector))
-        assert np.isfinite(vector).all()
-        assert 0 <= vector.min() <= vector.max() <= 1
-    assert len(lengths) == 1
-    assert len(set(vectors.values())) == len(vectors)
-
-
-def test_a_process_passes_its_points_and_doubts_what_is_far() -> None:
-    generator = np.random.default_rng(0)
-    points = generator.uniform(-3, 3, (40, 2))
-    values = np.sin(points[:, 0]) + 0.5 * points[:, 1]
-    process = GaussianProcess(points, values)
-    mean, deviation = process(points)
-    assert np.abs(mean - values).max() < 0.05
-    between = generator.uniform(-2.5, 2.5, (50, 2))
-    mean, near = process(between)
-    expected = np.sin(between[:, 0]) + 0.5 * between[:, 1]
-    assert np.sqrt(np.square(mean - expected).mean()) < 0.1
-    _, far = process(np.full((1, 2), 40.0))
-    assert far[0] > 5 * max(near.mean(), deviation.mean())
-
-
-def test_noise_is_not_learned_by_heart() -> None:
-    generator = np.random.default_rng(1)
-    points = generator.uniform(-1, 1, (60, 1))
-    process = GaussianProcess(points, generator.normal(size=60))
-    assert process.noise == 0.5
-
-
-def _told(*rows: tuple[float, float]) -> Told:
-    accuracy, us = (np.array(column) for column in zip(*rows, strict=True))
-    small = np.full(len(rows), 0.01)
-    return Told(accuracy, small, np.log(us), small)
-
-
-def _front() -> list[Result]:
-    candidate = next(iter(transformers().every()))
-    return [Result(candidate, 1.0, accuracy, us) for accuracy, us in ((0.6, 100.0), (0.8, 200.0))]
-
-
-@pytest.mark.parametrize(
-    ("reward", "rows", "best"),
-    [
-        (Reward(), [(0.75, 120.0), (0.85, 400.0)], 1),
-        (Reward(150.0), [(0.66, 140.0), (0.85, 400.0)], 0),
-        # As accurate a network for twice the limit is worth 5 % less.
-        (Reward(150.0, -0.07), [(0.84, 150.0), (0.86, 300.0)], 0),
-        (Reward(least_accuracy=0.7), [(0.61, 90.0), (0.85, 190.0), (0.75, 150.0)], 2),
-        # 0.62 at 110 us joins the front; 0.78 at 210 us is beaten by what is there.
-        (Reward(is_front=True), [(0.78, 210.0), (0.62, 110.0)], 1),
-    ],
-)
-def test_what_is_asked_for_decides(
-    reward: Reward, rows: list[tuple[float, float]], best: int
-) -> None:
-    gains = gain(_told(*rows), _front(), reward)
-    assert (gains >= 0).all()
-    assert int(gains.argmax()) == best
-
-
 @pytest.mark.parametrize("limit", [math.inf, 180.0])
 def test_it_finds_the_best_sooner_than_chance(limit: float) -> None:
     space = transformers()
@@ -134,3 +56,59 @@ def test_a_space_that_is_told_gives_what_is_known() -> None:
     found = _search(strategy, 8)
     assert len({each.key for each in found}) <= space.size() == 4
     assert len(found) == 32
+
+
+def test_it_begins_without_zeros_as_a_search_for_the_architecture_does() -> None:
+    part = unpruned(pruned())
+    assert part is not None
+    whole, alone = SurrogateStrategy(pruned(), 4), SurrogateStrategy(part, 4)
+    for _ in range(INITIAL // 4):
+        asked = whole.ask(4)
+        assert asked == alone.ask(4)
+        assert not any(map(is_pruned, asked))
+        results = [Result(each, 1.0, 0.5, 10.0 + place) for place, each in enumerate(asked)]
+        whole.observe(results)
+        alone.observe(results)
+    assert any(map(is_pruned, whole.ask(8)))
+
+
+def test_where_all_without_zeros_is_known_chance_prunes() -> None:
+    space = pruned()
+    part = unpruned(space)
+    assert part is not None
+    network = next(iter(part.every()))
+    only = space.pinned(network, lambda name: name.endswith(".pruning"))
+    asked = SurrogateStrategy(only, 0, None, space).ask(4)
+    assert len({candidate_key(each) for each in asked}) == 4
+    assert sum(map(is_pruned, asked)) == 3
+
+
+def test_what_the_compiler_says_is_believed() -> None:
+    asked: list[str] = []
+
+    def latency_of(candidate: Mapping[str, Any]) -> float:
+        asked.append(candidate_key(candidate))
+        # Only what is one layer deep can be built.
+        return 50.0 if candidate["choices"]["layers"] == 1 else math.inf
+
+    strategy = SurrogateStrategy(transformers(), 2, Reward(is_front=True))
+    _search(strategy, INITIAL // 4)
+    strategy.latency_of = latency_of
+    chosen = strategy.ask(4)
+    assert 4 <= len(asked) == len(set(asked)) <= 4 * ASKED_EACH
+    refused = [key for key in asked if math.isinf(strategy._told[key][1])]
+    assert not {candidate_key(each) for each in chosen} & set(refused)
+    again = SurrogateStrategy(transformers(), 2, Reward(is_front=True))
+    _search(again, INITIAL // 4)
+    again.latency_of = latency_of
+    assert again.ask(4) == chosen
+
+
+def test_below_the_floor_nothing_is_a_parent() -> None:
+    strategy = SurrogateStrategy(transformers(), 3, Reward(is_front=True, floor=0.65))
+    found = _search(strategy, 2)
+    above = [each.candidate for each in found if each.accuracy > 0.65]
+    assert above
+    parents = strategy.parents()
+    assert parents
+    assert all(each in above for each in parents)

@@ -47,3 +47,18 @@ def test_weights_are_taken_by_name() -> None:
     assert all(np.array_equal(a, two.arrays()[name]) for name, a in one.arrays().items())
     with pytest.raises(RuntimeError, match="Missing"):
         two.load_arrays({})
+
+
+def test_what_fits_is_inherited_and_the_rest_stays() -> None:
+    candidate = cnns().sample(random.Random(0))
+    parent, child = torch_network(candidate, 0), torch_network(candidate, 1)
+    before, given = child.arrays(), parent.arrays()
+    name = max(given, key=lambda each: given[each].size)
+    other = {**given, name: given[name].ravel(), "of no layer": np.ones(3, np.float32)}
+    sizes = {each: array.size for each, array in before.items()}
+    assert child.inherit(other) == pytest.approx(1 - sizes[name] / sum(sizes.values()))
+    for each, array in child.arrays().items():
+        assert np.array_equal(array, before[each] if each == name else given[each])
+    assert child.inherit(given) == 1.0
+    assert child.inherit({}) == 0.0
+    assert np.array_equal(child.arrays()[name], given[name])

@@ -21,6 +21,8 @@ from tvm_fusionx.search.training_file import FUNCTION, check_training
 from tvm_fusionx.threads import usable_cores
 
 PROGRAM = Path(__file__).resolve().parent / "trial_process.py"
+# What a trial calls the folder of the network whose weights it may begin with.
+PARENT = "parent"
 # How often processes are asked whether they have ended.
 POLL_SECONDS = 0.02
 # Of what a training printed, the end tells most.
@@ -38,7 +40,8 @@ class Job:
     candidate
         What is trained.
     trial
-        What the training function is told: ``share`` of the training, ``seed``, ``folder``.
+        What the training function is told: ``share`` of the training, ``seed``, ``folder``, and
+        :data:`PARENT`, the folder of a trained network that has layers of it, where there is one.
     """
 
     number: int

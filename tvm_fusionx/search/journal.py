@@ -148,6 +148,11 @@ class SearchJournal:
         """Write down a result that took no training: a candidate that is too slow."""
         self._write({"event": "add", **_row(result)})
 
+    def keep_latency(self, candidate: Mapping[str, Any], latency_us: float) -> None:
+        """Write down the latency of a candidate that was asked for before it was proposed."""
+        told = None if math.isinf(latency_us) else latency_us
+        self._write({"event": "latency", "candidate": dict(candidate), "latency_us": told})
+
     def keep_launch(self, launch_us: float) -> None:
         """Write down what a launch adds, in microseconds: one number for all latencies."""
         self._write({"event": "launch", "launch_us": launch_us})
@@ -213,6 +218,10 @@ class SearchJournal:
                     raise ValueError("a trial ended as another")
             state.results[result.key] = result
             state.latencies[result.key[0]] = result.latency_us
+        elif event == "latency":
+            told = row["latency_us"]
+            key_of_it = candidate_key(row["candidate"])
+            state.latencies[key_of_it] = math.inf if told is None else float(told)
         elif event == "launch":
             state.launch_us = float(row["launch_us"])
         else:

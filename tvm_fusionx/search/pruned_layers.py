@@ -7,6 +7,7 @@ whose weights have as many zeros at places of the same kind, so that its sparse 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -67,12 +68,10 @@ def pruned_weights(candidate: Mapping[str, Any]) -> tuple[PrunedWeight, ...]:
     Windows of one channel (depthwise) stay dense, as do kernels of one entry where patterns are
     asked for: there is no structure for them.
     """
-    noted = _Notes()
     layers = layers_of(candidate)
-    run_layers(layers, noted, input_of(candidate))
     symbols = {name: layer.pruning for name, layer in zip(names_of(layers), layers, strict=True)}
     found = []
-    for name, layout in noted.layouts:
+    for name, layout in _noted(candidate):
         structure = structure_of(symbols[name])
         is_depthwise = layout.kind == CONV and layout.shape[1] == 1 and layout.parts > 1
         if structure is None or is_depthwise:
@@ -80,6 +79,26 @@ def pruned_weights(candidate: Mapping[str, Any]) -> tuple[PrunedWeight, ...]:
         if structure.why_not(layout.canonical_shape) is None:
             found.append(PrunedWeight(layout, structure))
     return tuple(found)
+
+
+def layouts_of(candidate: Mapping[str, Any]) -> tuple[Layout, ...]:
+    """Return how the weights of a candidate's products lie, first to last, pruned or not."""
+    return tuple(layout for _, layout in _noted(candidate))
+
+
+def _noted(candidate: Mapping[str, Any]) -> list[tuple[str, Layout]]:
+    """Return each product's layer and layout."""
+    noted = _Notes()
+    run_layers(layers_of(candidate), noted, input_of(candidate))
+    return noted.layouts
+
+
+def kept_weights(candidate: Mapping[str, Any]) -> tuple[float, float]:
+    """Return how many weights of a candidate's products are no zeros, and how many there are."""
+    cut = {w.layout.name: w.structure.target_sparsity for w in pruned_weights(candidate)}
+    sizes = {layout.name: math.prod(layout.shape) for layout in layouts_of(candidate)}
+    kept = sum(size * (1 - cut.get(name, 0.0)) for name, size in sizes.items())
+    return kept, float(sum(sizes.values()))
 
 
 def prune_model(model: onnx.ModelProto, candidate: Mapping[str, Any]) -> onnx.ModelProto:

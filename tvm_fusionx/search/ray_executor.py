@@ -18,7 +18,7 @@ from typing import Any
 
 from tvm_fusionx.devices.cluster import MOST_RETRIES, connect, first_line
 from tvm_fusionx.errors import DeviceError, ModelError
-from tvm_fusionx.search.executor import PROGRAM, REASON_CHARACTERS, Ended, Job
+from tvm_fusionx.search.executor import PARENT, PROGRAM, REASON_CHARACTERS, Ended, Job
 from tvm_fusionx.search.training_file import FUNCTION
 
 # Tasks beyond those that run, so that no worker waits for this process.
@@ -96,7 +96,9 @@ class RayExecutor:
                 while waiting and len(running) < max(1, self.workers) + AHEAD:
                     job = waiting.pop(0)
                     on_start(job)
-                    sent = (text, Path(self.train).name, dict(job.candidate), dict(job.trial))
+                    # The weights of another network are not on the worker.
+                    trial = {n: v for n, v in job.trial.items() if n != PARENT}
+                    sent = (text, Path(self.train).name, dict(job.candidate), trial)
                     running[task.remote(*sent)] = job
                 done, _ = ray.wait(list(running), num_returns=1)
                 for reference in done:

@@ -31,12 +31,16 @@ class Reward:
     is_front
         Whether the Pareto front is asked for: then a network is worth MnasNet's product, and a
         search that knows the front looks for what is beyond it.
+    floor
+        Of the front: what a network must be more accurate than. One that is not is worth nothing,
+        however fast, and the front's area counts what lies above.
     """
 
     limit_us: float = math.inf
     exponent: float = 0.0
     least_accuracy: float = 0.0
     is_front: bool = False
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         wants = bool(self.exponent) + bool(self.least_accuracy) + self.is_front
@@ -45,6 +49,11 @@ class Reward:
                 f"reward: expected an accuracy between 0 and 1, and one of that, an exponent and "
                 f"the front; found {self.least_accuracy}, {self.exponent}, {self.is_front}. "
                 f"Choose one."
+            )
+        if not 0 <= self.floor < 1 or (self.floor and not self.is_front):
+            raise ValueError(
+                f"reward: expected a floor from 0 to below 1, of the front alone; found "
+                f"{self.floor}. Ask for the front, or leave it out."
             )
         if not self.limit_us > 0 or self.exponent > 0 or (self.exponent and self.is_unlimited):
             raise ValueError(
@@ -73,6 +82,8 @@ class Reward:
         if self.least_accuracy:
             is_enough = accuracy >= self.least_accuracy
             return 1 + 1 / (1 + result.latency_us / REFERENCE_US) if is_enough else accuracy
+        if self.is_front and accuracy <= self.floor:
+            return 0.0
         if self.is_front:
             return float(accuracy * (result.latency_us / REFERENCE_US) ** SOFT_EXPONENT)
         if not self.exponent:
@@ -88,3 +99,17 @@ def pareto_front(results: Iterable[Result]) -> list[Result]:
         if not front or result.accuracy > front[-1].accuracy:
             front.append(result)
     return front
+
+
+def front_area(results: Iterable[Result], slowest_us: float, floor: float = 0.0) -> float:
+    """Return the area that a front takes: accuracy above a floor, over doublings of speed.
+
+    It is the hypervolume whose reference point is the floor and the slowest latency: what is below
+    the one or above the other adds nothing.
+    """
+    front = pareto_front(r for r in results if r.latency_us <= slowest_us and r.accuracy > floor)
+    ends = [*(each.latency_us for each in front[1:]), slowest_us][: len(front)]
+    return sum(
+        (each.accuracy - floor) * math.log2(end / each.latency_us)
+        for each, end in zip(front, ends, strict=True)
+    )

@@ -15,14 +15,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm_fusionx.errors import TuningError
-from tvm_fusionx.search.executor import Ended, Executor, Job
+from tvm_fusionx.search.executor import PARENT, Ended, Executor, Job
+from tvm_fusionx.search.inheritance import Ancestor, nearest
 from tvm_fusionx.search.journal import WHOLE, Result, SearchJournal
 from tvm_fusionx.search.reward import Reward, pareto_front
 from tvm_fusionx.search.space import Candidate, candidate_key
-from tvm_fusionx.search.strategies import Observer, Strategy
+from tvm_fusionx.search.strategies import Informed, Observer, Strategy
 
 TOO_SLOW = "slower than the limit"
 CANNOT_RUN = "a kernel of it cannot be built or run"
+# The folder of the journal that has one for each network, and its weights in it.
+TRIALS = "trials"
 HALVING, MEDIAN = "halving", "median"
 STOPS = (HALVING, MEDIAN)
 # Batches in a row without anything new: the strategy has settled, or the space is told.
@@ -120,6 +123,9 @@ class Search:
         Told of every candidate that was judged.
     clock
         Seconds; for tests.
+    ancestors
+        Networks that were trained before, whose weights those of this search may begin with as
+        they may with each other's.
     """
 
     strategy: Strategy
@@ -129,8 +135,11 @@ class Search:
     settings: SearchSettings = field(default_factory=SearchSettings)
     on_result: Callable[[Search, Result], None] = lambda search, result: None
     clock: Callable[[], float] = time.monotonic
+    ancestors: Sequence[Ancestor] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.strategy, Informed):
+            self.strategy.latency_of = self._asked_latency
         self.judged: dict[str, Result] = {}
         self._rungs: dict[float, dict[str, float]] = {}
         self.began = self.clock()
@@ -214,7 +223,7 @@ class Search:
             if not self.settings.reward.allows(latencies[key]):
                 why = TOO_SLOW if math.isfinite(latencies[key]) else CANNOT_RUN
                 final[key] = Result(candidate, latency_us=latencies[key], failure=why)
-                if told is None:
+                if self.journal.result(candidate) is None:
                     self.journal.add(final[key])
         going = {key: each for key, each in unique.items() if key not in final}
         for place, share in enumerate(self.settings.rungs):
@@ -227,6 +236,24 @@ class Search:
                 self.judged[key] = final[key]
                 self.on_result(self, final[key])
         return [final[candidate_key(candidate)] for candidate in proposed]
+
+    def _asked_latency(self, candidate: Mapping[str, Any]) -> float:
+        """Return a latency for the strategy, and keep it: it decides what is proposed."""
+        told = self.journal.latency_us(candidate)
+        if told is None:
+            told = self.latency_of(candidate)
+            self.journal.keep_latency(candidate, told)
+        return told
+
+    def _parent(self, candidate: Candidate) -> dict[str, str]:
+        """Return the folder of the network that a training may begin with, of earlier batches."""
+        known = [*self.ancestors]
+        for result in self.judged.values():
+            if result.share == WHOLE and not math.isnan(result.accuracy):
+                folder = self.journal.folder / TRIALS / candidate_key(result.candidate)
+                known.append(Ancestor(result.candidate, result.accuracy, folder))
+        found = nearest(candidate, known)
+        return {} if found is None else {PARENT: str(found.folder)}
 
     def _better(
         self, trained: Mapping[str, Result], going: Mapping[str, Candidate], share: float
@@ -255,8 +282,9 @@ class Search:
                 if known is not None:
                     done[key] = replace(known, latency_us=latencies[key])
                     continue
-                folder = self.journal.folder / "trials" / key
+                folder = self.journal.folder / TRIALS / key
                 trial = {"share": share, "seed": self.settings.seed, "folder": str(folder)}
+                trial |= self._parent(candidate)
                 jobs.append(Job(len(jobs), candidate, trial))
                 keys.append(key)
             if not jobs:

@@ -21,7 +21,7 @@ from tvm_fusionx.search.latency import Check, Latency, LatencyEstimator, why_slo
 from tvm_fusionx.search.onnx_network import onnx_network
 from tvm_fusionx.search.report import write_page
 from tvm_fusionx.search.reward import Reward
-from tvm_fusionx.search.search import Search, SearchOutcome, SearchSettings
+from tvm_fusionx.search.search import TRIALS, Search, SearchOutcome, SearchSettings
 from tvm_fusionx.search.space import Candidate, Space, candidate_key, candidate_text
 from tvm_fusionx.search.strategies import (
     EvolutionStrategy,
@@ -283,7 +283,7 @@ def weights_of(folder: Path, result: Result) -> Mapping[str, np.ndarray] | None:
     RecordError
         The file is damaged.
     """
-    path = folder / "trials" / candidate_key(result.candidate) / WEIGHTS
+    path = folder / TRIALS / candidate_key(result.candidate) / WEIGHTS
     if not path.is_file():
         return None
     try:

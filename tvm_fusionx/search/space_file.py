@@ -18,7 +18,8 @@ NO_PRUNING = "none"
 # Of channels, of places in a kernel, or of blocks of a matrix.
 FILTER, PATTERN, BLOCK = "filter", "pattern", "block"
 SCHEMES = (FILTER, PATTERN)
-# The decision how weights come to their zeros.
+# The decision on a layer's zeros, and the one how weights come to them.
+PRUNING = "pruning"
 PRUNING_METHOD = "pruning_method"
 
 # What follows products and convolutions, and what does where the space says nothing.
@@ -171,7 +172,7 @@ def _pruning(content: Mapping[str, Any]) -> tuple[Choice, ...]:
             symbols.append(NO_PRUNING)
         else:
             symbols += [f"{scheme}:{float(rate):g}" for rate in rates]
-    return (Choice("pruning", _once(symbols, "pruning")),)
+    return (Choice(PRUNING, _once(symbols, PRUNING)),)
 
 
 def _method(content: Mapping[str, Any]) -> tuple[Choice, ...]:

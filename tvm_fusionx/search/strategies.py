@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tvm_fusionx.search.journal import Result
@@ -39,6 +39,14 @@ class Observer(Protocol):
 
     def observe(self, results: Sequence[Result]) -> None:
         """Take what came of all that was asked for last, in order."""
+
+
+@runtime_checkable
+class Informed(Protocol):
+    """A strategy that asks the compiler for latencies while it chooses what to propose."""
+
+    latency_of: Callable[[Mapping[str, Any]], float] | None
+    """Returns the microseconds of a candidate; set by the search, None where nobody tells."""
 
 
 class RandomStrategy:

@@ -70,6 +70,18 @@ class TorchNetwork(nn.Module):
         """Take weights by name, all of them; RuntimeError where one is missing or of no use."""
         self.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
 
+    def inherit(self, arrays: Mapping[str, np.ndarray]) -> float:
+        """Take the weights that have a name and a shape of here, and return their share of all."""
+        own = self.state_dict()
+        taken = {
+            name: torch.from_numpy(value)
+            for name, value in arrays.items()
+            if name in own and own[name].shape == value.shape
+        }
+        self.load_state_dict({**own, **taken})
+        sizes = {name: value.numel() for name, value in own.items()}
+        return sum(sizes[name] for name in taken) / sum(sizes.values())
+
 
 def torch_network(candidate: Mapping[str, Any], seed: int = 0) -> TorchNetwork:
     """Return the module of a candidate."""
