@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from tvm_fusionx.ecg.construct import reshape, transpose, transpose_axes
 from tvm_fusionx.ecg.graph import Graph, Node, Value
-from tvm_fusionx.expressions.round_even import ROUND_EVEN
 from tvm_fusionx.rewrite.rules.families import BINARY, EVEN, ODD, UNARY
 
 TRANSPOSE, RESHAPE = "transpose", "reshape"
@@ -19,7 +18,7 @@ ELEMENTWISE = frozenset(
         *BINARY,
         *ODD,
         *EVEN,
-        *("cast", "power", "floor", "ceil", "clip", ROUND_EVEN),
+        *("cast", "power", "floor", "ceil", "clip", "fusionx.round_even"),
         # With one scale for all elements; several are no numbers, and lie along an axis.
         "qnn.dequantize",
     ]
