@@ -72,7 +72,7 @@ bench: $(VENV)/all.stamp ## measure the zoo (or MODELS="minilm gpt2") against TV
 	$(BIN)/python benchmarks/cost_growth.py
 	$(BIN)/python benchmarks/results_page.py
 
-bench-int8: $(VENV)/all.stamp ## time quantized models (or MODELS="minilm resnet18"): ours in int8 and float, and five runtimes; goes on where it was stopped
+bench-int8: $(VENV)/all.stamp ## time quantized models (or MODELS="minilm resnet18"): ours in int8 and float, and four runtimes; goes on where it was stopped
 	$(BIN)/python benchmarks/int8.py $(MODELS) --json benchmarks/results/int8.json
 
 bench-sparse: $(VENV)/all.stamp ## time pruned layers and models: ours sparse and dense, and the sparse sides of other runtimes

@@ -1,4 +1,4 @@
-"""Time quantized models: ours, and every runtime that reads the same file, taking turns.
+"""Time quantized models: ours, and other runtimes with the same file or their own, in turns.
 
     python benchmarks/int8.py [NAME...] [--out out/int8] [--repeat 100] [--seconds 40] [--ours]
                               [--json FILE] [--limit 600] [--again]

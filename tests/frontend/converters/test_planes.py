@@ -215,6 +215,29 @@ def test_quantized_ones_are_products_of_integers(
     assert (difference > 0.5).mean() < 0.01
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "kernel", "pads"),
+    [
+        ((1, 4, 9), (3,), [1, 1]),
+        ((1, 4, 5, 6, 7), (3, 3, 3), [1] * 6),
+        ((1, 4, 5, 6, 7), (3, 1, 1), [1, 0, 0, 1, 0, 0]),
+    ],
+    ids=["sequence", "frames", "depth"],
+)
+def test_bytes_that_a_model_is_given_are_convolved_as_they_are(
+    shape: tuple[int, ...], kernel: tuple[int, ...], pads: list[int]
+) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.integers(0, 255, shape).astype("uint8")
+    weights = generator.integers(-90, 90, (16, 4, *kernel)).astype("int8")
+    scales, zeros = np.full(16, 0.01, "float32"), np.zeros(16, "int8")
+    inputs = [x, np.float32(0.02), np.uint8(120), weights, scales, zeros]
+    inputs += [np.float32(0.3), np.uint8(100)]
+    case = Case("QLinearConv", inputs, {"pads": pads}, known=tuple(range(1, 8)))
+    check([by_onnxruntime(case)])
+
+
 def test_computed_weights_stay_where_they_are() -> None:
     assert Weights.of(Tensor(var("w", 8, 4, 3), (8, 4, 3), "float32")) is None
     assert Weights.of(Tensor.from_array(floats(8, 4, 3))) is not None

@@ -103,7 +103,8 @@ class _Data:
         integers, scale, zero = x.args
         if scale.data.shape or zero.data.shape:
             return cls(x)
-        axis, dtype = int(x.attrs.axis), integers.checked_type.dtype
+        # A model's own input has no type yet.
+        axis, dtype = int(x.attrs.axis), relay.transform.InferTypeLocal(integers).dtype
         nought = constant(numpy_of(zero.data).astype(dtype))
         return cls(
             integers, lambda moved: relay.qnn.op.dequantize(moved, scale, zero, axis=axis), nought
