@@ -329,6 +329,8 @@ def test_keys_go_from_tab_to_tab(page: Page) -> None:
 def test_keys_alone_write_and_stop(page: Page) -> None:
     page.value("document.querySelector('#chat').checked = false")
     page.fill("#max-tokens", "200")
+    # Shorter than what is waited for below: the text begins with it.
+    page.fill("#prompt", "once")
     at = "document.activeElement.id || document.activeElement.className"
     order = []
     page.value("document.querySelector('#tab-text').focus()")
