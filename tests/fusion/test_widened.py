@@ -119,6 +119,46 @@ def test_of_two_quantized_branches_the_earlier_is_stored_as_bytes() -> None:
     assert [len(unit.nodes) for unit in growth.partition.units] == [6, 13]
 
 
+def _dense(x: Any, columns: int, seed: int) -> Any:
+    """Return a product of integers whose padding is cut off, as an image, and its quantization."""
+    weights = const(16, 4, 16, 4, dtype="int8") + relay.const(seed, "int8")
+    sums = relay.nn.contrib_dense_pack(x, weights, "NC16n4c", None, SUM)
+    sums = relay.strided_slice(sums, [0, 0], [128, columns], [1, 1], slice_mode="end")
+    sums = relay.reshape(relay.cast(sums, "float32") * relay.const(0.5), (1, 128, columns))
+    return relay.cast(relay.clip(relay.round(sums), 0, 255), "uint8")
+
+
+def _gate(x: Any) -> Any:
+    floats = relay.cast(x, "float32")
+    return relay.sigmoid(floats * relay.const(0.25)) * (floats * relay.const(0.125))
+
+
+@pytest.mark.parametrize("columns", [256, 250])
+def test_bytes_of_a_gate_are_stored_and_not_both_floats_that_read_them(columns: int) -> None:
+    x = var("x", 128, 16, dtype="uint8")
+    up = relay.cast(_dense(x, columns, 2), "float32")
+    found = graph(relay.clip(_gate(_dense(x, columns, 1)) * up, 0, 255))
+    fold_constants(found)
+    growth = Growth(found, Rules(Limits()))
+    growth.grow()
+    first, second = growth.partition.units
+    assert [value.dtype for value in growth.partition.border(first).outputs] == ["uint8"]
+    assert "sigmoid" in {node.op for node in second.nodes}
+
+
+def test_what_is_quantized_again_before_branches_meet_is_stored_there() -> None:
+    x = var("x", 128, 16, dtype="uint8")
+    again = relay.cast(relay.clip(_gate(_dense(x, 256, 1)), 0, 255), "uint8")
+    up = relay.cast(_dense(x, 256, 2), "float32")
+    found = graph(relay.clip(relay.cast(again, "float32") * up, 0, 255))
+    fold_constants(found)
+    growth = Growth(found, Rules(Limits()))
+    growth.grow()
+    first, _ = growth.partition.units
+    assert "sigmoid" in {node.op for node in first.nodes}
+    assert [value.dtype for value in growth.partition.border(first).outputs] == ["uint8"]
+
+
 def test_a_branch_that_meets_floats_stays_in_one_kernel() -> None:
     floats = var("y", *SHAPE)
     x = var("x", *SHAPE, dtype="uint8")

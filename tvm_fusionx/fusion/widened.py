@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tvm_fusionx.ecg.graph import Node, Value
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise
-from tvm_fusionx.fusion.geometry import is_contraction
+from tvm_fusionx.fusion.geometry import cuts_channels, cuts_columns, is_contraction
 from tvm_fusionx.fusion.partition import Partition
 from tvm_fusionx.fusion.reasons import Reason, Refusal
 from tvm_fusionx.operators import REORGANIZE
@@ -73,41 +73,59 @@ def why_not_widened(candidate: Candidate) -> Refusal | None:
 def _joins_later_sum(partition: Partition, stored: Node, reader: Node) -> bool:
     """Tell whether bytes made of sums meet bytes made of sums that come later.
 
-    Of two branches that are quantized and added, one kernel ends in the addition: the later one.
-    The bytes of the other are stored; with its quantization in that kernel too, its sums would be,
-    four times the size.
+    Of two branches that are quantized and added, or multiplied as a gate, one kernel ends where
+    they meet: the later one. The bytes of the other are stored; with its quantization in that
+    kernel too, its sums would be, four times the size. On the way they may be read several times,
+    as a sigmoid and what it is multiplied by read them.
     """
     own = _sum_behind(stored[0])
     if own is None:
         return False
-    came, node = stored[0], reader
-    while is_elementwise(node):
-        others = [value for value in node.operands if value is not came and not value.is_constant]
-        for value in others:
+    came = {stored[0]}
+    pending = [reader]
+    while pending:
+        node = pending.pop()
+        # What is quantized again before they meet is stored there.
+        if not _keeps_elements(node) or node[0] in came or node[0].dtype in BYTES:
+            continue
+        came.add(node[0])
+        for value in node.operands:
+            if value in came or value.is_constant:
+                continue
             later = _sum_behind(value, through_bytes=True)
             if later is not None and partition.index[later] > partition.index[own]:
                 return True
-        users = partition.users(node)
-        if others or len(users) != 1:
-            return False
-        came, node = node[0], users[0]
+        pending += partition.users(node)
     return False
 
 
 def _sum_behind(value: Value, *, through_bytes: bool = False) -> Node | None:
     """Return the product of integers that a value is made of, element by element, or None.
 
-    With `through_bytes`, only where it is quantized in between.
+    With `through_bytes`, only where it is quantized in between. What was padded may be cut off, the
+    axes may be others, and it may meet itself, as behind a sigmoid.
     """
-    node, is_quantized = value.node, value.dtype in BYTES
-    while is_elementwise(node):
+    sums: set[Node] = set()
+    seen, pending = {value}, [value]
+    while pending:
+        node = pending.pop().node
+        if is_contraction(node) and node.outputs[0].dtype == SUM:
+            sums.add(node)
+            continue
         data = [each for each in node.operands if not each.is_constant]
-        if len(data) != 1:
+        if not data or not _keeps_elements(node):
             return None
-        node = data[0].node
-        is_quantized = is_quantized or data[0].dtype in BYTES
-    is_sum = is_contraction(node) and node.outputs[0].dtype == SUM
-    return node if is_sum and (is_quantized or not through_bytes) else None
+        pending += [each for each in data if each not in seen]
+        seen.update(data)
+    is_quantized = any(each.dtype in BYTES for each in seen)
+    return sums.pop() if len(sums) == 1 and (is_quantized or not through_bytes) else None
+
+
+def _keeps_elements(node: Node) -> bool:
+    """Tell whether each result element is made of one element of each operand, in order."""
+    if is_elementwise(node) or node.op in REORGANIZE:
+        return True
+    return cuts_columns(node) or cuts_channels(node)
 
 
 def _others_read(candidate: Candidate, producer: Node) -> bool:
