@@ -236,8 +236,9 @@ def quantized(results: Results) -> str:
     return "\n\n".join(
         (
             f"Median milliseconds on {devices}, {threads} threads (`make bench-int8`): files that "
-            "ONNX Runtime's tool quantized, each runtime with the same file; how many products "
-            "multiply integers, where floats were estimated to be faster for the others."
+            "ONNX Runtime's tool quantized, in ONNX Runtime and OpenVINO, too; MNN and LiteRT take "
+            "no such file: the float model as their own tools quantize it. How many products "
+            "multiply integers: floats were estimated to be faster for the others."
             + (f" Not measured: {failed}." if failed else ""),
             _table(INT8_HEADER, rows),
         )

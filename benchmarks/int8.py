@@ -266,12 +266,11 @@ def _single(name: str, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def results_of(path: Path, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the results of a file that were measured with equal options, by model."""
+def results_of(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the results of a file by model; each says what options it was measured with."""
     if not path.exists():
         return {}
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    return {each["model"]: each for each in stored if each.get("options") == options}
+    return {each["model"]: each for each in json.loads(path.read_text(encoding="utf-8"))}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -299,7 +298,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return _single(arguments.names[0], arguments)
     stored = arguments.json or arguments.out / "results.json"
     options = options_of(arguments)
-    results = {} if arguments.again else results_of(stored, options)
+    results = results_of(stored)
+    # Models that nobody asks for now keep their rows.
+    known = {name for name, each in results.items() if each.get("options") == options}
+    known = set() if arguments.again else known
     peers = () if arguments.ours else PEERS
     sides = [*OURS.values(), *(f"{peer} int8" for peer in peers)]
     sides += [ORT_FLOAT] if peers else []
@@ -308,7 +310,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print("| model | " + " | ".join(heads) + " |")
     print("|---" * (len(heads) + 1) + "|")
     for name in arguments.names:
-        if name not in results:
+        if name not in known:
             results[name] = in_own_process(name, arguments) | {"options": options}
             with new_file(stored) as scratch:
                 text = json.dumps(list(results.values()), indent=1) + "\n"

@@ -53,10 +53,16 @@ def test_a_stopped_run_goes_on(
     assert "| 3/4 |" in told.out
     assert "no result: minilm" in told.out
     assert "minilm: the tool cannot" in told.err
-    # With other options, and when asked to, all is measured.
+    # With other options, and when asked to, all is measured; the rows of others stay.
     bench.main(["resnet18", "--repeat", "7", *out])
     bench.main(["resnet18", "--repeat", "7", "--again", *out])
     assert measured[3:] == ["resnet18", "resnet18"]
+    stored = json.loads((tmp_path / "results.json").read_text())
+    assert {each["model"]: each["options"]["repeat"] for each in stored} == {
+        "resnet18": 7,
+        "minilm": bench.DEFAULT_REPEAT,
+        "vgg16": bench.DEFAULT_REPEAT,
+    }
 
 
 def test_slower_integers_are_an_error(
