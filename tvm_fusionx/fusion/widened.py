@@ -81,22 +81,31 @@ def _joins_later_sum(partition: Partition, stored: Node, reader: Node) -> bool:
     own = _sum_behind(stored[0])
     if own is None:
         return False
-    came = {stored[0]}
-    pending = [reader]
+    meets = False
+    came, pending = {stored[0]}, {reader}
     while pending:
-        node = pending.pop()
-        # What is quantized again before they meet is stored there.
-        if not _keeps_elements(node) or node[0] in came or node[0].dtype in BYTES:
+        # Operands before users.
+        node = min(pending, key=partition.index.__getitem__)
+        pending.remove(node)
+        if node[0].dtype in BYTES:
             continue
+        if not _keeps_elements(node) or partition.graph.is_output(node):
+            # That reads wider numbers, whoever makes them.
+            return False
         came.add(node[0])
-        for value in node.operands:
-            if value in came or value.is_constant:
-                continue
-            later = _sum_behind(value, through_bytes=True)
-            if later is not None and partition.index[later] > partition.index[own]:
-                return True
-        pending += partition.users(node)
-    return False
+        others = [each for each in node.operands if each not in came and not each.is_constant]
+        if not others:
+            pending.update(partition.users(node))
+        elif all(_is_later(partition, own, each) for each in others):
+            meets = True
+        else:
+            return False
+    return meets
+
+
+def _is_later(partition: Partition, own: Node, value: Value) -> bool:
+    later = _sum_behind(value, through_bytes=True)
+    return later is not None and partition.index[later] > partition.index[own]
 
 
 def _sum_behind(value: Value, *, through_bytes: bool = False) -> Node | None:
