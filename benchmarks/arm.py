@@ -10,9 +10,11 @@ leaves the model of the caches out, which takes as long as all the rest: models 
 millions of products have no bytes between caches then.
 
 Of other kinds the folder is CPU-KIND. int8 is the model as ONNX Runtime's tool quantizes it (as in
-benchmarks/int8.py), in all runtimes that take it. float16 is the file of float32: ours with
-precision="float16", the others in the half precision that they offer; float16-sums is the same, and
-ours sums up in halves. The table then has ours over our float32, too, where that was counted.
+benchmarks/int8.py), in all runtimes that take it; MNN (mnn-int8) and LiteRT (litert-int8) take the
+float model as their own tools quantize it, and are compared with that. float16 is the file of
+float32: ours with precision="float16", the others in the half precision that they offer;
+float16-sums is the same, and ours sums up in halves. The table then has ours over our float32, too,
+where that was counted.
 """
 
 from __future__ import annotations
@@ -46,9 +48,11 @@ MODELS = (
 FLOAT32, INT8, FLOAT16, SUMS = KINDS = ("float32", "int8", "float16", "float16-sums")
 SIDES = {
     FLOAT32: (OURS, "ort", "mnn", "ncnn", "litert"),
-    INT8: (OURS, "ort", "mnn", "ncnn", "litert"),
+    INT8: (OURS, "ort", "mnn-int8", "litert-int8"),
     **dict.fromkeys((FLOAT16, SUMS), (OURS, "mnn-fp16", "ncnn-fp16")),
 }
+# Sides of bytes that do not compute what a quantized file says, but what a tool makes of floats.
+OWN_TOOLS = ("mnn-int8", "litert-int8")
 # What must be shown of these kinds.
 NARROW_MODELS = ("mobilenet-v2", "resnet18", "minilm")
 CORE = "cortex-a76"
@@ -79,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
     sides = [side for side in arguments.sides.split(",") if side] or SIDES[kind]
     models = arguments.models or (MODELS if kind == FLOAT32 else NARROW_MODELS)
     if not arguments.table:
-        check_sides([side for side in sides if side != OURS])
+        check_sides([side.replace("litert-int8", "litert") for side in sides if side != OURS])
         folder.mkdir(parents=True, exist_ok=True)
         for name in models:
             count_model(
@@ -120,9 +124,10 @@ def count_model(
         model = Path(scratch) / f"{name}.onnx"
         exported = zoo.export(name, model)
         inputs = zoo.sample_inputs(exported)
+        floats = model
         if kind == INT8:
             # What only prints tables needs no quantizer.
-            from int8 import quantize
+            from int8_models import quantize
 
             model = quantize(Path(scratch), name)
         expected = reference(model, inputs, as_written=kind == INT8)
@@ -130,14 +135,18 @@ def count_model(
             result["sides"].pop(side, None)
             result["problems"].pop(side, None)
             try:
-                count = count_side(
-                    side, model, inputs, core, exported.shapes, kind, with_caches=with_caches
-                )
+                if side in OWN_TOOLS:
+                    count = count_own_tool(side, name, floats, inputs, core, with_caches)
+                else:
+                    count = count_side(
+                        side, model, inputs, core, exported.shapes, kind, with_caches=with_caches
+                    )
             except Exception as error:  # one side's fault must not hide the others
                 result["problems"][side] = str(error).strip().splitlines()[-1]
                 print(f"{name} {side}: {result['problems'][side]}", flush=True)
             else:
-                result["sides"][side] = as_kept(count, error_of(count, expected))
+                like = reference(floats, inputs) if side in OWN_TOOLS else expected
+                result["sides"][side] = as_kept(count, error_of(count, like))
                 instructions = count.total.instructions
                 print(f"{name} {side}: {instructions / 1e6:.1f} M instructions", flush=True)
             with new_file(path) as made:
@@ -161,6 +170,23 @@ def count_side(
     precision = kind if kind in (FLOAT16, SUMS) else None
     compile_for_core(model, library, core, shape=dict(shapes), precision=precision)
     return count_library(library, core, inputs=inputs, with_caches=with_caches)
+
+
+def count_own_tool(
+    side: str,
+    name: str,
+    floats: Path,
+    inputs: Mapping[str, np.ndarray],
+    core: str,
+    with_caches: bool,
+) -> Count:
+    """Count what a runtime's own tool makes of the float model."""
+    if side == "mnn-int8":
+        return count_peer(side, floats, inputs, core, with_caches=with_caches)
+    from int8_own_tools import litert_file
+
+    with litert_file(floats.parent, name, inputs) as file:
+        return count_peer("litert", file, inputs, core, with_caches=with_caches)
 
 
 def reference(

@@ -15,7 +15,7 @@ ncnn's quantizer is in no package.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -43,11 +43,11 @@ feeds = dict(zip(order, (ways[name] for name in ways.files)))
 ranges = stored.calibrate({{key: [feeds]}}) if stored.need_calibration else None
 stored.quantize(ranges).export_model(made, overwrite=True)
 """
-MNN_OPTIONS = ("--weightQuantBits", "8")
 
 
-def litert(out: Path, name: str, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
-    """Return LiteRT's side of a model of the zoo in 8 bits."""
+@contextlib.contextmanager
+def litert_file(out: Path, name: str, inputs: Mapping[str, np.ndarray]) -> Iterator[Path]:
+    """Yield the file of a model of the zoo in 8 bits that LiteRT takes."""
     model = export(out, name)
     program = model.with_suffix(PROGRAM_SUFFIX)
     if not program.exists():
@@ -65,14 +65,26 @@ def litert(out: Path, name: str, inputs: Mapping[str, np.ndarray], threads: int)
 
         sources = [source, recipe, metadata.version("ai-edge-quantizer")]
         with kept.made("litert-int8", sources, convert) as quantized:
-            content = (quantized / lite_rt.CONVERTED).read_bytes()
-    return lite_rt.loaded(content, inputs, threads)
+            yield quantized / lite_rt.CONVERTED
+
+
+def litert(out: Path, name: str, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
+    """Return LiteRT's side of a model of the zoo in 8 bits."""
+    with litert_file(out, name, inputs) as file:
+        return lite_rt.loaded(file.read_bytes(), inputs, threads)
 
 
 def mnn(out: Path, name: str, inputs: Mapping[str, np.ndarray], threads: int) -> PreparedPeer:
     """Return MNN's side of a model of the zoo in 8 bits."""
     kept = Conversions(out / KEPT)
-    return mnn_session.prepare(export(out, name), inputs, threads, kept, MNN_OPTIONS, "low")
+    return mnn_session.prepare(
+        export(out, name),
+        inputs,
+        threads,
+        kept,
+        mnn_session.BYTES_OPTIONS,
+        mnn_session.BYTES_MEMORY,
+    )
 
 
 # Side -> what prepares it of the folder of models, a name, inputs and threads.

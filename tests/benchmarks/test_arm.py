@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -94,3 +95,28 @@ def test_what_is_there_is_not_counted_again(
     assert done[3:] == ["fusionx", "mnn"]
     assert (tmp_path / f"{arm.CORE}-float16" / "minilm.json").is_file()
     assert {*arm.MODELS, *arm.NARROW_MODELS} <= set(zoo.names())
+
+
+def test_what_own_tools_make_is_compared_with_the_float_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reference(model: Any, inputs: Any, *, as_written: bool = False) -> np.ndarray:
+        return np.array([2.0 if as_written else 4.0])
+
+    def counted(side: str, name: str, floats: Any, *_: Any) -> Count:
+        assert floats.name == f"{name}.onnx"
+        return count(side, 100, 60.0, [5.0])
+
+    monkeypatch.setattr(arm, "count_side", lambda side, *_, **__: count(side, 90, 50.0, [2.5]))
+    monkeypatch.setattr(arm, "count_own_tool", counted)
+    monkeypatch.setattr(arm, "check_sides", lambda sides: None)
+    monkeypatch.setattr(arm, "reference", reference)
+    monkeypatch.setattr(zoo, "export", lambda name, path: SimpleNamespace(shapes={}))
+    monkeypatch.setattr(zoo, "sample_inputs", lambda exported: {})
+    monkeypatch.setitem(
+        sys.modules, "int8_models", SimpleNamespace(quantize=lambda out, name: out / "q.onnx")
+    )
+    arm.main(["minilm", "--results", str(tmp_path), "--kind", "int8", "--sides", "ort,litert-int8"])
+    kept = json.loads((tmp_path / f"{arm.CORE}-int8" / "minilm.json").read_text())
+    errors = {side: each["error"] for side, each in kept["sides"].items()}
+    assert errors == {"ort": 0.25, "litert-int8": 0.25}

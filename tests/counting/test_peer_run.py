@@ -29,8 +29,8 @@ def test_unknown_runtimes_and_a_missing_root_are_told(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("side", ["ort", "ncnn"])
-def test_another_runtime_is_counted_beside_ours(side: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("side", "bound"), [("ort", 1e-5), ("ncnn", 1e-5), ("mnn-int8", 0.05)])
+def test_another_runtime_is_counted_beside_ours(side: str, bound: float, tmp_path: Path) -> None:
     library = counted_library()
     problem = why_no_peers()
     if problem is not None:
@@ -46,4 +46,4 @@ def test_another_runtime_is_counted_beside_ours(side: str, tmp_path: Path) -> No
     assert not any("python3" in kernel.name for kernel in count.kernels)
     error = relative_error(count, ours)
     assert error is not None
-    assert error < 1e-5
+    assert error < bound

@@ -38,12 +38,18 @@ def _ort(model: Path, inputs: Arrays, _: Conversions) -> Iterator[tuple[dict[str
 
 @contextlib.contextmanager
 def _mnn(
-    model: Path, inputs: Arrays, conversions: Conversions, precision: str = "high"
+    model: Path,
+    inputs: Arrays,
+    conversions: Conversions,
+    precision: str = "high",
+    options: Sequence[str] = (),
+    memory: str = "normal",
 ) -> Iterator[tuple[dict[str, Any], Arrays]]:
     takes, gives = mnn_session.names_of(model)
-    with mnn_session.converted(model, conversions) as folder:
+    with mnn_session.converted(model, conversions, options) as folder:
         spec = {"runtime": "mnn", "model": str(folder / mnn_session.CONVERTED)}
-        yield {**spec, "inputs": takes, "outputs": gives, "precision": precision}, inputs
+        spec |= {"precision": precision, "memory": memory}
+        yield {**spec, "inputs": takes, "outputs": gives}, inputs
 
 
 @contextlib.contextmanager
@@ -64,17 +70,24 @@ def _ncnn(
 def _litert(
     model: Path, inputs: Arrays, conversions: Conversions
 ) -> Iterator[tuple[dict[str, Any], Arrays]]:
+    if model.suffix == Path(lite_rt.CONVERTED).suffix:
+        yield {"runtime": "litert", "model": str(model.resolve())}, inputs
+        return
     with lite_rt.converted(model, inputs, conversions) as folder:
         yield {"runtime": "litert", "model": str(folder / lite_rt.CONVERTED)}, inputs
 
 
-# Name on the command line -> what prepares it. The -fp16 ones compute in half precision.
+# Name on the command line -> what prepares it. The -fp16 ones compute in half precision, the -int8
+# one in bytes that its converter makes of a float model; LiteRT takes what its tools wrote, too.
 SIDES: Mapping[str, Callable[[Path, Arrays, Conversions], Prepared]] = {
     "ort": _ort,
     "mnn": _mnn,
     "ncnn": _ncnn,
     "litert": _litert,
     "mnn-fp16": lambda model, inputs, kept: _mnn(model, inputs, kept, "low"),
+    "mnn-int8": lambda model, inputs, kept: _mnn(
+        model, inputs, kept, "high", mnn_session.BYTES_OPTIONS, mnn_session.BYTES_MEMORY
+    ),
     "ncnn-fp16": lambda model, inputs, kept: _ncnn(model, inputs, kept, True),
 }
 

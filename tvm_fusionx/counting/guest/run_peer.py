@@ -48,9 +48,8 @@ def mnn(spec: Spec, inputs: Arrays) -> Prepared:
     """Prepare MNN."""
     import MNN
 
-    manager = MNN.nn.create_runtime_manager(
-        ({"numThread": 1, "precision": spec["precision"], "backend": "CPU"},)
-    )
+    chosen = {"precision": spec["precision"], "memory": spec["memory"]}
+    manager = MNN.nn.create_runtime_manager(({"numThread": 1, "backend": "CPU", **chosen},))
     module = MNN.nn.load_module_from_file(
         spec["model"], spec["inputs"], spec["outputs"], runtime_manager=manager
     )

@@ -21,6 +21,8 @@ CONVERSION_SECONDS = 300
 # MNN's converter prints its log on standard output and may end the process: it runs in one of its
 # own. Its compiled module is called, not `MNN.tools.mnnconvert`, which reports uses to a server.
 CONVERTED = "model.mnn"
+# Weights in 8 bits, and what they are multiplied by quantized as it comes.
+BYTES_OPTIONS, BYTES_MEMORY = ("--weightQuantBits", "8"), "low"
 CONVERT = "import sys, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
 
 
