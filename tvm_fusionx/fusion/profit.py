@@ -7,7 +7,7 @@ from tvm_fusionx.fusion.attention import PRODUCT as BATCHED_PRODUCT
 from tvm_fusionx.fusion.attention import are_attention
 from tvm_fusionx.fusion.candidate import Candidate
 from tvm_fusionx.fusion.classify import is_elementwise, mapping_type
-from tvm_fusionx.fusion.gathering import are_gathered, window_that_gathers
+from tvm_fusionx.fusion.gathering import are_gathered, is_channel_pool, window_that_gathers
 from tvm_fusionx.fusion.geometry import (
     MATRIX_PRODUCTS,
     is_contraction,
@@ -46,6 +46,7 @@ def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) ->
         _why_not_into_windows,
         _why_not_reread,
         _why_not_gathered,
+        _why_not_behind_channel_pool,
         why_not_widened,
         _why_not_expanded,
     )
@@ -119,6 +120,19 @@ def _why_not_gathered(candidate: Candidate) -> Refusal | None:
         window = window_that_gathers(candidate.partition, producer, consumer)
         if window is not None and window not in candidate.nodes:
             return Refusal(Reason.DOMAIN_CHANGES, f"{window.op} gathers what {consumer.op} moves")
+    return None
+
+
+def _why_not_behind_channel_pool(candidate: Candidate) -> Refusal | None:
+    """Refuse work behind a pool of one channel at a time, which stores what it has compared.
+
+    With anything behind it the pool is a nest of rows, which compares each window anew: 27 elements
+    of 3 x 3 x 3, where axis by axis they are 6.
+    """
+    pools = [node for node in candidate.many_to_many if is_channel_pool(node)]
+    for node in candidate.below(pools) if pools else ():
+        if node.op not in REORGANIZE:
+            return Refusal(Reason.NO_TEMPLATE, f"{node.op} behind a pool of whole channels")
     return None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tvm_fusionx.ecg.graph import Graph, Node, Value
 from tvm_fusionx.rewrite.quantized import BYTES, DEQUANTIZE, MOVES, ROUND_EVEN
 
-MAX_POOL = "nn.max_pool2d"
+MAXIMA = frozenset({"nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"})
 # Of what lies outside an image they add nothing, or zero, which stays zero.
 MEANS = frozenset({"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d", "nn.global_avg_pool2d"})
 
@@ -62,7 +62,7 @@ def pool_integers(graph: Graph) -> int:
     """
     count = 0
     for node in graph.calls():
-        pool = _maximum if node.op == MAX_POOL else _mean if node.op in MEANS else None
+        pool = _maximum if node.op in MAXIMA else _mean if node.op in MEANS else None
         if pool is None or node.operands[0].op != DEQUANTIZE:
             continue
         scale = node.operands[0].node.operands[1]
@@ -79,7 +79,7 @@ def pool_integers(graph: Graph) -> int:
 
 def _maximum(graph: Graph, node: Node, dequantize: Node) -> Value | None:
     source, scale, zero = dequantize.operands
-    pooled = graph.call(MAX_POOL, [source], node.attrs.replace(), name=node.name)
+    pooled = graph.call(node.op, [source], node.attrs.replace(), name=node.name)
     return graph.call(DEQUANTIZE, [pooled, scale, zero], dequantize.attrs, name=dequantize.name)
 
 

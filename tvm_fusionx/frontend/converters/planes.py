@@ -66,8 +66,10 @@ class Weights:
         made = tensor.expr
         if not _is_dequantized(made) or not isinstance(made.args[0], relay.Constant):
             return None
-        is_by_output = int(made.attrs.axis) == 0
-        return cls(numpy_of(made.args[0].data), *made.args[1:]) if is_by_output else None
+        integers, scale, zero = made.args
+        # One number for all of them has no axis.
+        is_by_output = int(made.attrs.axis) == 0 or not (scale.data.shape or zero.data.shape)
+        return cls(numpy_of(integers.data), scale, zero) if is_by_output else None
 
     def laid(self, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Any:
         """Return the floats in Relay once `change` has moved them; outputs stay where they are."""
