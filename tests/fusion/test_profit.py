@@ -38,6 +38,8 @@ def _heads() -> relay.Expr:
     return relay.nn.dense(relay.reshape(moved, (128, 512)), const(512, 512))
 
 
+volume = var("volume", 1, 16, 8, 16, 16)
+
 PROFITABLE: dict[str, Callable[[], relay.Expr]] = {
     "elementwise": lambda: relay.exp(relay.tanh(x)),
     "dear work before a reduction": lambda: relay.sum(relay.exp(x), axis=1),
@@ -49,6 +51,9 @@ PROFITABLE: dict[str, Callable[[], relay.Expr]] = {
     "one value a row broadcast": lambda: x - relay.max(x, axis=1, keepdims=True),
     "dear work on one value a row": lambda: x * relay.exp(relay.max(x, axis=1, keepdims=True)),
     "moved data broadcast": lambda: x + relay.reshape(var("flat", 512), (1, 512)),
+    "axes of a pool of whole channels": lambda: relay.reshape(
+        relay.nn.max_pool3d(volume, (3, 3, 3), padding=(1,) * 6), (16, 8, 16, 16)
+    ),
     "small, whatever it is": lambda: relay.nn.dense(relay.exp(var("s", 4, 8)), const(8, 8)),
 }
 
@@ -76,6 +81,10 @@ UNPROFITABLE: dict[str, tuple[Callable[[], relay.Expr], Reason]] = {
     "elementwise before a pool": (
         lambda: relay.nn.max_pool2d(relay.nn.relu(image), pool_size=(3, 3)),
         Reason.RECOMPUTED,
+    ),
+    "elementwise behind a pool of whole channels": (
+        lambda: relay.nn.relu(relay.nn.max_pool3d(volume, (3, 3, 3), padding=(1,) * 6)),
+        Reason.NO_TEMPLATE,
     ),
     "elementwise before a product": (
         lambda: relay.nn.dense(relay.nn.relu(x), const(512, 512)),

@@ -77,6 +77,20 @@ def test_maxima_are_of_integers() -> None:
     assert np.array_equal(_run(to_relay(found), x), _run(relay.Function([variable], expr), x))
 
 
+@pytest.mark.parametrize(("name", "axes"), [("max_pool1d", 1), ("max_pool3d", 3)])
+def test_maxima_over_sequences_and_volumes_are_of_integers(name: str, axes: int) -> None:
+    shape = (1, 2, *(4,) * axes)
+    data = _dequantized(var("x", *shape, dtype="uint8"), SCALE, 5)
+    expr = getattr(relay.nn, name)(data, (3,) * axes, padding=(1,) * axes)
+    found = graph(expr)
+    assert pool_integers(found) == 1
+    assert [node.op for node in found.calls()] == [f"nn.{name}", "qnn.dequantize"]
+    # What lies outside is below every byte.
+    x = np.random.default_rng(0).integers(0, 3, shape).astype("uint8")
+    (variable,) = relay.analysis.free_vars(expr)
+    assert np.array_equal(_run(to_relay(found), x), _run(relay.Function([variable], expr), x))
+
+
 def _mean_of(zero: int) -> Any:
     image = _dequantized(var("x", 1, 2, 4, 4, dtype="uint8"), 0.1, zero)
     return relay.nn.avg_pool2d(image, (2, 2), strides=(2, 2), padding=(1, 1))

@@ -239,6 +239,22 @@ def test_bytes_that_a_model_is_given_are_convolved_as_they_are(
     check([by_onnxruntime(case)])
 
 
+@pytest.mark.parametrize(
+    ("scale", "axis", "known"), [([], 1, True), ([8], 0, True), ([4], 1, False)]
+)
+def test_weights_of_one_scale_have_no_axis(scale: list[int], axis: int, known: bool) -> None:
+    integers = relay.const(np.ones((8, 4, 3, 1, 1), "int8"))
+    numbers = [
+        relay.const(np.full(scale, value, kind)) for value, kind in ((0.5, "float32"), (0, "int32"))
+    ]
+    made = relay.qnn.op.dequantize(integers, *numbers, axis=axis)
+    weights = Weights.of(Tensor(made, (8, 4, 3, 1, 1), "float32"))
+    assert (weights is not None) is known
+    if weights is not None:
+        again = weights.laid(lambda array: array.reshape(8, 12, 1, 1))
+        assert list(relay.transform.InferTypeLocal(again).shape) == [8, 12, 1, 1]
+
+
 def test_computed_weights_stay_where_they_are() -> None:
     assert Weights.of(Tensor(var("w", 8, 4, 3), (8, 4, 3), "float32")) is None
     assert Weights.of(Tensor.from_array(floats(8, 4, 3))) is not None
