@@ -20,6 +20,7 @@ where that was counted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import sys
@@ -37,6 +38,7 @@ from tvm_fusionx.counting.count import LIMITS, OURS, Count, count_library
 from tvm_fusionx.counting.model_build import compile_for_core
 from tvm_fusionx.counting.peer_run import check_sides, count_peer
 from tvm_fusionx.output_file import new_file
+from tvm_fusionx.report.peers.torch_program import PROGRAM_SUFFIX
 
 RESULTS = Path(__file__).resolve().parent / "results" / "arm"
 MODELS = (
@@ -130,6 +132,10 @@ def count_model(
             from int8_models import quantize
 
             model = quantize(Path(scratch), name)
+        elif "litert" in missing:
+            # From a model without a torch module, onnx2torch makes one.
+            with contextlib.suppress(Exception):
+                zoo.export(name, model.with_suffix(PROGRAM_SUFFIX), "program")
         expected = reference(model, inputs, as_written=kind == INT8)
         for side in missing:
             result["sides"].pop(side, None)

@@ -41,20 +41,10 @@ def windows(kernel: tuple[int, ...]) -> Windows:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "groups", "expected"),
-    [
-        ((3, 3, 3), 1, True),
-        ((1, 1, 1), 1, True),
-        ((3, 3, 3), 4, False),
-        ((3, 3), 1, False),
-        ((3,), 1, True),
-        ((3,), 4, True),
-    ],
+    ("kernel", "expected"), [((3, 3, 3), True), ((1, 1, 1), True), ((3, 3), False), ((3,), True)]
 )
-def test_sequences_and_ungrouped_volumes_are_flattened(
-    kernel: tuple[int, ...], groups: int, expected: bool
-) -> None:
-    assert can_be_flat(windows(kernel), groups) is expected
+def test_sequences_and_volumes_are_flattened(kernel: tuple[int, ...], expected: bool) -> None:
+    assert can_be_flat(windows(kernel)) is expected
 
 
 @pytest.mark.slow
@@ -78,6 +68,26 @@ def test_volumes_agree_with_the_reference(
 ) -> None:
     inputs = [X, floats(3, 4, *kernel, seed=1), floats(3, seed=2)]
     check([Case("Conv", inputs, attributes, known=(1, 2))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("groups", "outputs", "kernel", "attributes"),
+    [
+        (4, 4, (3, 3, 3), {"pads": [1] * 6}),
+        (4, 8, (3, 3, 3), {"pads": [1, 0, 1, 0, 1, 1], "strides": [2, 1, 2]}),
+        (2, 6, (3, 1, 1), {"pads": [1, 0, 0, 1, 0, 0]}),
+        (2, 6, (2, 3, 3), {"dilations": [2, 1, 1]}),
+        (4, 4, (1, 3, 3), {}),
+    ],
+    ids=str,
+)
+def test_groups_of_volumes_agree_with_the_reference(
+    groups: int, outputs: int, kernel: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    inputs = [X, floats(outputs, 4 // groups, *kernel, seed=2), floats(outputs, seed=3)]
+    case = Case("Conv", inputs, {**attributes, "group": groups}, known=(1, 2))
+    check([by_onnxruntime(case)])
 
 
 @pytest.mark.slow
@@ -217,25 +227,26 @@ def test_quantized_ones_are_products_of_integers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("shape", "kernel", "pads"),
+    ("shape", "kernel", "pads", "groups"),
     [
-        ((1, 4, 9), (3,), [1, 1]),
-        ((1, 4, 5, 6, 7), (3, 3, 3), [1] * 6),
-        ((1, 4, 5, 6, 7), (3, 1, 1), [1, 0, 0, 1, 0, 0]),
+        ((1, 4, 9), (3,), [1, 1], 1),
+        ((1, 4, 5, 6, 7), (3, 3, 3), [1] * 6, 1),
+        ((1, 4, 5, 6, 7), (3, 1, 1), [1, 0, 0, 1, 0, 0], 1),
+        ((1, 4, 5, 6, 7), (3, 3, 3), [1] * 6, 4),
     ],
-    ids=["sequence", "frames", "depth"],
+    ids=["sequence", "frames", "depth", "groups"],
 )
 def test_bytes_that_a_model_is_given_are_convolved_as_they_are(
-    shape: tuple[int, ...], kernel: tuple[int, ...], pads: list[int]
+    shape: tuple[int, ...], kernel: tuple[int, ...], pads: list[int], groups: int
 ) -> None:
     generator = np.random.default_rng(0)
     x = generator.integers(0, 255, shape).astype("uint8")
-    weights = generator.integers(-90, 90, (16, 4, *kernel)).astype("int8")
+    weights = generator.integers(-90, 90, (16, 4 // groups, *kernel)).astype("int8")
     # With powers of two all sums are exact, and nothing is rounded twice.
     scales, zeros = np.full(16, 2**-7, "float32"), np.zeros(16, "int8")
     inputs = [x, np.float32(2**-6), np.uint8(120), weights, scales, zeros]
     inputs += [np.float32(2**-2), np.uint8(100)]
-    case = Case("QLinearConv", inputs, {"pads": pads}, known=tuple(range(1, 8)))
+    case = Case("QLinearConv", inputs, {"pads": pads, "group": groups}, known=tuple(range(1, 8)))
     check([by_onnxruntime(case)])
 
 

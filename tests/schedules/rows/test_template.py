@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relay, tir
+from tvm import relay, te, tir
 from tvm.target import Target
 
 from tests.relay_modules import REASSOCIATING, TARGET, var
@@ -18,6 +18,8 @@ from tvm_fusionx.lowering import lowering
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.report.bench.plain_tvm import run_once
 from tvm_fusionx.schedules import resolve_target, schedule
+from tvm_fusionx.schedules.rows.template import MustBeAloneError, refuse_recomputation
+from tvm_fusionx.tir.block import describe_block
 
 x = var("x", 13, 37)
 image = var("x", 2, 19, 5, 7)
@@ -211,3 +213,17 @@ def test_a_row_of_minus_infinity_is_nan(name: str, columns: int) -> None:
     (found,) = run_once(library, {"x": array})
     assert np.isnan(found).all(axis=1).tolist() == [False, True, True, True]
     assert np.isfinite(found[0]).all()
+
+
+def test_a_stage_of_which_each_row_needs_another_number_is_a_nest_of_its_own() -> None:
+    a = te.placeholder((64,), name="a")
+    b = te.compute((64,), lambda i: a[i] * 2.0, name="b")
+    # Row i reads the first i + 1 elements.
+    c = te.compute((64, 64), lambda i, j: b[tir.min(i, j)], name="c")
+    function = te.create_prim_func([a, c])
+    info = describe_block(function, AVX2)
+    sch = tir.Schedule(function)
+    sch.compute_at(sch.get_block("b"), sch.get_loops("c")[0], preserve_unit_loops=True)
+    with pytest.raises(MustBeAloneError):
+        refuse_recomputation(sch, info.stages["b"], sch.get_block("b"), 64)
+    assert schedule(function, Target(TARGET)).template == "rows"

@@ -110,11 +110,20 @@ def litert(spec: Spec, inputs: Arrays) -> Prepared:
         return sorted(names, key=lambda name: int(name.rpartition("_")[2]))
 
     for name, value in zip(in_order(takes), inputs.values(), strict=True):
-        interpreter.set_tensor(takes[name]["index"], value.astype(takes[name]["dtype"]))
-    places = [gives[name]["index"] for name in in_order(gives)]
+        tensor = takes[name]
+        scale, zero = tensor["quantization"]
+        if scale:
+            bounds = np.iinfo(tensor["dtype"])
+            value = np.clip(np.rint(value / scale) + zero, bounds.min, bounds.max)
+        interpreter.set_tensor(tensor["index"], value.astype(tensor["dtype"]))
+    kept = [gives[name] for name in in_order(gives)]
+
+    def meant(tensor: Mapping[str, Any]) -> np.ndarray:
+        value, (scale, zero) = interpreter.get_tensor(tensor["index"]), tensor["quantization"]
+        return (value.astype(np.float32) - zero) * np.float32(scale) if scale else np.array(value)
 
     def outputs(_: Any) -> list[np.ndarray]:
-        return [np.array(interpreter.get_tensor(place)) for place in places]
+        return [meant(each) for each in kept]
 
     return interpreter.invoke, outputs, __version__
 

@@ -56,7 +56,7 @@ def convert_conv(node: Node) -> Any:
     weights = Weights.of(node.tensor(1))
     windows = windows_of(node, node.shape(1)[2:])
     groups = int(node.attribute("group", 1))
-    if weights is not None and can_be_flat(windows, groups):
+    if weights is not None and can_be_flat(windows):
         bias = _bias(node) if node.has(2) else None
         batch = node.shape()[0]
         return convolve_flat(node.expr(0), batch, weights, bias, windows, groups)

@@ -2,16 +2,17 @@
 
 Those over two axes are what layouts and templates know: blocked channels, register tiles, minimal
 filtering. A sequence is a picture of one row. A volume is a batch of pictures, its frames one after
-another: a convolution puts what a window sees along the first axis beside one another as channels,
-a pool takes the largest of neighbouring frames. No number is computed twice, and none in another
-order but the sums over the window. Between two of them the transposes cancel.
+another: a convolution puts what a window sees along the first axis beside one another as channels
+(one of groups adds up what each of those frames gives), a pool takes the largest of neighbouring
+frames. No number is computed twice, and none in another order but the sums over the window.
+Between two of them the transposes cancel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,9 @@ DEQUANTIZE = "qnn.dequantize"
 OF_PICTURES = (1, 2, 0, 3, 4)
 
 
-def can_be_flat(windows: Windows, groups: int) -> bool:
-    """Tell whether a convolution over one or three axes can be computed over two.
-
-    The groups of a volume would have to be taken apart, and a depthwise one gains nothing from
-    channels.
-    """
-    return windows.rank == SEQUENCE_AXES or (windows.rank == VOLUME_AXES and groups == 1)
+def can_be_flat(windows: Windows) -> bool:
+    """Tell whether a convolution over its axes can be computed over two, and is not yet."""
+    return windows.rank in (SEQUENCE_AXES, VOLUME_AXES)
 
 
 @dataclass(frozen=True)
@@ -135,14 +132,14 @@ def convolve_flat(
     windows
         Sizes, kernel, strides, dilations and padding of the axes.
     groups
-        1 for volumes.
+        Of channels, each convolved alone.
     """
     data = _Data.of(x)
     if windows.rank == SEQUENCE_AXES:
         return _of_a_row(data, batch, weights, bias, windows, groups)
     if _is_along_depth(windows):
-        return _along_depth(data, batch, weights, bias, windows)
-    return _by_frame(data, batch, weights, bias, windows)
+        return _along_depth(data, batch, weights, bias, windows, groups)
+    return _by_frame(data, batch, weights, bias, windows, groups)
 
 
 def _of_a_row(
@@ -171,26 +168,36 @@ def _is_along_depth(windows: Windows) -> bool:
     return all(each == (1, 1) for each in (part[1:] for part in plane)) and not any(pads)
 
 
-def _along_depth(data: _Data, batch: int, weights: Weights, bias: Any, windows: Windows) -> Any:
+def _along_depth(
+    data: _Data, batch: int, weights: Weights, bias: Any, windows: Windows, groups: int
+) -> Any:
     """Convolve over depth and all pixels of a frame in a row: reshapes move nothing."""
     depth, height, width = windows.sizes
     outputs, channels = weights.array.shape[:2]
     shape = (outputs, channels, windows.kernel[0], 1)
     result = _conv2d(
-        data.floats(reshape(data.stored, (batch, channels, depth, height * width))),
+        data.floats(reshape(data.stored, (batch, channels * groups, depth, height * width))),
         weights.laid(lambda array: array.reshape(shape)),
         shape,
         bias,
         strides=(windows.strides[0], 1),
         padding=(windows.pads_begin[0], 0, windows.pads_end[0], 0),
         dilation=(windows.dilations[0], 1),
+        groups=groups,
     )
     return reshape(result, (batch, outputs, windows.output(0), height, width))
 
 
-def _by_frame(data: _Data, batch: int, weights: Weights, bias: Any, windows: Windows) -> Any:
-    """Convolve each frame of the result as a picture of its own."""
-    outputs, channels = weights.array.shape[:2]
+def _by_frame(
+    data: _Data, batch: int, weights: Weights, bias: Any, windows: Windows, groups: int
+) -> Any:
+    """Convolve each frame of the result as a picture of its own.
+
+    What a window sees along the first axis are more channels. Those of a group do not lie together
+    then: groups are convolved frame by frame of the window, and the results added up.
+    """
+    outputs = weights.array.shape[0]
+    channels = weights.array.shape[1] * groups
     frames = _as_pictures(data.stored, batch, channels, windows)
     begin, end = windows.pads_begin[0], windows.pads_end[0]
     if begin or end:
@@ -202,20 +209,37 @@ def _by_frame(data: _Data, batch: int, weights: Weights, bias: Any, windows: Win
         _every(frames, shape, step * windows.dilations[0], count, stride)
         for step in range(windows.kernel[0])
     ]
-    beside = seen[0] if len(seen) == 1 else relay.concatenate(seen, 1)
-    # The order of the channels is the concatenation's: all of a step's, step by step.
-    seen_channels = channels * windows.kernel[0]
-    shape = (outputs, seen_channels, *windows.kernel[1:])
-    result = _conv2d(
-        data.floats(beside),
-        weights.laid(lambda array: array.transpose(0, 2, 1, 3, 4).reshape(shape)),
-        shape,
-        bias,
-        strides=windows.strides[1:],
-        padding=(*windows.pads_begin[1:], *windows.pads_end[1:]),
-        dilation=windows.dilations[1:],
-    )
+    plane: dict[str, Any] = {
+        "strides": windows.strides[1:],
+        "padding": (*windows.pads_begin[1:], *windows.pads_end[1:]),
+        "dilation": windows.dilations[1:],
+    }
+    if groups > 1:
+        shape = (outputs, channels // groups, *windows.kernel[1:])
+        parts = [
+            _conv2d(
+                data.floats(each),
+                weights.laid(partial(_step_of, step=step)),
+                shape,
+                bias if step == 0 else None,
+                groups=groups,
+                **plane,
+            )
+            for step, each in enumerate(seen)
+        ]
+        result = reduce(relay.add, parts)
+    else:
+        beside = seen[0] if len(seen) == 1 else relay.concatenate(seen, 1)
+        # The order of the channels is the concatenation's: all of a step's, step by step.
+        shape = (outputs, channels * windows.kernel[0], *windows.kernel[1:])
+        laid = weights.laid(lambda array: array.transpose(0, 2, 1, 3, 4).reshape(shape))
+        result = _conv2d(data.floats(beside), laid, shape, bias, **plane)
     return _as_volumes(result, (count, batch, outputs, windows.output(1), windows.output(2)))
+
+
+def _step_of(array: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
+    """Return the weights of one frame of each window."""
+    return array[:, :, step]
 
 
 def can_be_pooled_flat(x: Any, windows: Windows) -> bool:

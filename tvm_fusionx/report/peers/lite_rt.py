@@ -47,11 +47,11 @@ def loaded(content: bytes, inputs: Mapping[str, np.ndarray], threads: int) -> Pr
     runner = interpreter.get_signature_runner()
     takes, gives = runner.get_input_details(), runner.get_output_details()
     for name, value in zip(_in_order(signature["inputs"]), inputs.values(), strict=True):
-        interpreter.set_tensor(takes[name]["index"], value.astype(takes[name]["dtype"]))
-    indices = [gives[name]["index"] for name in _in_order(signature["outputs"])]
+        interpreter.set_tensor(takes[name]["index"], stored(value, takes[name]))
+    kept = [gives[name] for name in _in_order(signature["outputs"])]
 
     def outputs(_: Any) -> list[np.ndarray]:
-        return [np.array(interpreter.get_tensor(index)) for index in indices]
+        return [meant(np.array(interpreter.get_tensor(each["index"])), each) for each in kept]
 
     return PreparedPeer(
         name="litert",
@@ -59,6 +59,22 @@ def loaded(content: bytes, inputs: Mapping[str, np.ndarray], threads: int) -> Pr
         run=interpreter.invoke,
         outputs=outputs,
     )
+
+
+def stored(value: np.ndarray, tensor: Mapping[str, Any]) -> np.ndarray:
+    """Return a value as a model's input takes it: rounded to levels where that is quantized."""
+    scale, zero = tensor["quantization"]
+    if not scale:
+        return value.astype(tensor["dtype"])
+    bounds = np.iinfo(tensor["dtype"])
+    levels = np.rint(value / scale) + zero
+    return np.clip(levels, bounds.min, bounds.max).astype(tensor["dtype"])
+
+
+def meant(value: np.ndarray, tensor: Mapping[str, Any]) -> np.ndarray:
+    """Return the numbers that a model's output stands for."""
+    scale, zero = tensor["quantization"]
+    return (value.astype(np.float32) - zero) * np.float32(scale) if scale else value
 
 
 @contextlib.contextmanager

@@ -187,8 +187,13 @@ def _schedule_nest(
 
 
 def refuse_recomputation(sch: Any, stage: Stage, block: Any, count: int) -> None:
-    """Raise when computing a stage at each of `count` rows would repeat too much of its work."""
+    """Raise when computing a stage at each of `count` rows would repeat too much of its work.
+
+    So it would where what a row needs depends on the row: nobody knows how much is repeated.
+    """
     spatial, _ = own_loops(sch, block)
+    if not all(isinstance(sch.get(loop).extent, tir.IntImm) for loop in spatial):
+        raise MustBeAloneError(stage.name)
     points = math.prod(extent(sch, loop) for loop in spatial) * count
     if points > MAX_RECOMPUTATION * max(1, math.prod(stage.spatial)):
         raise MustBeAloneError(stage.name)
