@@ -24,6 +24,7 @@ from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
     ComputeInFloat32,
     FuseByMapping,
+    MultiplyBrains,
     OutlineStatic,
     PackFloats,
     PackLayouts,
@@ -185,6 +186,7 @@ def phases(
         "precision": [PackFloats(resolved, precision)] if precision else [],
         "float32": [
             ComputeInFloat32(resolved),
+            MultiplyBrains(resolved),
             *([SumInHalves(resolved)] if in_halves else []),
         ],
         "textures": [PackTextures(resolved)] if is_gpu(resolved) else [],

@@ -25,13 +25,16 @@ from tvm_fusionx.tir.dot_call import dot, register_dot
 # Data ``[B, M, K]`` times packed columns, ``[B, M, N]``.
 BATCHED = "fusionx.batched_integers"
 
+# Types of sums: of integers, and of floats that lie in groups as integers do.
+SUMS = (SUM, "float32")
+
 # Axes of packed weights.
 DENSE_WEIGHT_AXES = 4
 CONVOLUTION_WEIGHT_AXES = 7
 
 
-def dense_of_integers(data: Any, weights: Any) -> Any:
-    """Return data ``[M, K]`` times packed weights as an int32 tensor ``[M, N]``."""
+def dense_of_integers(data: Any, weights: Any, dtype: str = SUM) -> Any:
+    """Return data ``[M, K]`` times packed weights as a tensor ``[M, N]`` of sums of `dtype`."""
     rows, _ = (int(extent) for extent in data.shape)
     panels, groups, width, depth = (int(extent) for extent in weights.shape)
     group = te.reduce_axis((0, groups), name="k")
@@ -42,6 +45,7 @@ def dense_of_integers(data: Any, weights: Any) -> Any:
             dot(
                 [data[m, group * depth + place] for place in places],
                 [weights[n // width, group, n % width, place] for place in places],
+                dtype,
             ),
             axis=group,
         ),
@@ -137,9 +141,12 @@ def register_integer_products() -> None:
 
 
 def _dense_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
-    if out_type.dtype != SUM or len(inputs[1].shape) != DENSE_WEIGHT_AXES:
+    if out_type.dtype not in SUMS or len(inputs[1].shape) != DENSE_WEIGHT_AXES:
         return x86.dense_pack_strategy_cpu(attrs, inputs, out_type, target)
-    return _strategy(lambda attrs, inputs, out: [dense_of_integers(inputs[0], inputs[1])], "dense")
+    return _strategy(
+        lambda attrs, inputs, out: [dense_of_integers(inputs[0], inputs[1], str(out.dtype))],
+        "dense",
+    )
 
 
 def _convolution_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:

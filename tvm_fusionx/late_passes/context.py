@@ -124,7 +124,8 @@ def _dots(cpu: Cpu) -> list[Any]:
     passes = [pair_rows(dot)]
     if dot is not None and dot.adds_in_words:
         passes.append(add_in_words(dot))
-    passes.append(emit_dots(dot, cpu.word_dot))
+    passes.append(pair_rows(cpu.brain_dot))
+    passes.append(emit_dots(dot, cpu.word_dot, cpu.brain_dot))
     if dot is not None and cpu.takes_words_by_lane:
         passes.append(index_words(cpu.lanes, dot.depth))
     return passes

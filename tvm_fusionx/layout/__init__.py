@@ -2,6 +2,7 @@
 
 from tvm_fusionx.layout.batched_integers import pack_batched_integers
 from tvm_fusionx.layout.block_weights import pack_block_weights
+from tvm_fusionx.layout.brain_products import multiply_brains
 from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
@@ -20,6 +21,7 @@ __all__ = [
     "compute_in_single",
     "has_zeros",
     "most_narrow_uses",
+    "multiply_brains",
     "multiply_by_strassen",
     "pack_batched_integers",
     "pack_block_weights",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import tvm
 from tvm.target import codegen
 
+from tvm_fusionx.processors.brains import brain_dot_of
 from tvm_fusionx.processors.byte_packing import BytePacking, packings_of
 from tvm_fusionx.processors.integers import (
     AARCH64,
@@ -136,6 +137,9 @@ class Cpu:
     word_dot: DotInstruction | None = None
     """Multiplies 16-bit integers and adds pairs of products; None where there is none."""
 
+    brain_dot: DotInstruction | None = None
+    """Multiplies matrices of bfloat16 and adds to sums of float32; None where there is none."""
+
     tiles: ByteTiles | None = None
     """Multiplies tiles of bytes; None where there are none."""
 
@@ -250,6 +254,7 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         dot=instruction_of(features),
         byte_dot=byte_dot_of(features),
         word_dot=word_dot_of(features),
+        brain_dot=brain_dot_of(features),
         tiles=byte_tiles_of(features, triple),
         byte_tables=byte_tables_of(features),
         rounding=rounding_of(features),

@@ -13,6 +13,7 @@ import tvm
 from tvm import tir
 
 BRAIN = "bfloat16"
+BITS = "uint16"
 
 _LOWER_BITS = 16
 # What is added so that the upper half is the nearest: half of its last place, less one where it is
@@ -29,11 +30,34 @@ def is_brain(dtype: str) -> bool:
     return dtype.startswith(BRAIN)
 
 
+def bits_of(value: Any) -> Any:
+    """Return the bits of a bfloat16 as ``uint16``, lane by lane; bits are what they are."""
+    return _reinterpreted(value, BITS) if is_brain(str(value.dtype)) else value
+
+
 def widened(value: Any) -> Any:
-    """Return the float32 of a bfloat16, lane by lane."""
+    """Return the float32 of a bfloat16, or of the bits of one, lane by lane."""
     lanes = _lanes(value)
-    bits = tir.Cast(_typed("uint32", lanes), _reinterpreted(value, "uint16"))
+    bits = tir.Cast(_typed("uint32", lanes), bits_of(value))
     return _reinterpreted(bits << _constant(_LOWER_BITS, "uint32", lanes), "float32")
+
+
+def narrow_of(value: Any) -> Any | None:
+    """Return what :func:`widened` made a float32 of, which is a load; None of another expression."""
+    shifted = _operand_of(value, "tir.reinterpret", "float32")
+    wide = None if shifted is None else _operand_of(shifted, "tir.shift_left", "uint32")
+    if not isinstance(wide, tir.Cast):
+        return None
+    bits = _operand_of(wide.value, "tir.reinterpret", BITS)
+    value = wide.value if bits is None else bits
+    is_narrow = is_brain(str(value.dtype)) or str(value.dtype).startswith(BITS)
+    return value if isinstance(value, tir.BufferLoad) and is_narrow else None
+
+
+def _operand_of(expr: Any, name: str, dtype: str) -> Any | None:
+    """Return the first operand of a call of that name and element type; None of another."""
+    is_call = isinstance(expr, tir.Call) and getattr(expr.op, "name", "") == name
+    return expr.args[0] if is_call and str(expr.dtype).startswith(dtype) else None
 
 
 def narrowed(value: Any) -> Any:

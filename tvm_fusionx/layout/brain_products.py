@@ -1,0 +1,160 @@
+"""Products of matrices of bfloat16: weights in groups of as many as one instruction multiplies.
+
+Kernels widen what lies in memory as bfloat16, and compute in float32. Where the processor
+multiplies matrices of bfloat16 and adds to sums of float32 (Arm's ``bfmmla``), a product whose data
+lie so in memory takes numbers as they lie. Its weights, packed in panels ``[N / n, K, n]``, become
+bfloat16 in groups ``[N / n, K / d, n, d]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+
+from tvm_fusionx._tvm.arrays import numpy_of
+from tvm_fusionx.ecg.block_calls import (
+    is_block_call,
+    operands_of,
+    post_order,
+    with_body,
+    with_operands,
+)
+from tvm_fusionx.ecg.relay_constants import cast_constant
+from tvm_fusionx.expressions.integer_products import register_integer_products
+from tvm_fusionx.layout.dense import PACKED, pack_integers
+from tvm_fusionx.processors.brains import BRAIN, SINGLE
+from tvm_fusionx.processors.cpu import Cpu
+from tvm_fusionx.schedules.parts.matrix_tiles import vectors_of
+
+# Operators that leave numbers where they lie, and casts.
+_SAME_PLACES = ("cast", "reshape", "squeeze", "expand_dims")
+
+# Axes of weights in panels, of floats.
+_PANEL_AXES = 3
+
+
+def multiply_brains(function: relay.Function, cpu: Cpu) -> relay.Function:
+    """Return a function of blocks whose products of bfloat16 have weights in groups.
+
+    Parameters
+    ----------
+    function
+        Typed; its blocks are inline functions that compute in float32.
+    cpu
+        What the blocks are for.
+
+    Returns
+    -------
+    relay.Function
+        The same parameters and results; not typed.
+    """
+    register_integer_products()
+    made: dict[Any, Any] = {}
+    for expr in post_order(function.body):
+        changed = with_operands(expr, [made[operand] for operand in operands_of(expr)])
+        if is_block_call(expr) and why_not_brains(expr, cpu) is None:
+            changed = _in_groups(expr, changed, cpu)
+        made[expr] = changed
+    return with_body(function, made[function.body])
+
+
+def why_not_brains(block_call: Any, cpu: Cpu) -> str | None:
+    """Return why a block's product is none of bfloat16, or None."""
+    if cpu.brain_dot is None:
+        return "the processor does not multiply matrices of bfloat16"
+    products = _products_of(block_call.op)
+    if len(products) != 1:
+        return f"it has {len(products)} products with packed weights, not one"
+    data, weights = (_parameter(each) for each in products[0].args)
+    given = dict(zip(block_call.op.params, block_call.args, strict=True))
+    if data not in given or str(data.checked_type.dtype) != BRAIN:
+        return "what it multiplies does not lie in memory as bfloat16"
+    if not isinstance(given.get(weights), relay.Constant):
+        return "its weights are not constant"
+    if _uses(block_call.op, weights) != 1:
+        return "something else reads its weights"
+    shape = [int(each) for each in weights.checked_type.shape]
+    if len(shape) != _PANEL_AXES or shape[-1] % cpu.lanes:
+        return "its weights do not lie in panels of whole vectors"
+    if shape[1] % cpu.brain_dot.depth:
+        return f"its sums of {shape[1]} terms are no groups of {cpu.brain_dot.depth}"
+    return None
+
+
+def _products_of(block: Any) -> list[Any]:
+    calls = (each for each in post_order(block.body) if isinstance(each, relay.Call))
+    return [each for each in calls if getattr(each.op, "name", "") == PACKED]
+
+
+def _parameter(expr: Any) -> Any:
+    """Return the parameter that an operand is, in another type or shape."""
+    while isinstance(expr, relay.Call) and getattr(expr.op, "name", "") in _SAME_PLACES:
+        expr = expr.args[0]
+    return expr
+
+
+def _uses(block: Any, param: Any) -> int:
+    calls = (each for each in post_order(block.body) if isinstance(each, relay.Call))
+    return sum(any(arg.same_as(param) for arg in each.args) for each in calls)
+
+
+def _in_groups(block_call: Any, changed: Any, cpu: Cpu) -> Any:
+    """Return `changed`, a call of the same block, with the weights in groups."""
+    block = block_call.op
+    (product,) = _products_of(block)
+    weights = _parameter(product.args[1])
+    place = list(block.params).index(weights)
+    rows = int(np.prod([int(each) for each in product.checked_type.shape[:-1]]))
+    array = numpy_of(cast_constant(block_call.args[place], BRAIN).data)
+    grouped = in_groups(array, rows, cpu)
+    new = relay.Var(weights.name_hint, relay.TensorType(grouped.shape, BRAIN))
+    body = _Grouped(product, new).visit(block.body)
+    params = [new if each.same_as(weights) else each for each in block.params]
+    operands = list(changed.args)
+    operands[place] = relay.Constant(tvm.nd.array(grouped))
+    made = relay.Function(params, body, None, block.type_params, block.attrs)
+    return relay.Call(made, operands, block_call.attrs, None, block_call.span)
+
+
+def in_groups(panels: np.ndarray, rows: int, cpu: Cpu) -> np.ndarray:
+    """Return weights ``[N / n, K, n]`` as ``[N / m, K / d, m, d]``, m that of the best tile.
+
+    Parameters
+    ----------
+    panels
+        Of any type; `cpu.brain_dot.depth` divides K, and a vector's lanes divide n.
+    rows
+        Of what is multiplied.
+    cpu
+        What runs it.
+    """
+    assert cpu.brain_dot is not None
+    count, length, width = panels.shape
+    columns = count * width
+    chosen = vectors_of(rows, columns, cpu) * cpu.lanes
+    by_column = panels.transpose(0, 2, 1).reshape(columns, length)
+    return pack_integers(by_column, chosen, cpu.brain_dot.depth)
+
+
+class _Grouped(relay.ExprMutator):
+    """Gives a product its weights in groups."""
+
+    def __init__(self, product: Any, weights: Any) -> None:
+        super().__init__()
+        self.product, self.weights = product, weights
+
+    def visit_call(self, call: Any) -> Any:
+        """Return a call with what it takes changed."""
+        if not call.same_as(self.product):
+            return super().visit_call(call)
+        _, _, width, depth = (int(each) for each in self.weights.type_annotation.shape)
+        return relay.nn.contrib_dense_pack(
+            self.visit(call.args[0]),
+            relay.cast(self.weights, SINGLE),
+            f"NC{width}n{depth}c",
+            call.attrs.units,
+            SINGLE,
+        )
