@@ -19,7 +19,7 @@ from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
-from tvm_fusionx.layout import HALF
+from tvm_fusionx.layout import BRAIN, HALF
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
     ComputeInFloat32,
@@ -178,7 +178,7 @@ def phases(
         "layout": [
             ReuseSimilar(resolved),
             PackSparse(resolved),
-            PackLayouts(resolved, halves=in_halves),
+            PackLayouts(resolved, halves=in_halves, brains=precision == BRAIN),
         ],
         # Then blocks.
         "fuse": [FuseByMapping(resolved, options=options)],

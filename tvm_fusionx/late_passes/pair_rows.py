@@ -1,9 +1,10 @@
 """Dot products of two rows at once, where an instruction multiplies matrices.
 
 Arm's `smmla` multiplies two rows of eight bytes by two columns of eight, and adds to four sums: two
-of either row; `bfmmla` does with rows of four numbers of bfloat16, which kernels widen elsewhere. A register tile has its rows apart. So two of them that are multiplied by the same
-columns exchange halves of their vectors of sums before the loops that add to them, and again
-behind; in between each step multiplies both::
+of either row; `bfmmla` does so with four numbers of bfloat16, which are widened elsewhere. A tile
+has its rows apart. So two of them that are multiplied by the same columns exchange halves of their
+vectors of sums before the loops that add to them, and again behind; in between each step multiplies
+both::
 
     s[0:4] += dot(x[0:8], w)             t = s[0:4]; s[0:4] = t[0:2] s[4:6]; s[4:8] = t[2:4] s[6:8]
     s[4:8] += dot(y[0:8], w)   within    s[0:4] = smmla(s[0:4], x[0:8] y[0:8], w[0:16])
@@ -219,9 +220,9 @@ def columns_of(elements: Sequence[Any], instruction: DotInstruction) -> Any | No
 
 
 def _as_it_lies(element: Any, instruction: DotInstruction) -> Any | None:
-    """Return what the instruction takes for an operand: of a float the bfloat16 that it was made of.
+    """Return what the instruction takes for an operand; None of a load of another type.
 
-    None of a load of another type.
+    Of a float that is the bfloat16 that it was made of.
     """
     if is_brain(instruction.data):
         return narrow_of(element)

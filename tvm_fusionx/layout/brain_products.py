@@ -1,9 +1,10 @@
-"""Products of matrices of bfloat16: weights in groups of as many as one instruction multiplies.
+"""Products of bfloat16: weights in groups of as many as one instruction multiplies.
 
 Kernels widen what lies in memory as bfloat16, and compute in float32. Where the processor
 multiplies matrices of bfloat16 and adds to sums of float32 (Arm's ``bfmmla``), a product whose data
-lie so in memory takes numbers as they lie. Its weights, packed in panels ``[N / n, K, n]``, become
-bfloat16 in groups ``[N / n, K / d, n, d]``.
+lie so in memory takes numbers as they lie. Its weights become bfloat16 in groups of d: those of a
+matrix product, packed in panels ``[N / n, K, n]``, ``[N / n, K / d, n, d]``; those of a
+convolution, ``[O / o, I / i, h, w, i, o]``, ``[O / o, I / i, h, w, i / d, o, d]``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tvm_fusionx.ecg.block_calls import (
 )
 from tvm_fusionx.ecg.relay_constants import cast_constant
 from tvm_fusionx.expressions.integer_products import register_integer_products
+from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
 from tvm_fusionx.layout.dense import PACKED, pack_integers
 from tvm_fusionx.processors.brains import BRAIN, SINGLE
 from tvm_fusionx.processors.cpu import Cpu
@@ -32,8 +34,8 @@ from tvm_fusionx.schedules.parts.matrix_tiles import vectors_of
 # Operators that leave numbers where they lie, and casts.
 _SAME_PLACES = ("cast", "reshape", "squeeze", "expand_dims")
 
-# Axes of weights in panels, of floats.
-_PANEL_AXES = 3
+# Operators with weights that are packed, and the axes of such weights of floats.
+_AXES = {PACKED: 3, DENSE_BLOCKED: 6}
 
 
 def multiply_brains(function: relay.Function, cpu: Cpu) -> relay.Function:
@@ -76,17 +78,27 @@ def why_not_brains(block_call: Any, cpu: Cpu) -> str | None:
         return "its weights are not constant"
     if _uses(block_call.op, weights) != 1:
         return "something else reads its weights"
-    shape = [int(each) for each in weights.checked_type.shape]
-    if len(shape) != _PANEL_AXES or shape[-1] % cpu.lanes:
-        return "its weights do not lie in panels of whole vectors"
-    if shape[1] % cpu.brain_dot.depth:
-        return f"its sums of {shape[1]} terms are no groups of {cpu.brain_dot.depth}"
+    return _why_no_groups(products[0], cpu)
+
+
+def _why_no_groups(product: Any, cpu: Cpu) -> str | None:
+    """Return why the weights of a product do not lie in groups of terms, or None."""
+    assert cpu.brain_dot is not None
+    depth, name = cpu.brain_dot.depth, product.op.name
+    shape = [int(each) for each in product.args[1].checked_type.shape]
+    if len(shape) != _AXES[name] or shape[-1] % cpu.lanes:
+        return "its weights do not lie in whole vectors"
+    terms = shape[1] if name == PACKED else shape[-2]
+    if terms % depth:
+        return f"its {terms} terms are no groups of {depth}"
+    if name == DENSE_BLOCKED and int(product.attrs.groups) != 1:
+        return "its channels are summed in groups"
     return None
 
 
 def _products_of(block: Any) -> list[Any]:
     calls = (each for each in post_order(block.body) if isinstance(each, relay.Call))
-    return [each for each in calls if getattr(each.op, "name", "") == PACKED]
+    return [each for each in calls if getattr(each.op, "name", "") in _AXES]
 
 
 def _parameter(expr: Any) -> Any:
@@ -107,9 +119,12 @@ def _in_groups(block_call: Any, changed: Any, cpu: Cpu) -> Any:
     (product,) = _products_of(block)
     weights = _parameter(product.args[1])
     place = list(block.params).index(weights)
-    rows = int(np.prod([int(each) for each in product.checked_type.shape[:-1]]))
     array = numpy_of(cast_constant(block_call.args[place], BRAIN).data)
-    grouped = in_groups(array, rows, cpu)
+    if product.op.name == PACKED:
+        rows = int(np.prod([int(each) for each in product.checked_type.shape[:-1]]))
+        grouped = panels_in_groups(array, rows, cpu)
+    else:
+        grouped = taps_in_groups(array, cpu)
     new = relay.Var(weights.name_hint, relay.TensorType(grouped.shape, BRAIN))
     body = _Grouped(product, new).visit(block.body)
     params = [new if each.same_as(weights) else each for each in block.params]
@@ -119,7 +134,7 @@ def _in_groups(block_call: Any, changed: Any, cpu: Cpu) -> Any:
     return relay.Call(made, operands, block_call.attrs, None, block_call.span)
 
 
-def in_groups(panels: np.ndarray, rows: int, cpu: Cpu) -> np.ndarray:
+def panels_in_groups(panels: np.ndarray, rows: int, cpu: Cpu) -> np.ndarray:
     """Return weights ``[N / n, K, n]`` as ``[N / m, K / d, m, d]``, m that of the best tile.
 
     Parameters
@@ -139,6 +154,15 @@ def in_groups(panels: np.ndarray, rows: int, cpu: Cpu) -> np.ndarray:
     return pack_integers(by_column, chosen, cpu.brain_dot.depth)
 
 
+def taps_in_groups(weights: np.ndarray, cpu: Cpu) -> np.ndarray:
+    """Return weights ``[O / o, I / i, h, w, i, o]`` as ``[O / o, I / i, h, w, i / d, o, d]``."""
+    assert cpu.brain_dot is not None
+    *outer, inputs, outputs = weights.shape
+    depth = cpu.brain_dot.depth
+    cut = weights.reshape(*outer, inputs // depth, depth, outputs)
+    return np.ascontiguousarray(cut.swapaxes(-1, -2))
+
+
 class _Grouped(relay.ExprMutator):
     """Gives a product its weights in groups."""
 
@@ -150,11 +174,22 @@ class _Grouped(relay.ExprMutator):
         """Return a call with what it takes changed."""
         if not call.same_as(self.product):
             return super().visit_call(call)
-        _, _, width, depth = (int(each) for each in self.weights.type_annotation.shape)
-        return relay.nn.contrib_dense_pack(
-            self.visit(call.args[0]),
-            relay.cast(self.weights, SINGLE),
-            f"NC{width}n{depth}c",
-            call.attrs.units,
-            SINGLE,
+        data, weights = self.visit(call.args[0]), relay.cast(self.weights, SINGLE)
+        *_, groups, width, depth = (int(each) for each in self.weights.type_annotation.shape)
+        attrs = call.attrs
+        if call.op.name == PACKED:
+            layout = f"NC{width}n{depth}c"
+            return relay.nn.contrib_dense_pack(data, weights, layout, attrs.units, SINGLE)
+        return relay.nn.contrib_conv2d_nchwc(
+            data,
+            weights,
+            strides=attrs.strides,
+            padding=attrs.padding,
+            dilation=attrs.dilation,
+            channels=attrs.channels,
+            kernel_size=attrs.kernel_size,
+            data_layout=attrs.data_layout,
+            kernel_layout=f"OIHW{groups}i{width}o{depth}i",
+            out_layout=attrs.out_layout,
+            out_dtype=SINGLE,
         )

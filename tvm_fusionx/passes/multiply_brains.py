@@ -18,7 +18,7 @@ from tvm_fusionx.schedules import resolve_target
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.MultiplyBrains")
 @dataclass(frozen=True)
 class MultiplyBrains:
-    """Let products of bfloat16 be computed by an instruction for matrices of it, where there is one.
+    """Let an instruction multiply matrices of bfloat16, where the processor has one.
 
     After :class:`ComputeInFloat32`. Weights become bfloat16, in groups of as many as the
     instruction multiplies; sums stay float32. On other processors nothing changes.

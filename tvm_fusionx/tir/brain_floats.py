@@ -43,7 +43,7 @@ def widened(value: Any) -> Any:
 
 
 def narrow_of(value: Any) -> Any | None:
-    """Return what :func:`widened` made a float32 of, which is a load; None of another expression."""
+    """Return the load that :func:`widened` made a float32 of; None of another expression."""
     shifted = _operand_of(value, "tir.reinterpret", "float32")
     wide = None if shifted is None else _operand_of(shifted, "tir.shift_left", "uint32")
     if not isinstance(wide, tir.Cast):

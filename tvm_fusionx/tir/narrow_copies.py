@@ -1,7 +1,8 @@
 """Copies within a kernel of what lies in memory as bfloat16: kept as they lie.
 
-A kernel of a block in half precision widens what it loads. A stage that only lays elements elsewhere
-would fill an array of float32; where an instruction multiplies bfloat16, the array holds the bits::
+A kernel of a block in half precision widens what it loads. A stage that only lays elements
+elsewhere would fill an array of float32; where an instruction multiplies bfloat16, the array holds
+the bits::
 
     laid[i] = widened(x[j])            laid[i] = bits of x[j]
     ... widened products: laid[i]  ->  ... widened(laid[i])
@@ -17,6 +18,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.tir.brain_floats import BITS, bits_of, narrow_of, widened
+from tvm_fusionx.tir.flat_access import cases_of
 
 _KINDS = ["tir.BufferLoad", "tir.BufferStore", "tir.Block"]
 
@@ -41,9 +43,28 @@ def with_narrow_copies(func: Any) -> Any:
             return None
         if isinstance(node, tir.BufferLoad):
             return widened(tir.BufferLoad(buffer, node.indices))
-        return tir.BufferStore(buffer, bits_of(narrow_of(node.value)), node.indices)
+        return tir.BufferStore(buffer, _bits(node.value), node.indices)
 
     return func.with_body(tir.stmt_functor.ir_transform(func.body, None, rewritten, _KINDS))
+
+
+def _bits(value: Any) -> Any | None:
+    """Return the bits of what a widened element is, of zero, or of a choice of such; else None."""
+    narrow = narrow_of(value)
+    if narrow is not None:
+        return bits_of(narrow)
+    if isinstance(value, tir.FloatImm):
+        return tir.const(0, BITS) if value.value == 0 else None
+    cases = cases_of(value)
+    if cases is None:
+        return None
+    condition, *sides = cases
+    first, second = map(_bits, sides)
+    if first is None or second is None:
+        return None
+    if isinstance(value, tir.Select):
+        return tir.Select(condition, first, second)
+    return tir.if_then_else(condition, first, second)
 
 
 def _copies_of(func: Any) -> dict[Any, Any]:
@@ -56,7 +77,7 @@ def _copies_of(func: Any) -> dict[Any, Any]:
             arrays.update({buffer.data: buffer for buffer in node.alloc_buffers})
             others.update(each.buffer.data for each in node.match_buffers)
             others.update(each.source.buffer.data for each in node.match_buffers)
-        elif isinstance(node, tir.BufferStore) and narrow_of(node.value) is None:
+        elif isinstance(node, tir.BufferStore) and _bits(node.value) is None:
             others.add(node.buffer.data)
 
     tir.stmt_functor.post_order_visit(func.body, visit)
