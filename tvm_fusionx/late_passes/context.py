@@ -30,6 +30,7 @@ from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.pack_to_bytes import pack_to_bytes
 from tvm_fusionx.late_passes.pair_rows import pair_rows
+from tvm_fusionx.late_passes.round_brains import round_brains
 from tvm_fusionx.late_passes.round_to_bytes import round_to_bytes
 from tvm_fusionx.late_passes.shuffle_bytes import shuffle_bytes
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
@@ -92,6 +93,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
                 let_nans_through(cpu.extremes_keep_nan, compares_halves=cpu.compares_halves),
             ),
             *((AFTER_LOWERING, each) for each in _dots(cpu)),
+            *([(AFTER_LOWERING, round_brains())] if cpu.brain_dot is not None else []),
             (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics(cpu.extremes_keep_nan, denormals == FLUSH)),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),

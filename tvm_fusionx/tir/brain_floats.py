@@ -74,6 +74,31 @@ def narrowed(value: Any) -> Any:
     return _reinterpreted(tir.Cast(_typed("uint16", lanes), upper), BRAIN)
 
 
+def single_of(cast: Any) -> Any | None:
+    """Return the float32 that :func:`narrowed` rounds; None of another cast than its own.
+
+    Parameters
+    ----------
+    cast
+        To ``uint16``, of what :func:`narrowed` gives the bits.
+    """
+    chosen = cast.value
+    if not str(cast.dtype).startswith(BITS) or not isinstance(chosen, tir.Select):
+        return None
+    test = chosen.condition
+    is_no_number = _number_of(chosen.false_value) == _NO_NUMBER
+    if not is_no_number or not isinstance(test, tir.LE) or _number_of(test.b) != _INFINITE:
+        return None
+    bits = _operand_of(test.a, "tir.bitwise_and", "uint32")
+    return None if bits is None else _operand_of(bits, "tir.reinterpret", "uint32")
+
+
+def _number_of(expr: Any) -> int | None:
+    """Return the whole number that an expression is in all of its lanes, or None."""
+    value = expr.value if isinstance(expr, tir.Broadcast) else expr
+    return int(value) if isinstance(value, tir.IntImm) else None
+
+
 def _reinterpreted(value: Any, dtype: str) -> Any:
     return tir.call_intrin(_typed(dtype, _lanes(value)), "tir.reinterpret", value)
 
