@@ -43,6 +43,7 @@ PASSES = [
     "tvm_fusionx.PackLayouts",
     "tvm_fusionx.FuseByMapping",
     "tvm_fusionx.ComputeInFloat32",
+    "tvm_fusionx.MultiplyBrains",
 ]
 
 x = var("x", 8, 16)

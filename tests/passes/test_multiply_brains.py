@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ml_dtypes
+import numpy as np
 import pytest
 import tvm
 from tvm import relay
@@ -17,7 +19,9 @@ N2 = ARM.format("neoverse-n2")
 
 def _net(dtype: str = "bfloat16", channels: int = 32) -> tvm.IRModule:
     """Return two products of matrices, stored in a type."""
-    weights = relay.const(tvm.nd.empty((channels, channels), dtype))
+    numbers = np.random.default_rng(0).standard_normal((channels, channels))
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    weights = relay.Constant(tvm.nd.array(numbers.astype(kind)))
     y = relay.nn.dense(var("x", 16, channels, dtype=dtype), weights, out_dtype=dtype)
     return module(relay.nn.dense(relay.nn.relu(y), weights, out_dtype=dtype))
 
