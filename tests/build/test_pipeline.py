@@ -44,6 +44,7 @@ PASSES = [
     "tvm_fusionx.FuseByMapping",
     "tvm_fusionx.ComputeInFloat32",
     "tvm_fusionx.MultiplyBrains",
+    "tvm_fusionx.MultiplyHalves",
 ]
 
 x = var("x", 8, 16)

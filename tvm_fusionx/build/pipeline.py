@@ -25,6 +25,7 @@ from tvm_fusionx.passes import (
     ComputeInFloat32,
     FuseByMapping,
     MultiplyBrains,
+    MultiplyHalves,
     OutlineStatic,
     PackFloats,
     PackLayouts,
@@ -187,7 +188,7 @@ def phases(
         "float32": [
             ComputeInFloat32(resolved),
             MultiplyBrains(resolved),
-            *([SumInHalves(resolved)] if in_halves else []),
+            SumInHalves(resolved) if in_halves else MultiplyHalves(resolved),
         ],
         "textures": [PackTextures(resolved)] if is_gpu(resolved) else [],
     }

@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
+from tvm_fusionx.late_passes.add_half_products import add_half_products
 from tvm_fusionx.late_passes.add_in_words import add_in_words
 from tvm_fusionx.late_passes.bound_halves import bound_halves
 from tvm_fusionx.late_passes.brain_casts import cast_brains_by_bits
@@ -96,6 +97,7 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
             *([(AFTER_LOWERING, round_brains())] if cpu.brain_dot is not None else []),
             (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics(cpu.extremes_keep_nan, denormals == FLUSH)),
+            *([(AFTER_LOWERING, add_half_products())] if cpu.multiplies_halves else []),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),
             # Vectors whose lanes multiply are converted too.
             *([(AFTER_LOWERING, convert_in_pairs(cpu.lanes))] if cpu.widens_upper_half else []),

@@ -6,6 +6,7 @@ from tvm_fusionx.layout.brain_products import multiply_brains
 from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
+from tvm_fusionx.layout.half_products import multiply_halves
 from tvm_fusionx.layout.half_sums import sum_in_halves
 from tvm_fusionx.layout.similar import reuse_similar
 from tvm_fusionx.layout.single_blocks import compute_in_single
@@ -23,6 +24,7 @@ __all__ = [
     "most_narrow_uses",
     "multiply_brains",
     "multiply_by_strassen",
+    "multiply_halves",
     "pack_batched_integers",
     "pack_block_weights",
     "pack_convolutions",

@@ -25,14 +25,17 @@ from tvm_fusionx.ecg.block_calls import (
 )
 from tvm_fusionx.ecg.relay_constants import cast_constant
 from tvm_fusionx.expressions.integer_products import register_integer_products
+from tvm_fusionx.layout.block_operands import (
+    calls_of,
+    parameter_of,
+    why_not_stored,
+    with_weights,
+)
 from tvm_fusionx.layout.blocked_convolution import DENSE_BLOCKED
 from tvm_fusionx.layout.dense import PACKED, pack_integers
 from tvm_fusionx.processors.brains import BRAIN, SINGLE
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.matrix_tiles import vectors_of
-
-# Operators that leave numbers where they lie, and casts.
-_SAME_PLACES = ("cast", "reshape", "squeeze", "expand_dims")
 
 # Operators with weights that are packed, and the axes of such weights of floats.
 _AXES = {PACKED: 3, DENSE_BLOCKED: 6}
@@ -67,18 +70,11 @@ def why_not_brains(block_call: Any, cpu: Cpu) -> str | None:
     """Return why a block's product is none of bfloat16, or None."""
     if cpu.brain_dot is None:
         return "the processor does not multiply matrices of bfloat16"
-    products = _products_of(block_call.op)
+    products = calls_of(block_call.op, *_AXES)
     if len(products) != 1:
         return f"it has {len(products)} products with packed weights, not one"
-    data, weights = (_parameter(each) for each in products[0].args)
-    given = dict(zip(block_call.op.params, block_call.args, strict=True))
-    if data not in given or str(data.checked_type.dtype) != BRAIN:
-        return "what it multiplies does not lie in memory as bfloat16"
-    if not isinstance(given.get(weights), relay.Constant):
-        return "its weights are not constant"
-    if _uses(block_call.op, weights) != 1:
-        return "something else reads its weights"
-    return _why_no_groups(products[0], cpu)
+    reason = why_not_stored(block_call, products[0], BRAIN)
+    return reason or _why_no_groups(products[0], cpu)
 
 
 def _why_no_groups(product: Any, cpu: Cpu) -> str | None:
@@ -96,42 +92,38 @@ def _why_no_groups(product: Any, cpu: Cpu) -> str | None:
     return None
 
 
-def _products_of(block: Any) -> list[Any]:
-    calls = (each for each in post_order(block.body) if isinstance(each, relay.Call))
-    return [each for each in calls if getattr(each.op, "name", "") in _AXES]
-
-
-def _parameter(expr: Any) -> Any:
-    """Return the parameter that an operand is, in another type or shape."""
-    while isinstance(expr, relay.Call) and getattr(expr.op, "name", "") in _SAME_PLACES:
-        expr = expr.args[0]
-    return expr
-
-
-def _uses(block: Any, param: Any) -> int:
-    calls = (each for each in post_order(block.body) if isinstance(each, relay.Call))
-    return sum(any(arg.same_as(param) for arg in each.args) for each in calls)
-
-
 def _in_groups(block_call: Any, changed: Any, cpu: Cpu) -> Any:
     """Return `changed`, a call of the same block, with the weights in groups."""
-    block = block_call.op
-    (product,) = _products_of(block)
-    weights = _parameter(product.args[1])
-    place = list(block.params).index(weights)
+    (product,) = calls_of(block_call.op, *_AXES)
+    place = list(block_call.op.params).index(parameter_of(product.args[1]))
     array = numpy_of(cast_constant(block_call.args[place], BRAIN).data)
     if product.op.name == PACKED:
         rows = int(np.prod([int(each) for each in product.checked_type.shape[:-1]]))
         grouped = panels_in_groups(array, rows, cpu)
     else:
         grouped = taps_in_groups(array, cpu)
-    new = relay.Var(weights.name_hint, relay.TensorType(grouped.shape, BRAIN))
-    body = _Grouped(product, new).visit(block.body)
-    params = [new if each.same_as(weights) else each for each in block.params]
-    operands = list(changed.args)
-    operands[place] = relay.Constant(tvm.nd.array(grouped))
-    made = relay.Function(params, body, None, block.type_params, block.attrs)
-    return relay.Call(made, operands, block_call.attrs, None, block_call.span)
+    *_, groups, width, depth = grouped.shape
+
+    def made(data: Any, weights: Any) -> Any:
+        attrs, wide = product.attrs, relay.cast(weights, SINGLE)
+        if product.op.name == PACKED:
+            layout = f"NC{width}n{depth}c"
+            return relay.nn.contrib_dense_pack(data, wide, layout, attrs.units, SINGLE)
+        return relay.nn.contrib_conv2d_nchwc(
+            data,
+            wide,
+            strides=attrs.strides,
+            padding=attrs.padding,
+            dilation=attrs.dilation,
+            channels=attrs.channels,
+            kernel_size=attrs.kernel_size,
+            data_layout=attrs.data_layout,
+            kernel_layout=f"OIHW{groups}i{width}o{depth}i",
+            out_layout=attrs.out_layout,
+            out_dtype=SINGLE,
+        )
+
+    return with_weights(changed, product, tvm.nd.array(grouped), made)
 
 
 def panels_in_groups(panels: np.ndarray, rows: int, cpu: Cpu) -> np.ndarray:
@@ -161,35 +153,3 @@ def taps_in_groups(weights: np.ndarray, cpu: Cpu) -> np.ndarray:
     depth = cpu.brain_dot.depth
     cut = weights.reshape(*outer, inputs // depth, depth, outputs)
     return np.ascontiguousarray(cut.swapaxes(-1, -2))
-
-
-class _Grouped(relay.ExprMutator):
-    """Gives a product its weights in groups."""
-
-    def __init__(self, product: Any, weights: Any) -> None:
-        super().__init__()
-        self.product, self.weights = product, weights
-
-    def visit_call(self, call: Any) -> Any:
-        """Return a call with what it takes changed."""
-        if not call.same_as(self.product):
-            return super().visit_call(call)
-        data, weights = self.visit(call.args[0]), relay.cast(self.weights, SINGLE)
-        *_, groups, width, depth = (int(each) for each in self.weights.type_annotation.shape)
-        attrs = call.attrs
-        if call.op.name == PACKED:
-            layout = f"NC{width}n{depth}c"
-            return relay.nn.contrib_dense_pack(data, weights, layout, attrs.units, SINGLE)
-        return relay.nn.contrib_conv2d_nchwc(
-            data,
-            weights,
-            strides=attrs.strides,
-            padding=attrs.padding,
-            dilation=attrs.dilation,
-            channels=attrs.channels,
-            kernel_size=attrs.kernel_size,
-            data_layout=attrs.data_layout,
-            kernel_layout=f"OIHW{groups}i{width}o{depth}i",
-            out_layout=attrs.out_layout,
-            out_dtype=SINGLE,
-        )

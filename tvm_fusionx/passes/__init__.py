@@ -4,6 +4,7 @@ from tvm_fusionx.passes.compute_in_float32 import ComputeInFloat32
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping
 from tvm_fusionx.passes.multiply_brains import MultiplyBrains
 from tvm_fusionx.passes.multiply_by_strassen import MultiplyByStrassen
+from tvm_fusionx.passes.multiply_halves import MultiplyHalves
 from tvm_fusionx.passes.outline_static import OutlineStatic
 from tvm_fusionx.passes.pack_floats import PackFloats
 from tvm_fusionx.passes.pack_layouts import PackLayouts
@@ -20,6 +21,7 @@ __all__ = [
     "FuseByMapping",
     "MultiplyBrains",
     "MultiplyByStrassen",
+    "MultiplyHalves",
     "OutlineStatic",
     "PackFloats",
     "PackLayouts",
