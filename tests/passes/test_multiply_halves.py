@@ -1,4 +1,4 @@
-"""The pass keeps weights of depthwise windows over halves as halves, for cores that multiply them."""
+"""The pass makes halves of the weights of depthwise windows, where a core multiplies halves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows over halves by instructions that multiply them: run under emulation, right in every bit."""
+"""Windows over halves by instructions that multiply them: run under emulation, every bit right."""
 
 from __future__ import annotations
 
