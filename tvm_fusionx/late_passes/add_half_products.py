@@ -138,11 +138,16 @@ class _Registers:
             return []
         self.filled.add(first)
         load = self.loads[first]
+        places = list(range(REGISTER))
         if place in self.halves:
             whole = tir.Ramp(load.indices[0].base, 1, REGISTER)
             value = tir.BufferLoad(load.buffer, [whole])
+        elif place.data.same_as(self.paired):
+            # A load of half a register leaves zeros in the other.
+            zeros = tir.Broadcast(tir.const(0, HALF), LANES)
+            value = tir.Shuffle([load, zeros], places)
         else:
-            value = tir.Shuffle([load, load], list(range(REGISTER)))
+            value = tir.Shuffle([load, load], places)
         return [tir.BufferStore(self.buffer, value, [self._index(place)])]
 
 

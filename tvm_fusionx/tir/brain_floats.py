@@ -54,24 +54,31 @@ def narrow_of(value: Any) -> Any | None:
     return value if isinstance(value, tir.BufferLoad) and is_narrow else None
 
 
-def _operand_of(expr: Any, name: str, dtype: str) -> Any | None:
-    """Return the first operand of a call of that name and element type; None of another."""
+def _operand_of(expr: Any, name: str, dtype: str, place: int = 0) -> Any | None:
+    """Return an operand of a call of that name and element type; None of another."""
     is_call = isinstance(expr, tir.Call) and getattr(expr.op, "name", "") == name
-    return expr.args[0] if is_call and str(expr.dtype).startswith(dtype) else None
+    return expr.args[place] if is_call and str(expr.dtype).startswith(dtype) else None
 
 
 def narrowed(value: Any) -> Any:
-    """Return the bfloat16 that is the nearest to a float32, lane by lane; no number stays none."""
+    """Return the bfloat16 that is the nearest to a float32, lane by lane; no number stays none.
+
+    By masks: a choice between two values that hold calls TVM computes element by element.
+    """
     lanes = _lanes(value)
     bits = _reinterpreted(value, "uint32")
     shift = _constant(_LOWER_BITS, "uint32", lanes)
-    odd = (bits >> shift) & _constant(1, "uint32", lanes)
-    rounded = (bits + _constant(_HALFWAY, "uint32", lanes) + odd) >> shift
     # TVM takes a comparison of a number with itself for known.
     magnitude = bits & _constant(_MAGNITUDE, "uint32", lanes)
-    is_number = magnitude <= _constant(_INFINITE, "uint32", lanes)
-    upper = tir.Select(is_number, rounded, _constant(_NO_NUMBER, "uint32", lanes))
-    return _reinterpreted(tir.Cast(_typed("uint16", lanes), upper), BRAIN)
+    is_none = magnitude > _constant(_INFINITE, "uint32", lanes)
+    # All ones for a number, else zero; TVM says to LLVM that unsigned numbers do not overflow.
+    ones = tir.Cast(_typed("int32", lanes), is_none) - _constant(1, "int32", lanes)
+    mask = tir.Cast(_typed("uint32", lanes), ones)
+    known = bits & mask
+    odd = (known >> shift) & _constant(1, "uint32", lanes)
+    rounded = (known + _constant(_HALFWAY, "uint32", lanes) + odd) >> shift
+    upper = rounded | (_constant(_NO_NUMBER, "uint32", lanes) & ~mask)
+    return _reinterpreted(tir.Cast(_typed(BITS, lanes), upper), BRAIN)
 
 
 def single_of(cast: Any) -> Any | None:
@@ -82,14 +89,22 @@ def single_of(cast: Any) -> Any | None:
     cast
         To ``uint16``, of what :func:`narrowed` gives the bits.
     """
-    chosen = cast.value
-    if not str(cast.dtype).startswith(BITS) or not isinstance(chosen, tir.Select):
+    if not str(cast.dtype).startswith(BITS):
         return None
-    test = chosen.condition
-    is_no_number = _number_of(chosen.false_value) == _NO_NUMBER
-    if not is_no_number or not isinstance(test, tir.LE) or _number_of(test.b) != _INFINITE:
+    none = _operand_of(cast.value, "tir.bitwise_or", "uint32", 1)
+    inverted = None if none is None else _operand_of(none, "tir.bitwise_and", "uint32", 1)
+    if inverted is None or _number_of(none.args[0]) != _NO_NUMBER:
         return None
-    bits = _operand_of(test.a, "tir.bitwise_and", "uint32")
+    mask = _operand_of(inverted, "tir.bitwise_not", "uint32")
+    ones = mask.value if isinstance(mask, tir.Cast) else None
+    test = getattr(getattr(ones, "a", None), "value", None)
+    # Simplified, the comparison is the other way round.
+    if not isinstance(test, tir.LT | tir.GT):
+        return None
+    magnitude, bound = (test.b, test.a) if isinstance(test, tir.LT) else (test.a, test.b)
+    if _number_of(bound) != _INFINITE:
+        return None
+    bits = _operand_of(magnitude, "tir.bitwise_and", "uint32")
     return None if bits is None else _operand_of(bits, "tir.reinterpret", "uint32")
 
 
