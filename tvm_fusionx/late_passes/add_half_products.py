@@ -162,11 +162,13 @@ def _product(store: Any) -> _Product | None:
             return None
     if not isinstance(value, tir.Mul):
         return None
-    loads = tuple(map(_halves, (value.a, value.b)))
-    places = [None if load is None else vector_place(load, LANES) for load in loads]
-    if None in places:
+    left, right = _halves(value.a), _halves(value.b)
+    if left is None or right is None:
         return None
-    return _Product(store, total, tuple(places), loads)
+    one, other = vector_place(left, LANES), vector_place(right, LANES)
+    if one is None or other is None:
+        return None
+    return _Product(store, total, (one, other), (left, right))
 
 
 def _is_sum(expr: Any, store: Any) -> bool:

@@ -210,7 +210,9 @@ def columns_of(elements: Sequence[Any], instruction: DotInstruction) -> Any | No
     firsts = []
     for element in elements:
         each = _as_it_lies(element, instruction)
-        index = each.indices[-1] if isinstance(each, tir.BufferLoad) else None
+        if not isinstance(each, tir.BufferLoad):
+            return None
+        index = each.indices[-1]
         if not isinstance(index, tir.Ramp) or not isinstance(index.stride, tir.IntImm):
             return None
         if int(index.stride) != instruction.depth or int(index.lanes) % LANES:

@@ -92,9 +92,9 @@ def single_of(cast: Any) -> Any | None:
     if not str(cast.dtype).startswith(BITS):
         return None
     none = _operand_of(cast.value, "tir.bitwise_or", "uint32", 1)
-    inverted = None if none is None else _operand_of(none, "tir.bitwise_and", "uint32", 1)
-    if inverted is None or _number_of(none.args[0]) != _NO_NUMBER:
+    if _number_of(_operand_of(none, "tir.bitwise_and", "uint32")) != _NO_NUMBER:
         return None
+    inverted = _operand_of(none, "tir.bitwise_and", "uint32", 1)
     mask = _operand_of(inverted, "tir.bitwise_not", "uint32")
     ones = mask.value if isinstance(mask, tir.Cast) else None
     test = getattr(getattr(ones, "a", None), "value", None)
