@@ -53,3 +53,19 @@ def test_other_casts_are_none(dtype: str) -> None:
     one = tir.const(1, "uint32")
     for value in (words, tir.Select(words <= one, words, one)):
         assert single_of(tir.Cast(dtype, value)) is None
+
+
+@pytest.mark.parametrize("core", ["neoverse-n2", "cortex-a76"])
+def test_an_error_function_before_it_is_one_of_vectors(core: str) -> None:
+    register()
+    x = tir.decl_buffer((LENGTH,), "float32", "x")
+    y = tir.decl_buffer((LENGTH,), "bfloat16", "y")
+    i, lane = tir.Var("i", "int32"), tir.Var("lane", "int32")
+    place = i * 4 + lane
+    store = tir.BufferStore(y, narrowed(tir.erf(tir.BufferLoad(x, [place]))), [place])
+    vector = tir.For(lane, 0, 4, tir.ForKind.VECTORIZED, store)
+    loop = tir.For(i, 0, LENGTH // 4, tir.ForKind.SERIAL, vector)
+    params = [tir.Var("a", "handle"), tir.Var("b", "handle")]
+    func = tir.PrimFunc(params, loop, None, dict(zip(params, (x, y), strict=True)))
+    code = compile_kernel(func, resolve_target(TARGET.format(core)), "kernel")
+    assert "erff" not in code.get_source("asm")
