@@ -1,7 +1,8 @@
 """Count the zoo's models on an Arm core: ours, and the other runtimes, by the same emulator.
 
     python benchmarks/arm.py [MODEL...] [--sides fusionx,ort,mnn,ncnn,litert] [--cpu cortex-a76]
-        [--kind float32|int8|float16|float16-sums] [--again fusionx] [--without-caches] [--table]
+        [--kind float32|int8|float16|float16-sums|bfloat16] [--again fusionx] [--without-caches]
+        [--table]
 
 Each model's counts are kept in benchmarks/results/arm/CPU/MODEL.json, side by side: what is there
 is not counted again, unless --again names its side. Counts do not depend on what else the machine
@@ -13,8 +14,8 @@ Of other kinds the folder is CPU-KIND. int8 is the model as ONNX Runtime's tool 
 benchmarks/int8.py), in all runtimes that take it; MNN (mnn-int8) and LiteRT (litert-int8) take the
 float model as their own tools quantize it, and are compared with that. float16 is the file of
 float32: ours with precision="float16", the others in the half precision that they offer;
-float16-sums is the same, and ours sums up in halves. The table then has ours over our float32, too,
-where that was counted.
+float16-sums is the same, and ours sums up in halves. bfloat16 is ours alone, with that precision.
+The table then has ours over our float32, too, where that was counted.
 """
 
 from __future__ import annotations
@@ -47,11 +48,15 @@ MODELS = (
     *("mobilenet-ssd", "resnet50", "yolo-v8n", "distilbert", "mobilebert"),
     *("unet", "whisper-tiny-encoder"),
 )
-FLOAT32, INT8, FLOAT16, SUMS = KINDS = ("float32", "int8", "float16", "float16-sums")
+KINDS = FLOAT32, INT8, FLOAT16, SUMS, BRAIN = (
+    *("float32", "int8", "float16", "float16-sums"),
+    "bfloat16",
+)
 SIDES = {
     FLOAT32: (OURS, "ort", "mnn", "ncnn", "litert"),
     INT8: (OURS, "ort", "mnn-int8", "litert-int8"),
     **dict.fromkeys((FLOAT16, SUMS), (OURS, "mnn-fp16", "ncnn-fp16")),
+    BRAIN: (OURS,),
 }
 # Sides of bytes that do not compute what a quantized file says, but what a tool makes of floats.
 OWN_TOOLS = ("mnn-int8", "litert-int8")
@@ -62,7 +67,7 @@ CORE = "cortex-a76"
 # the same: convolutions of other runtimes by minimal filtering differ by so much.
 # Halves are rounded between kernels, and by other runtimes at each product; of bytes two results
 # may be a step apart in each layer.
-TOLERANCES = {FLOAT32: 1e-3, INT8: 5e-2, FLOAT16: 5e-2, SUMS: 5e-2}
+TOLERANCES = {FLOAT32: 1e-3, INT8: 5e-2, FLOAT16: 5e-2, SUMS: 5e-2, BRAIN: 5e-2}
 MEASURES = ("instructions", "neoverse-n1", "cortex-a55", "neoverse-n2", "neoverse-v1")
 DIGITS = 3
 
@@ -173,7 +178,7 @@ def count_side(
     if side != OURS:
         return count_peer(side, model, inputs, core, with_caches=with_caches)
     library = model.with_suffix(".tar")
-    precision = kind if kind in (FLOAT16, SUMS) else None
+    precision = kind if kind in (FLOAT16, SUMS, BRAIN) else None
     compile_for_core(model, library, core, shape=dict(shapes), precision=precision)
     return count_library(library, core, inputs=inputs, with_caches=with_caches)
 

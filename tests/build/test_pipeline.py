@@ -43,6 +43,8 @@ PASSES = [
     "tvm_fusionx.PackLayouts",
     "tvm_fusionx.FuseByMapping",
     "tvm_fusionx.ComputeInFloat32",
+    "tvm_fusionx.MultiplyBrains",
+    "tvm_fusionx.MultiplyHalves",
 ]
 
 x = var("x", 8, 16)

@@ -219,9 +219,9 @@ ROWS = [
 ]
 
 
-def hot_loop(body: relay.Expr, template: str, folder: Path) -> Loop:
+def hot_loop(body: relay.Expr, template: str, folder: Path, core: str = CORE) -> Loop:
     """Return the hot loop of the kernel that `template` makes of a block."""
-    target = resolve_target(target_text(CORE))
+    target = resolve_target(target_text(core))
     scheduled = schedule(unscheduled(body, target), target)
     assert scheduled.template == template
     path = folder / "kernel.o"

@@ -8,7 +8,7 @@ import tvm
 from tvm import tir
 
 from tvm_fusionx.report.bench.stored_numbers import numbers_of, stored
-from tvm_fusionx.tir.brain_floats import is_brain, narrowed, widened
+from tvm_fusionx.tir.brain_floats import bits_of, is_brain, narrow_of, narrowed, widened
 
 LANES = 16
 
@@ -58,6 +58,23 @@ def test_float32_is_rounded_as_constants_are(lanes: int) -> None:
 def test_no_number_stays_none_whatever_its_bits() -> None:
     bits = np.resize(np.uint32([0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0x7FC00000]), LANES)
     assert np.isnan(_cast(tvm.nd.array(bits.view("float32")), "bfloat16", LANES)).all()
+
+
+@pytest.mark.parametrize("lanes", [1, LANES])
+@pytest.mark.parametrize("dtype", ["bfloat16", "uint16"])
+def test_what_was_widened_is_found(dtype: str, lanes: int) -> None:
+    buffer = tir.decl_buffer((LANES,), dtype, "x")
+    load = tir.BufferLoad(buffer, [0 if lanes == 1 else tir.Ramp(0, 1, lanes)])
+    assert narrow_of(widened(load)).same_as(load)
+    assert str(bits_of(load).dtype).startswith("uint16")
+
+
+def test_what_was_not_widened_is_none() -> None:
+    single = tir.BufferLoad(tir.decl_buffer((1,), "float32", "x"), [0])
+    words = tir.BufferLoad(tir.decl_buffer((1,), "uint32", "y"), [0])
+    computed = widened(narrowed(single))
+    for each in (single, computed, tir.call_intrin("float32", "tir.reinterpret", words)):
+        assert narrow_of(each) is None
 
 
 def test_types_with_lanes_are_known() -> None:

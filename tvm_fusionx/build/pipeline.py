@@ -19,11 +19,13 @@ from tvm_fusionx.fusion import PlannerOptions
 from tvm_fusionx.fusion.planner import GREEDY
 from tvm_fusionx.fusion.profile_database import ProfileDatabase
 from tvm_fusionx.late_passes.flush_denormals import FLUSH, Denormals, check_denormals
-from tvm_fusionx.layout import HALF
+from tvm_fusionx.layout import BRAIN, HALF
 from tvm_fusionx.measuring import BlockTimer, calibrated_costs, database_path
 from tvm_fusionx.passes import (
     ComputeInFloat32,
     FuseByMapping,
+    MultiplyBrains,
+    MultiplyHalves,
     OutlineStatic,
     PackFloats,
     PackLayouts,
@@ -177,7 +179,7 @@ def phases(
         "layout": [
             ReuseSimilar(resolved),
             PackSparse(resolved),
-            PackLayouts(resolved, halves=in_halves),
+            PackLayouts(resolved, halves=in_halves, brains=precision == BRAIN),
         ],
         # Then blocks.
         "fuse": [FuseByMapping(resolved, options=options)],
@@ -185,7 +187,8 @@ def phases(
         "precision": [PackFloats(resolved, precision)] if precision else [],
         "float32": [
             ComputeInFloat32(resolved),
-            *([SumInHalves(resolved)] if in_halves else []),
+            MultiplyBrains(resolved),
+            SumInHalves(resolved) if in_halves else MultiplyHalves(resolved),
         ],
         "textures": [PackTextures(resolved)] if is_gpu(resolved) else [],
     }

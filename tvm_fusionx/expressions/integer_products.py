@@ -25,13 +25,16 @@ from tvm_fusionx.tir.dot_call import dot, register_dot
 # Data ``[B, M, K]`` times packed columns, ``[B, M, N]``.
 BATCHED = "fusionx.batched_integers"
 
+# Types of sums: of integers, and of floats that lie in groups as integers do.
+SUMS = (SUM, "float32")
+
 # Axes of packed weights.
 DENSE_WEIGHT_AXES = 4
 CONVOLUTION_WEIGHT_AXES = 7
 
 
-def dense_of_integers(data: Any, weights: Any) -> Any:
-    """Return data ``[M, K]`` times packed weights as an int32 tensor ``[M, N]``."""
+def dense_of_integers(data: Any, weights: Any, dtype: str = SUM) -> Any:
+    """Return data ``[M, K]`` times packed weights as a tensor ``[M, N]`` of sums of `dtype`."""
     rows, _ = (int(extent) for extent in data.shape)
     panels, groups, width, depth = (int(extent) for extent in weights.shape)
     group = te.reduce_axis((0, groups), name="k")
@@ -42,6 +45,7 @@ def dense_of_integers(data: Any, weights: Any) -> Any:
             dot(
                 [data[m, group * depth + place] for place in places],
                 [weights[n // width, group, n % width, place] for place in places],
+                dtype,
             ),
             axis=group,
         ),
@@ -75,8 +79,8 @@ def _batched_type(types: Sequence[Any], attrs: Any) -> Any:
     return tvm.ir.TensorType([*data[:2], panels[1] * panels[3]], SUM)
 
 
-def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
-    """Return data ``[N, I / i, H, W, i]`` convolved with packed weights, as int32 in NCHWc.
+def convolution_of_integers(data: Any, weights: Any, attrs: Any, dtype: str = SUM) -> Any:
+    """Return data ``[N, I / i, H, W, i]`` convolved with packed weights, as sums in NCHWc.
 
     Parameters
     ----------
@@ -84,6 +88,8 @@ def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
         Tensors; chunks of neither lie in two groups of channels.
     attrs
         Strides, padding and dilation, as of ``nn.conv2d``.
+    dtype
+        That of the sums.
     """
     images, in_chunks, height, width, channels = (int(extent) for extent in data.shape)
     chunks, outer, rows, columns, groups, lanes, depth = (int(each) for each in weights.shape)
@@ -114,7 +120,7 @@ def convolution_of_integers(data: Any, weights: Any, attrs: Any) -> Any:
             read = o // in_group * outer + chunk
         pixels = [padded[n, read, h, w, first * depth + place] for place in places]
         taps = [weights[o, chunk, row, column, within, lane, place] for place in places]
-        return te.sum(dot(pixels, taps), axis=[group, row, column])
+        return te.sum(dot(pixels, taps, dtype), axis=[group, row, column])
 
     return te.compute(
         (images, chunks, out_rows, out_columns, lanes), total, name="convolution_of_integers"
@@ -137,16 +143,21 @@ def register_integer_products() -> None:
 
 
 def _dense_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
-    if out_type.dtype != SUM or len(inputs[1].shape) != DENSE_WEIGHT_AXES:
+    if out_type.dtype not in SUMS or len(inputs[1].shape) != DENSE_WEIGHT_AXES:
         return x86.dense_pack_strategy_cpu(attrs, inputs, out_type, target)
-    return _strategy(lambda attrs, inputs, out: [dense_of_integers(inputs[0], inputs[1])], "dense")
+    return _strategy(
+        lambda attrs, inputs, out: [dense_of_integers(inputs[0], inputs[1], str(out.dtype))],
+        "dense",
+    )
 
 
 def _convolution_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> Any:
-    if out_type.dtype != SUM or len(inputs[1].shape) != CONVOLUTION_WEIGHT_AXES:
+    if out_type.dtype not in SUMS or len(inputs[1].shape) != CONVOLUTION_WEIGHT_AXES:
         return x86.conv2d_NCHWc_strategy_cpu(attrs, inputs, out_type, target)
     return _strategy(
-        lambda attrs, inputs, out: [convolution_of_integers(inputs[0], inputs[1], attrs)],
+        lambda attrs, inputs, out: [
+            convolution_of_integers(inputs[0], inputs[1], attrs, str(out.dtype))
+        ],
         "convolution",
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 
 from tvm_fusionx._tvm.cures import PASSES_THAT_UNDO_BLOCKS, build_config
+from tvm_fusionx.late_passes.add_half_products import add_half_products
 from tvm_fusionx.late_passes.add_in_words import add_in_words
 from tvm_fusionx.late_passes.bound_halves import bound_halves
 from tvm_fusionx.late_passes.brain_casts import cast_brains_by_bits
@@ -30,6 +31,7 @@ from tvm_fusionx.late_passes.narrow_in_pairs import narrow_in_pairs
 from tvm_fusionx.late_passes.odd_vectors import split_odd_vectors
 from tvm_fusionx.late_passes.pack_to_bytes import pack_to_bytes
 from tvm_fusionx.late_passes.pair_rows import pair_rows
+from tvm_fusionx.late_passes.round_brains import round_brains
 from tvm_fusionx.late_passes.round_to_bytes import round_to_bytes
 from tvm_fusionx.late_passes.shuffle_bytes import shuffle_bytes
 from tvm_fusionx.late_passes.small_buffers_on_stack import keep_small_buffers_on_stack
@@ -92,8 +94,10 @@ def pass_context(target: tvm.target.Target, denormals: Denormals = KEEP) -> Any:
                 let_nans_through(cpu.extremes_keep_nan, compares_halves=cpu.compares_halves),
             ),
             *((AFTER_LOWERING, each) for each in _dots(cpu)),
+            *([(AFTER_LOWERING, round_brains())] if cpu.brain_dot is not None else []),
             (AFTER_LOWERING, shuffle_bytes(cpu.byte_tables)),
             (AFTER_LOWERING, vectorise_mathematics(cpu.extremes_keep_nan, denormals == FLUSH)),
+            *([(AFTER_LOWERING, add_half_products())] if cpu.multiplies_halves else []),
             *([(AFTER_LOWERING, index_lanes(cpu.lanes))] if cpu.multiplies_by_lane else []),
             # Vectors whose lanes multiply are converted too.
             *([(AFTER_LOWERING, convert_in_pairs(cpu.lanes))] if cpu.widens_upper_half else []),
@@ -124,7 +128,8 @@ def _dots(cpu: Cpu) -> list[Any]:
     passes = [pair_rows(dot)]
     if dot is not None and dot.adds_in_words:
         passes.append(add_in_words(dot))
-    passes.append(emit_dots(dot, cpu.word_dot))
+    passes.append(pair_rows(cpu.brain_dot))
+    passes.append(emit_dots(dot, cpu.word_dot, cpu.brain_dot))
     if dot is not None and cpu.takes_words_by_lane:
         passes.append(index_words(cpu.lanes, dot.depth))
     return passes

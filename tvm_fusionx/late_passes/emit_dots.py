@@ -14,8 +14,10 @@ from tvm import tir
 
 from tvm_fusionx.late_passes.dot_operands import side_by_side
 from tvm_fusionx.late_passes.pair_rows import LANES, columns_of, multiplied, row_of
-from tvm_fusionx.processors.integers import SUM, DotInstruction
+from tvm_fusionx.processors.integers import DotInstruction
+from tvm_fusionx.tir.brain_floats import BRAIN, narrow_of
 from tvm_fusionx.tir.dot_call import dot_of_vectors, is_dot_call, sides_of
+from tvm_fusionx.tir.matrix_call import held, with_matrix_calls
 
 
 def emit_dots(*instructions: DotInstruction | None) -> Any:
@@ -40,6 +42,8 @@ def emit_dots(*instructions: DotInstruction | None) -> Any:
     def run(func: Any, mod: Any, ctx: Any) -> Any:
         body = tir.stmt_functor.ir_transform(func.body, add, None, ["tir.Add"])
         body = tir.stmt_functor.ir_transform(body, None, call, ["tir.Call"])
+        for each in instructions:
+            body = with_matrix_calls(body, each)
         return func.with_body(body)
 
     return run
@@ -48,8 +52,10 @@ def emit_dots(*instructions: DotInstruction | None) -> Any:
 def _that_multiplies(
     call: Any, instructions: Sequence[DotInstruction | None]
 ) -> DotInstruction | None:
-    data = tvm.DataType(sides_of(call)[0][0].dtype)
-    scalar = str(data).partition("x")[0]
+    first = sides_of(call)[0][0]
+    if isinstance(first, tir.Broadcast):
+        first = first.value
+    scalar = BRAIN if narrow_of(first) is not None else str(first.dtype).partition("x")[0]
     return next((each for each in instructions if each is not None and each.data == scalar), None)
 
 
@@ -85,10 +91,11 @@ def _row_alone(
     row, columns = row_of(left, instruction), columns_of(right, instruction)
     if row is None or columns is None:
         return None
-    nothing = tir.Broadcast(tir.const(0, instruction.data), instruction.depth)
+    row = held(row)
+    nothing = tir.Broadcast(tir.const(0, str(row.dtype).partition("x")[0]), instruction.depth)
     places = list(range(2 * instruction.depth))
     halves = tir.Shuffle([row, nothing], places), tir.Shuffle([nothing, row], places)
-    start = tir.Broadcast(tir.const(0, SUM), lanes) if total is None else total
+    start = tir.Broadcast(tir.const(0, instruction.sums), lanes) if total is None else total
     vectors = []
     for vector in range(lanes // LANES):
         first = vector * LANES

@@ -1,9 +1,10 @@
 """Dot products of two rows at once, where an instruction multiplies matrices.
 
 Arm's `smmla` multiplies two rows of eight bytes by two columns of eight, and adds to four sums: two
-of either row. A register tile has its rows apart. So two of them that are multiplied by the same
-columns exchange halves of their vectors of sums before the loops that add to them, and again
-behind; in between each step multiplies both::
+of either row; `bfmmla` does so with four numbers of bfloat16, which are widened elsewhere. A tile
+has its rows apart. So two of them that are multiplied by the same columns exchange halves of their
+vectors of sums before the loops that add to them, and again behind; in between each step multiplies
+both::
 
     s[0:4] += dot(x[0:8], w)             t = s[0:4]; s[0:4] = t[0:2] s[4:6]; s[4:8] = t[2:4] s[6:8]
     s[4:8] += dot(y[0:8], w)   within    s[0:4] = smmla(s[0:4], x[0:8] y[0:8], w[0:16])
@@ -21,8 +22,10 @@ from typing import Any
 import tvm
 from tvm import tir
 
-from tvm_fusionx.processors.integers import SUM, DotInstruction
+from tvm_fusionx.processors.integers import DotInstruction
+from tvm_fusionx.tir.brain_floats import is_brain, narrow_of
 from tvm_fusionx.tir.dot_call import added_dot, sides_of
+from tvm_fusionx.tir.matrix_call import held, matrix_call
 
 # Sums of one instruction.
 LANES = 4
@@ -84,7 +87,9 @@ def _paired(body: Any, sums: Any, instruction: Any) -> Any | None:
             return None
         found.append(node)
         first = steps[0][0]
-        before, after = ([_exchange(first, pair) for pair in sorted(pairs)] for _ in range(2))
+        before, after = (
+            [_exchange(first, pair, instruction.sums) for pair in sorted(pairs)] for _ in range(2)
+        )
         multiplied = tir.stmt_functor.ir_transform(
             node,
             None,
@@ -154,7 +159,7 @@ def _step(stmt: Any, sums: Any, instruction: Any) -> _Step | None:
     row, columns = row_of(left, instruction), columns_of(right, instruction)
     if row is None or columns is None:
         return None
-    return _Step(_elements_of(stmt.buffer), *at, row, columns)
+    return _Step(_elements_of(stmt.buffer, instruction), *at, row, columns)
 
 
 def _place_of(buffer: Any, index: Any) -> tuple[int, int] | None:
@@ -176,19 +181,23 @@ def _place_of(buffer: Any, index: Any) -> tuple[int, int] | None:
     return int(place) * number, lanes
 
 
-def _elements_of(buffer: Any) -> Any:
+def _elements_of(buffer: Any, instruction: DotInstruction) -> Any:
     """Return a buffer of vectors as one of their elements."""
     lanes = tvm.DataType(buffer.dtype).lanes
     if lanes == 1:
         return buffer
-    return tir.decl_buffer([int(buffer.shape[0]) * lanes], SUM, buffer.name, data=buffer.data)
+    size = int(buffer.shape[0]) * lanes
+    return tir.decl_buffer([size], instruction.sums, buffer.name, data=buffer.data)
 
 
 def row_of(elements: Sequence[Any], instruction: DotInstruction) -> Any | None:
     """Return elements that all lanes share as one load, or None where they lie apart."""
     if len(elements) != instruction.depth:
         return None
-    loads = [each.value if isinstance(each, tir.Broadcast) else None for each in elements]
+    loads = [
+        _as_it_lies(each.value, instruction) if isinstance(each, tir.Broadcast) else None
+        for each in elements
+    ]
     if not _follow(loads, 1):
         return None
     return _at(loads[0], 0, instruction.depth)
@@ -199,14 +208,28 @@ def columns_of(elements: Sequence[Any], instruction: DotInstruction) -> Any | No
     if len(elements) != instruction.depth:
         return None
     firsts = []
-    for each in elements:
-        index = each.indices[-1] if isinstance(each, tir.BufferLoad) else None
+    for element in elements:
+        each = _as_it_lies(element, instruction)
+        if not isinstance(each, tir.BufferLoad):
+            return None
+        index = each.indices[-1]
         if not isinstance(index, tir.Ramp) or not isinstance(index.stride, tir.IntImm):
             return None
         if int(index.stride) != instruction.depth or int(index.lanes) % LANES:
             return None
         firsts.append(tir.BufferLoad(each.buffer, [*each.indices[:-1], index.base]))
     return firsts[0] if _follow(firsts, 1) else None
+
+
+def _as_it_lies(element: Any, instruction: DotInstruction) -> Any | None:
+    """Return what the instruction takes for an operand; None of a load of another type.
+
+    Of a float that is the bfloat16 that it was made of.
+    """
+    if is_brain(instruction.data):
+        return narrow_of(element)
+    kinds = instruction.data, instruction.weights
+    return element if str(element.dtype).startswith(kinds) else None
 
 
 def _follow(loads: Sequence[Any], step: int) -> bool:
@@ -242,10 +265,7 @@ def multiplied(instruction: DotInstruction, sums: Any, rows: Any, columns: Any, 
         Which pair of columns.
     """
     lanes = 2 * instruction.depth
-    operands = sums, rows, _at(columns, vector * lanes, lanes)
-    name = instruction.name_for(LANES)
-    count = tir.const(len(operands), "uint32")
-    return tir.call_llvm_pure_intrin(f"{SUM}x{LANES}", name, count, *operands)
+    return matrix_call(instruction, sums, rows, held(_at(columns, vector * lanes, lanes)))
 
 
 def _line(line: Any, sums: Any, instruction: Any, pairs: Pairs) -> Any:
@@ -287,8 +307,8 @@ def _joined(one: Any, other: Any, depth: int) -> Any:
         starts[1] - starts[0], depth
     )
     if is_near:
-        return _at(first, 0, 2 * depth)
-    return tir.Shuffle([one, other], list(range(2 * depth)))
+        return held(_at(first, 0, 2 * depth))
+    return tir.Shuffle([held(one), held(other)], list(range(2 * depth)))
 
 
 def _load(buffer: Any, start: int) -> Any:
@@ -299,14 +319,14 @@ def _store(buffer: Any, start: int, value: Any) -> Any:
     return tir.BufferStore(buffer, value, [tir.Ramp(start, 1, LANES)])
 
 
-def _exchange(step: _Step, pair: tuple[int, int]) -> Any:
+def _exchange(step: _Step, pair: tuple[int, int], dtype: str) -> Any:
     """Return the statement in which two rows of sums exchange halves; twice is as before."""
     stmts = []
-    held = tir.decl_buffer([LANES], SUM, "held", scope="local")
+    kept = tir.decl_buffer([LANES], dtype, "held", scope="local")
     for vector in range(step.lanes // LANES):
         first, second = (place + vector * LANES for place in pair)
-        both = [_load(held, 0), _load(step.buffer, second)]
-        stmts.append(_store(held, 0, _load(step.buffer, first)))
+        both = [_load(kept, 0), _load(step.buffer, second)]
+        stmts.append(_store(kept, 0, _load(step.buffer, first)))
         for at, half in zip((first, second), EXCHANGED, strict=True):
             stmts.append(_store(step.buffer, at, tir.Shuffle(both, half)))
-    return tir.Allocate(held.data, SUM, [LANES], tir.const(True), tir.SeqStmt(stmts))
+    return tir.Allocate(kept.data, dtype, [LANES], tir.const(True), tir.SeqStmt(stmts))

@@ -2,9 +2,11 @@
 
 from tvm_fusionx.layout.batched_integers import pack_batched_integers
 from tvm_fusionx.layout.block_weights import pack_block_weights
+from tvm_fusionx.layout.brain_products import multiply_brains
 from tvm_fusionx.layout.constant_uses import most_narrow_uses
 from tvm_fusionx.layout.convolution import pack_convolutions
 from tvm_fusionx.layout.dense import pack_dense, transpose_weights
+from tvm_fusionx.layout.half_products import multiply_halves
 from tvm_fusionx.layout.half_sums import sum_in_halves
 from tvm_fusionx.layout.similar import reuse_similar
 from tvm_fusionx.layout.single_blocks import compute_in_single
@@ -20,7 +22,9 @@ __all__ = [
     "compute_in_single",
     "has_zeros",
     "most_narrow_uses",
+    "multiply_brains",
     "multiply_by_strassen",
+    "multiply_halves",
     "pack_batched_integers",
     "pack_block_weights",
     "pack_convolutions",

@@ -2,7 +2,9 @@
 
 from tvm_fusionx.passes.compute_in_float32 import ComputeInFloat32
 from tvm_fusionx.passes.fuse_by_mapping import FuseByMapping
+from tvm_fusionx.passes.multiply_brains import MultiplyBrains
 from tvm_fusionx.passes.multiply_by_strassen import MultiplyByStrassen
+from tvm_fusionx.passes.multiply_halves import MultiplyHalves
 from tvm_fusionx.passes.outline_static import OutlineStatic
 from tvm_fusionx.passes.pack_floats import PackFloats
 from tvm_fusionx.passes.pack_layouts import PackLayouts
@@ -17,7 +19,9 @@ from tvm_fusionx.passes.unroll_recurrent import UnrollRecurrent
 __all__ = [
     "ComputeInFloat32",
     "FuseByMapping",
+    "MultiplyBrains",
     "MultiplyByStrassen",
+    "MultiplyHalves",
     "OutlineStatic",
     "PackFloats",
     "PackLayouts",

@@ -54,6 +54,10 @@ class PackLayouts:
     halves: bool = False
     """Whether chunks of channels fill vectors of halves on a CPU, for :class:`SumInHalves`."""
 
+    brains: bool = False
+    """Whether floats will lie in memory as bfloat16, for :class:`MultiplyBrains`: a 3x3 convolution
+    that it serves is summed directly."""
+
     def transform_module(self, mod: Any, ctx: Any) -> Any:
         """Return the module with layouts chosen."""
         target = resolve_target(self.target)
@@ -77,7 +81,7 @@ class PackLayouts:
             lanes = 2 * cpu.lanes if self.halves else cpu.lanes
             pack_convolutions(graph, replace(cpu, lanes=lanes))
             if self.winograd:
-                pack_winograd(graph, cpu)
+                pack_winograd(graph, cpu, brains=self.brains)
             pack_dense(graph, cpu)
             pack_batched_integers(graph, cpu)
             pack_block_weights(graph, cpu)

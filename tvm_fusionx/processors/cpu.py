@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import tvm
 from tvm.target import codegen
 
+from tvm_fusionx.processors.brains import brain_dot_of
 from tvm_fusionx.processors.byte_packing import BytePacking, packings_of
 from tvm_fusionx.processors.integers import (
     AARCH64,
@@ -37,6 +38,11 @@ KIBI = 1024
 
 # LLVM's name of Armv8.2's arithmetic of halves.
 HALF_ARITHMETIC = "fullfp16"
+
+# LLVM's name of products of halves that are added to float32 (FEAT_FHM); which cores have it, LLVM
+# says (AArch64Processors.td): those since Armv8.4 that Arm licenses, as Cortex-A510 and A710,
+# Neoverse V1 and N2, and no Cortex-A55, A76, A78, X1 or Neoverse N1.
+HALF_PRODUCTS = "fp16fml"
 
 # Part of the second-level cache that templates fill; what streams past needs the rest. Tiles made
 # for all of it were 2 to 5 % slower on Zen 4 (MiniLM, ResNet-50, Whisper's encoder).
@@ -123,6 +129,9 @@ class Cpu:
     compares_halves: bool = False
     """Whether there are maxima and minima of halves, which keep NaN where others do."""
 
+    multiplies_halves: bool = False
+    """Whether products of halves are added to sums of float32 (Arm's `fmlal`, FEAT_FHM)."""
+
     loads_several: bool = False
     """Whether one instruction loads three or four vectors, and moves the address behind them."""
 
@@ -135,6 +144,9 @@ class Cpu:
 
     word_dot: DotInstruction | None = None
     """Multiplies 16-bit integers and adds pairs of products; None where there is none."""
+
+    brain_dot: DotInstruction | None = None
+    """Multiplies matrices of bfloat16 and adds to sums of float32; None where there is none."""
 
     tiles: ByteTiles | None = None
     """Multiplies tiles of bytes; None where there are none."""
@@ -246,10 +258,12 @@ def _describe_cpu(target_text: str, cores: int) -> Cpu:
         strip_rows=vectors.strip_rows,
         widens_upper_half=vectors.widens_upper_half,
         compares_halves=vectors.widens_upper_half and HALF_ARITHMETIC in features,
+        multiplies_halves=AARCH64 in features and HALF_PRODUCTS in features,
         loads_several=vectors.multiplies_by_lane and AARCH64 in features,
         dot=instruction_of(features),
         byte_dot=byte_dot_of(features),
         word_dot=word_dot_of(features),
+        brain_dot=brain_dot_of(features),
         tiles=byte_tiles_of(features, triple),
         byte_tables=byte_tables_of(features),
         rounding=rounding_of(features),

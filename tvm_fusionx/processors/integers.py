@@ -16,7 +16,7 @@ WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class DotInstruction:
-    """A vector instruction that adds dot products of `depth` integers to 32-bit sums."""
+    """A vector instruction that adds dot products of `depth` numbers to 32-bit sums."""
 
     data: str
     """Element type of the operand that is broadcast."""
@@ -50,6 +50,9 @@ class DotInstruction:
     together: int = 1
     """Products that are added in 16 bits before their neighbours are; all fit but twice -128 by
     -128."""
+
+    sums: str = SUM
+    """Element type of the sums."""
 
     @property
     def adds_in_words(self) -> bool:

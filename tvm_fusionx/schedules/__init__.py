@@ -57,6 +57,7 @@ from tvm_fusionx.schedules.winograd.template import WINOGRAD
 from tvm_fusionx.tir.block import BlockInfo, describe_block
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
 from tvm_fusionx.tir.half_terms import Mark, told, without_marks
+from tvm_fusionx.tir.narrow_copies import with_narrow_copies
 from tvm_fusionx.tir.nested_remainders import keep_nested_remainders
 from tvm_fusionx.tir.stored_types import as_single, in_memory
 
@@ -232,12 +233,15 @@ def _in_single(
     if single is None:
         return None
     found = scheduled(single.func)
+    info = describe_block(single.func, processor)
     if found.template in _CONVERT_APART:
-        apart = converted_apart(single, describe_block(single.func, processor))
+        apart = converted_apart(single, info)
         other = as_single(func, stores_apart=stores_apart, converted=apart) if apart else None
         if other is not None and (again := scheduled(other.func)).template == found.template:
             single, found = other, again
     kernel = in_memory(found.func, single.stored)
+    if kernel is not None and any(each.sums_matrices for each in info.stages.values()):
+        kernel = with_narrow_copies(kernel)
     return None if kernel is None else replace(found, func=kernel)
 
 

@@ -38,6 +38,9 @@ def converted_apart(single: SingleBlock, info: BlockInfo) -> frozenset[int]:
     buffers = {
         number: single.func.buffer_map[single.func.params[number]] for number in single.stored
     }
+    if any(stage.sums_matrices for stage in info.stages.values()):
+        # An instruction takes them as they lie.
+        return frozenset()
     window = _read_by_window(info)
     if window is not None:
         # Its weights lie as its kernel reads them, and are no result of a stage.

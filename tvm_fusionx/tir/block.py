@@ -13,7 +13,7 @@ from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.gpu import Gpu
-from tvm_fusionx.tir.dot_call import is_dot_call
+from tvm_fusionx.tir.dot_call import is_dot_call, sides_of
 
 # Operators whose scalar evaluation costs tens of multiplications (libm calls or long polynomials).
 TRANSCENDENTALS = frozenset(
@@ -86,10 +86,23 @@ class Stage:
         return math.prod(it.extent for it in self.iters)
 
     @property
+    def sums_matrices(self) -> bool:
+        """Tell whether the stage sums dot products of floats, which an instruction may multiply."""
+        return self.sums_integers and str(self.writes[0].dtype) == "float32"
+
+    @property
     def sums_integers(self) -> bool:
-        """Tell whether the stage sums dot products of packed integers."""
+        """Tell whether the stage sums dot products of packed integers, or floats packed so."""
+        return self.depth > 1
+
+    @cached_property
+    def depth(self) -> int:
+        """Products that are added to a sum at once: 1 unless an operation multiplies groups."""
         value = getattr(self.block.body, "value", None)
-        return isinstance(value, tir.Add) and (is_dot_call(value.a) or is_dot_call(value.b))
+        if not isinstance(value, tir.Add):
+            return 1
+        call = next((each for each in (value.a, value.b) if is_dot_call(each)), None)
+        return 1 if call is None else len(sides_of(call)[0])
 
     @cached_property
     def is_plain_dot(self) -> bool:

@@ -1,4 +1,4 @@
-"""The dot product of short integers as one operation of TIR.
+"""The dot product of short integers, or of a few floats, as one operation of TIR.
 
 ``dot(a0, .., b0, ..)`` is the sum of ``int32(a_i) * int32(b_i)``. To a schedule it is what a
 multiplication is in a product of floats: `depth` integers that lie side by side take the place of
@@ -28,9 +28,9 @@ def register_dot() -> None:
     register_pure_intrinsic(DOT_OPERATION)
 
 
-def dot(left: Sequence[Any], right: Sequence[Any]) -> Any:
-    """Return the operation on two sequences of as many integers."""
-    return tir.call_intrin(SUM, DOT_OPERATION, *left, *right)
+def dot(left: Sequence[Any], right: Sequence[Any], dtype: str = SUM) -> Any:
+    """Return the operation on two sequences of as many numbers; `dtype` is that of their sum."""
+    return tir.call_intrin(dtype, DOT_OPERATION, *left, *right)
 
 
 def dot_of_vectors(

@@ -10,6 +10,7 @@ from tvm import tir
 
 from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.processors.rates import FLOAT_BYTES
+from tvm_fusionx.schedules.parts import matrix_tiles
 from tvm_fusionx.schedules.parts.lane_tiles import lays_rows, pays_to_lay_rows
 from tvm_fusionx.schedules.parts.pair_tiles import PAIRS_OF_A_TURN, rows_of_pairs
 from tvm_fusionx.schedules.parts.register_tile import (
@@ -155,6 +156,8 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
     steps = tile_steps(rows, vectors, cpu, lays_rows=can_lay and lays_rows(rows, vectors, cpu))
     if stage.sums_integers and cpu.adds_in_words:
         rows, steps = rows_of_pairs(m, vectors, cpu), PAIRS_OF_A_TURN
+    if stage.sums_matrices:
+        rows, steps = matrix_tiles.rows_of(m, vectors, cpu), matrix_tiles.GROUPS_OF_A_TURN
     has_rows = size(axes.batch) == 1 and m >= FEW_ROWS
     can_part = packed is not None and has_rows and not stage.sums_integers
     choices = choices_of_parts(size(axes.k)) if can_part else [1]
@@ -177,8 +180,15 @@ def plan_dot(stage: Stage, cpu: Cpu, values: KnobValues | None = None) -> DotPla
         tuple(choices),
         packed,
         cpu.cores,
-        can_lay and parts == 1 and lays_rows(rows, vectors, cpu),
+        _lays_groups(stage, m, rows)
+        if stage.sums_matrices
+        else can_lay and parts == 1 and lays_rows(rows, vectors, cpu),
     )
+
+
+def _lays_groups(stage: Stage, m: int, rows: int) -> bool:
+    """Tell whether rows whose groups of terms an instruction multiplies are laid side by side."""
+    return rows > 1 and m % rows == 0
 
 
 def _can_lay_rows(stage: Stage, axes: DotAxes) -> bool:

@@ -22,6 +22,7 @@ from tvm_fusionx.schedules.parts.reload_in_loop import RELOADED, reload_in_loop
 from tvm_fusionx.schedules.template import Knob, Knobs, KnobValues, Match, Template
 from tvm_fusionx.schedules.windows.isolate import isolate_window
 from tvm_fusionx.schedules.windows.loop_nest import LoopNest, finish_others, open_nest
+from tvm_fusionx.schedules.windows.matrix_tiling import matrix_tiles, turn_groups
 from tvm_fusionx.schedules.windows.structure import Window, find_window
 from tvm_fusionx.schedules.windows.tiling import (
     ChunkTile,
@@ -52,6 +53,8 @@ class DenseWindow(Match):
         info, window, cpu = self.info, self.window, self.info.cpu
         if takes_words(window, cpu):
             tile, *_ = tiles = word_tiles(window, cpu)
+        elif window.stage.sums_matrices:
+            tile, *_ = tiles = matrix_tiles(window, cpu)
         else:
             tiles = register_tiles(window, cpu)
             tile = default_tile(tiles, window, cpu)
@@ -89,6 +92,8 @@ class DenseWindow(Match):
         if has_words:
             tile = ChunkTile(extent(sch, nest.sum_chunks), extent(sch, nest.sum_columns))
             turn = turn_steps(tile, window, info.cpu)
+        elif window.stage.sums_matrices:
+            turn = turn_groups(window)
         if turn > 1:
             chunk_of_channels, *following = sch.split(chunk_of_channels, [None, turn])
         channel, unrolled = sch.split(channel, [None, values["unroll_channels"]])
