@@ -62,6 +62,26 @@ def bias_of(scale: float = 0.1) -> np.ndarray:
     return np.full((1, 2, 1, 1, 8), scale, "float32")
 
 
+def window(
+    channels: int = 16, side: int = 3, chunk: int = 8, stride: int = 1, groups: int = 1
+) -> tvm.IRModule:
+    """Return two blocks: one gives halves, the other sums a window of all channels of them."""
+    chunks = channels // chunk
+    p = var("p", 1, chunks, 9, 11, chunk)
+    q = var("q", 1, chunks, 9, 11, chunk, dtype=HALF)
+    w = var("w", 2, chunks // groups, side, side, chunk, 8)
+    first = relay.cast(relay.clip(p, 0, 6.0), HALF)
+    made = relay.nn.contrib_conv2d_nchwc(
+        relay.cast(q, "float32"), w, (stride, stride), (side // 2,) * 4, (1, 1), groups, 16,
+        (side, side), f"NCHW{chunk}c", f"OIHW{chunk}i8o", "NCHW8c",
+    )  # fmt: skip
+    weights = np.full([int(each) for each in w.type_annotation.shape], 0.1, "float32")
+    whole = block("b", [q, w], relay.cast(made, HALF))(
+        block("a", [p], first)(var("x", 1, chunks, 9, 11, chunk)), relay.const(weights)
+    )
+    return module(whole)
+
+
 def found_in(mod: tvm.IRModule, terms: int = TERMS) -> tuple[Any, np.ndarray] | None:
     """Return the marked block's function and its weights; None where no block is marked."""
     function = sum_in_halves(mod["main"], NEON, terms)
@@ -132,6 +152,26 @@ def test_a_window_that_keeps_channels_apart() -> None:
     function, stored = found_in(net(weights, bias_of(), taps=3), 9) or pytest.fail("not marked")
     assert exponent_of(function) == 0
     np.testing.assert_array_equal(stored, weights)
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [window(), window(stride=2), window(side=1, stride=2), window(3, chunk=1, stride=2)],
+    ids=["of all channels", "of steps", "of every other pixel", "over an image"],
+)
+def test_a_window_of_all_channels(mod: tvm.IRModule) -> None:
+    function, stored = found_in(mod) or pytest.fail("not marked")
+    assert exponent_of(function) == 0
+    assert stored.dtype == HALF
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [window(5, chunk=1), window(groups=2), window(side=9), window(3, side=1, chunk=1)],
+    ids=["no image", "groups", "too wide", "a pixel of an image"],
+)
+def test_a_window_without_a_kernel_stays_single(mod: tvm.IRModule) -> None:
+    assert found_in(mod) is None
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 60.0])

@@ -49,6 +49,9 @@ MOST_EXPONENT = 10
 # As ``tvm.relay.op.op.OpPattern.INJECTIVE``: what is above it sums, or cannot be fused.
 INJECTIVE = 2
 
+# Of windows that templates read in place: channels of an image, and columns that are written out.
+MOST_IMAGE_CHANNELS, MOST_COLUMNS = 4, 7
+
 # Axes of OIHWio.
 WEIGHT_AXES = 6
 
@@ -172,15 +175,19 @@ def _has_template(product: Any, weights: Any, lanes: int, terms: int) -> bool:
     shape = [int(each) for each in weights.checked_type.shape]
     if len(shape) != WEIGHT_AXES or shape[-1] != lanes:
         return False
-    _, _, height, width, inner, _ = shape
+    _, chunks, height, width, inner, _ = shape
     attrs, rows = product.attrs, int(product.checked_type.shape[2])
-    if any(int(each) != 1 for each in attrs.dilation):
-        return False
     if product.op.name == DEPTHWISE:
-        return height * width <= terms and any(int(each) for each in attrs.padding)
-    is_pixel = (height, width) == (1, 1) and all(int(each) == 1 for each in attrs.strides)
-    is_whole = int(attrs.groups) == 1 and inner == lanes <= terms
-    return is_pixel and is_whole and rows > 1 and not any(int(each) for each in attrs.padding)
+        is_strip = height * width <= terms and any(int(each) for each in attrs.padding)
+        return is_strip and all(int(each) == 1 for each in attrs.dilation)
+    if int(attrs.groups) != 1 or width > MOST_COLUMNS:
+        return False
+    if inner == 1:
+        return chunks <= MOST_IMAGE_CHANNELS and 1 < height * width and width <= terms
+    is_pixel = (height, width) == (1, 1)
+    if is_pixel and (rows == 1 or any(int(each) for each in attrs.padding)):
+        return False
+    return inner == lanes <= terms
 
 
 def _reach_of(product: _Product, terms: int) -> float:

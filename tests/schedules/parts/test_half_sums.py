@@ -30,7 +30,9 @@ from tvm_fusionx.tir.half_terms import Mark
 
 A76 = resolve_target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -num-cores=1")
 A53 = resolve_target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53 -num-cores=1")
-ONE = (1, 1, 1, 1)
+ONE, THREE = (1,) * 4, (3,) * 4
+# Chunks of a picture's channels, and of eight.
+IMAGE = (1, 8)
 TERMS = 16
 
 
@@ -69,6 +71,31 @@ CASES = {
     ),
     "pixels, chains of one chunk, bounds": (
         lambda post: dense(24, (6, 7), 48, (1, 1), post=post), _relu6, False, 8
+    ),
+    "pixels under a window, chains of two chunks": (
+        lambda post: dense(32, (7, 9), 24, (3, 3), padding=ONE, post=post), _relu6, False, TERMS
+    ),
+    "pixels under a window of steps": (
+        lambda post: dense(24, (9, 11), 16, (3, 3), padding=ONE, strides=(2, 2), post=post),
+        _as_it_is, False, 8,
+    ),
+    "pixels, every other": (
+        lambda post: dense(32, (9, 11), 24, (1, 1), strides=(2, 2), post=post),
+        _as_it_is, False, TERMS,
+    ),
+    "an image's pixels, chains of a row": (
+        lambda post: dense(3, (15, 19), 16, (3, 3), padding=ONE, strides=(2, 2), blocks=IMAGE,
+                           post=post),
+        _relu6, False, 9,
+    ),
+    "an image's pixels, chains of a channel": (
+        lambda post: dense(3, (21, 23), 16, (7, 7), padding=THREE, strides=(2, 2), blocks=IMAGE,
+                           post=post),
+        _relu6, False, 7,
+    ),
+    "an image's pixels, one chain": (
+        lambda post: dense(3, (14, 18), 16, (2, 2), strides=(2, 2), blocks=IMAGE, post=post),
+        _relu6, True, 12 + 1,
     ),
     # The window's chain, the rounding of its result, and a chain of the pixels.
     "a window and its pixels": (_pair, _relu6, True, 10 + 1 + TERMS),
