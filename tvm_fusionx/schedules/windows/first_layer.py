@@ -155,9 +155,7 @@ class FirstLayer(Match):
         """Return the kernel."""
         chunks, columns = values["tile_chunks"], values["tile_columns"]
         rows, terms = values["task_rows"], self.half_terms
-        return read_in_place(
-            self.info, self.found, KERNEL, chunks, columns, rows, half_terms=terms
-        )
+        return read_in_place(self.info, self.found, KERNEL, chunks, columns, rows, half_terms=terms)
 
 
 def _match(info: BlockInfo) -> FirstLayer | str:
