@@ -52,7 +52,7 @@ def test_windows_of_all_channels_are_served(body: relay.Expr) -> None:
         (dense(16, (9, 10), 8, (3, 3), padding=ONE), 4, NOT_IN_HALVES),
         (dense(16, (9, 20), 8, (3, 8)), 32, "its window has more than 7 columns"),
         (dense(16, (9, 10), 8, (3, 3), blocks=(4, 8)), 32, "its chunks are no vectors of halves"),
-        (dense(16, (9, 10), 8, (3, 3), groups=2), 32, "its channels are in groups"),
+        (dense(16, (9, 10), 16, (3, 3), groups=2), 32, "its channels are in groups"),
     ],
     ids=["few terms", "wide", "chunks of four", "groups"],
 )
