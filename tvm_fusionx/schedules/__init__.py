@@ -26,7 +26,7 @@ from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.packed.bytes_template import PACKED_BYTES
 from tvm_fusionx.schedules.packed.template import PACKED
-from tvm_fusionx.schedules.products.dot import DOT
+from tvm_fusionx.schedules.products.dot import DOT, DOT_IN_HALVES
 from tvm_fusionx.schedules.recurrent.template import RECURRENT
 from tvm_fusionx.schedules.reuse.template import REUSE
 from tvm_fusionx.schedules.rows.moves import MOVES
@@ -124,6 +124,7 @@ IN_HALVES = (
     POINTWISE_IN_HALVES,
     CONV2D_IN_HALVES,
     DEPTHWISE_IN_HALVES,
+    DOT_IN_HALVES,
 )
 
 # Read an operand for each of their tiles, and take what a stage before them computes.

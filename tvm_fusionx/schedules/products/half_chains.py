@@ -1,0 +1,174 @@
+"""Sums of a dot product in halves, a chain of terms at a time, behind sums of float32.
+
+The sum over terms is taken apart into chains (``rfactor``), each computed in registers for a tile
+and then added to the tile's sums of float32, which lie in memory meanwhile. When all is scheduled,
+what holds the chains becomes halves, and so do copies of what they multiply:
+
+    for term in 384:                          for chain in 12:
+        s[m, n] += a[m, term] * w[term, n]        c[m, n] = 0
+                                      ->          for term in 32 of them:
+                                                      c[m, n] += half(a[m, term]) * half(w[term, n])
+                                                  s[m, n] += float32(c[m, n])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import tvm
+from tvm import tir
+
+from tvm_fusionx.schedules.parts.half_sums import HALF, SINGLE
+from tvm_fusionx.schedules.parts.nest import Late, extent, own_loops
+from tvm_fusionx.schedules.products.plan import DotPlan
+from tvm_fusionx.tir.block import BlockInfo, collect_blocks, loads_of
+from tvm_fusionx.tir.half_terms import half_terms
+from tvm_fusionx.tir.numbers import divisors
+
+# Returns batch loops, row loop and column loop of a block in the product's axes.
+Roles = Callable[[Any, Any, DotPlan], tuple[list[Any], Any, Any]]
+
+# What `rfactor` and `decompose_reduction` put behind the name of a block that they take apart.
+_CHAINS = "_rf_update"
+
+
+def chain_of(info: BlockInfo, plan: DotPlan) -> int:
+    """Return the terms of a chain of a product, as many as its block allows; 0 where it has none.
+
+    Parameters
+    ----------
+    info
+        Of the block.
+    plan
+        Of its product.
+    """
+    most = half_terms(info.func, plan.axes.left.buffer, plan.axes.right.buffer)
+    return max((each for each in divisors(plan.k) if each <= most), default=0)
+
+
+def sum_in_chains(
+    sch: Any, sums: Any, tile_loop: Any, plan: DotPlan, roles: Roles, late: Late
+) -> None:
+    """Compute the sums of a tile at `tile_loop`, chain after chain.
+
+    Parameters
+    ----------
+    sums
+        The block that sums up all terms.
+    plan
+        Of the product, with the terms of a chain.
+    """
+    _, (terms,) = own_loops(sch, sums)
+    chain, _ = sch.split(terms, [plan.k // plan.chain, None])
+    chains = sch.rfactor(chain, 0)
+    sch.set_scope(chains, 0, "local")
+    sch.compute_at(sums, tile_loop, preserve_unit_loops=True)
+    batch, m, n = roles(sch, sums, plan)
+    _, (chain,) = own_loops(sch, sums)
+    _written_out(sch, [*batch, chain], m, n, plan)
+    late.append(lambda: initialise(sch, sums, chain))
+
+    sch.compute_at(chains, chain, preserve_unit_loops=True)
+    # The chains are an axis before the others.
+    axes = plan.axes
+    shifted = [tuple(axis + 1 for axis in each) for each in (axes.m, axes.n)]
+    own = replace(plan, axes=replace(axes, m=shifted[0], n=shifted[1]))
+    batch, m, n = roles(sch, chains, own)
+    _, (term,) = own_loops(sch, chains)
+    _written_out(sch, [*batch, term], m, n, plan)
+    turn, steps = term, math.gcd(plan.chain, plan.steps)
+    if steps > 1:
+        turn, step = sch.split(term, [None, steps])
+        sch.unroll(step)
+    late.append(lambda: initialise(sch, chains, turn))
+
+
+def _written_out(sch: Any, around: list[Any], m: Any, n: Any, plan: DotPlan) -> None:
+    """Put rows and vectors of a tile inside the loops `around`, written out."""
+    vector, lane = sch.split(n, [plan.vectors, plan.lanes])
+    sch.reorder(*around, m, vector, lane)
+    sch.vectorize(lane)
+    sch.unroll(m)
+    sch.unroll(vector)
+
+
+def initialise(sch: Any, accumulate: Any, loop: Any) -> None:
+    """Give the sums of a tile their first values before `loop`, vector by vector."""
+    init = sch.decompose_reduction(accumulate, loop)
+    row, vector, lane = sch.get_loops(init)[-3:]
+    sch.vectorize(lane)
+    sch.unroll(vector)
+    sch.unroll(row)
+
+
+def chains_as_halves(func: Any, reduce: str) -> Any:
+    """Return a scheduled product whose chains, and copies of what they multiply, are of halves.
+
+    Parameters
+    ----------
+    func
+        Both operands of the product lie in memory as halves, and are float32 here.
+    reduce
+        Name of the block that adds up the chains.
+    """
+    func = tir.transform.LowerMatchBuffer()(tvm.IRModule({"main": func}))["main"]
+    name = f"{reduce}{_CHAINS}"
+    (chains,) = (each for each in collect_blocks(func) if each.name_hint == name)
+    given = [func.buffer_map[param].data for param in func.params]
+    halves = {}
+    for load in loads_of(chains.body.value):
+        old = load.buffer
+        if not any(old.data.same_as(data) for data in given):
+            halves[old] = tir.decl_buffer(old.shape, HALF, old.name, scope=old.scope())
+    return _with_halves(func, halves)
+
+
+def _with_halves(func: Any, halves: dict[Any, Any]) -> Any:
+    """Return a function whose buffers `halves` have others in their places, of halves."""
+
+    def changed(old: Any) -> Any:
+        return halves.get(old, old)
+
+    def rewrite(node: Any) -> Any:
+        if isinstance(node, tir.Block):
+            return _block_with(node, changed)
+        if node.buffer not in halves:
+            return None
+        buffer = halves[node.buffer]
+        if isinstance(node, tir.BufferLoad):
+            return tir.Cast(node.dtype, tir.BufferLoad(buffer, node.indices))
+        return tir.BufferStore(buffer, _as_halves(node.value), node.indices)
+
+    kinds = ["tir.BufferLoad", "tir.BufferStore", "tir.Block"]
+    return func.with_body(tir.stmt_functor.ir_transform(func.body, None, rewrite, kinds))
+
+
+def _as_halves(value: Any) -> Any:
+    """Return what is computed of halves, given as float32, computed in halves."""
+    if isinstance(value, tir.Add | tir.Mul):
+        return type(value)(_as_halves(value.a), _as_halves(value.b))
+    if isinstance(value, tir.Shuffle):
+        return tir.Shuffle([_as_halves(each) for each in value.vectors], value.indices)
+    if isinstance(value, tir.Cast) and value.value.dtype.startswith(HALF):
+        return value.value
+    return tir.Cast(f"{HALF}{value.dtype.removeprefix(SINGLE)}", value)
+
+
+def _block_with(block: Any, changed: Callable[[Any], Any]) -> Any:
+    def moved(regions: Any) -> list[Any]:
+        return [tir.BufferRegion(changed(each.buffer), each.region) for each in regions]
+
+    return tir.Block(
+        block.iter_vars,
+        moved(block.reads),
+        moved(block.writes),
+        block.name_hint,
+        block.body,
+        block.init,
+        [changed(each) for each in block.alloc_buffers],
+        block.match_buffers,
+        block.annotations,
+    )
