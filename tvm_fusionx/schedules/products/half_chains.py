@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import tvm
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.half_sums import HALF, SINGLE
@@ -27,6 +26,7 @@ from tvm_fusionx.schedules.products.plan import DotPlan
 from tvm_fusionx.tir.block import BlockInfo, collect_blocks, loads_of
 from tvm_fusionx.tir.half_terms import half_terms
 from tvm_fusionx.tir.numbers import divisors
+from tvm_fusionx.tir.stored_types import with_block_buffers
 
 # Returns batch loops, row loop and column loop of a block in the product's axes.
 Roles = Callable[[Any, Any, DotPlan], tuple[list[Any], Any, Any]]
@@ -114,27 +114,22 @@ def chains_as_halves(func: Any, reduce: str) -> Any:
     reduce
         Name of the block that adds up the chains.
     """
-    func = tir.transform.LowerMatchBuffer()(tvm.IRModule({"main": func}))["main"]
-    name = f"{reduce}{_CHAINS}"
-    (chains,) = (each for each in collect_blocks(func) if each.name_hint == name)
+    blocks = {each.name_hint: each for each in collect_blocks(func)}
     given = [func.buffer_map[param].data for param in func.params]
     halves = {}
-    for load in loads_of(chains.body.value):
-        old = load.buffer
-        if not any(old.data.same_as(data) for data in given):
-            halves[old] = tir.decl_buffer(old.shape, HALF, old.name, scope=old.scope())
-    return _with_halves(func, halves)
-
-
-def _with_halves(func: Any, halves: dict[Any, Any]) -> Any:
-    """Return a function whose buffers `halves` have others in their places, of halves."""
+    for load in loads_of(blocks[f"{reduce}{_CHAINS}"].body.value):
+        if not any(load.buffer.data.same_as(data) for data in given):
+            halves[load.buffer] = _of_halves(load.buffer)
+    for part in (part for block in blocks.values() for part in block.match_buffers):
+        if part.source.buffer in halves:
+            halves[part.buffer] = _of_halves(part.buffer)
 
     def changed(old: Any) -> Any:
         return halves.get(old, old)
 
     def rewrite(node: Any) -> Any:
         if isinstance(node, tir.Block):
-            return _block_with(node, changed)
+            return with_block_buffers(node, changed)
         if node.buffer not in halves:
             return None
         buffer = halves[node.buffer]
@@ -146,6 +141,19 @@ def _with_halves(func: Any, halves: dict[Any, Any]) -> Any:
     return func.with_body(tir.stmt_functor.ir_transform(func.body, None, rewrite, kinds))
 
 
+def _of_halves(old: Any) -> Any:
+    """Return a buffer like another, of halves."""
+    return tir.decl_buffer(
+        old.shape,
+        HALF,
+        old.name,
+        strides=list(old.strides) or None,
+        elem_offset=old.elem_offset,
+        scope=old.scope(),
+        offset_factor=old.offset_factor,
+    )
+
+
 def _as_halves(value: Any) -> Any:
     """Return what is computed of halves, given as float32, computed in halves."""
     if isinstance(value, tir.Add | tir.Mul):
@@ -155,20 +163,3 @@ def _as_halves(value: Any) -> Any:
     if isinstance(value, tir.Cast) and value.value.dtype.startswith(HALF):
         return value.value
     return tir.Cast(f"{HALF}{value.dtype.removeprefix(SINGLE)}", value)
-
-
-def _block_with(block: Any, changed: Callable[[Any], Any]) -> Any:
-    def moved(regions: Any) -> list[Any]:
-        return [tir.BufferRegion(changed(each.buffer), each.region) for each in regions]
-
-    return tir.Block(
-        block.iter_vars,
-        moved(block.reads),
-        moved(block.writes),
-        block.name_hint,
-        block.body,
-        block.init,
-        [changed(each) for each in block.alloc_buffers],
-        block.match_buffers,
-        block.annotations,
-    )
