@@ -32,9 +32,10 @@ from tvm_fusionx.ecg.block_calls import (
 from tvm_fusionx.expressions.half_terms import marked, register_half_terms
 from tvm_fusionx.layout.value_range import Range, ValueRanges, largest_in
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.tir.half_terms import Mark
+from tvm_fusionx.tir.half_terms import Mark, longest_chain
 
 CONVOLUTION = "nn.contrib_conv2d_NCHWc"
+MATRIX = "nn.contrib_dense_pack"
 DEPTHWISE = "nn.contrib_depthwise_conv2d_NCHWc"
 
 SINGLE, HALF = "float32", "float16"
@@ -46,14 +47,16 @@ UNIT, LEAST = 2.0**-11, 2.0**-25
 # Weights that would be divided by more lose digits: they would be near the smallest halves.
 MOST_EXPONENT = 10
 
-# As ``tvm.relay.op.op.OpPattern.INJECTIVE``: what is above it sums, or cannot be fused.
-INJECTIVE = 2
+PRODUCTS = (CONVOLUTION, DEPTHWISE, MATRIX)
+
+# As ``tvm.relay.op.op.OpPattern`` has them: what is above injective sums, or cannot be fused.
+INJECTIVE, REDUCTION = 2, 3
 
 # Of windows that templates read in place: channels of an image, and columns that are written out.
 MOST_IMAGE_CHANNELS, MOST_COLUMNS = 4, 7
 
-# Axes of OIHWio.
-WEIGHT_AXES = 6
+# Axes of OIHWio, and of panels of columns.
+WEIGHT_AXES, PANEL_AXES = 6, 3
 
 
 def error_bound(terms: int, magnitude: Any, exponent: int = 0) -> Any:
@@ -128,9 +131,12 @@ def _products_of(
     """
     block = block_call.op
     calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
-    products = [each for each in calls if _pattern(each) > INJECTIVE]
+    sums = [each for each in calls if _pattern(each) > INJECTIVE]
+    # What reduces the rows of a matrix product comes behind it.
+    is_matrix = bool(sums) and getattr(sums[0].op, "name", "") == MATRIX
+    products = [each for each in sums if not is_matrix or _pattern(each) > REDUCTION]
     names = [getattr(each.op, "name", "") for each in products]
-    if names not in ([CONVOLUTION], [DEPTHWISE], [DEPTHWISE, CONVOLUTION]):
+    if names not in ([CONVOLUTION], [DEPTHWISE], [DEPTHWISE, CONVOLUTION], [MATRIX]):
         return []
     operands = {param: given for param, given in zip(block.params, block_call.args, strict=True)}
     data = _parameter(products[0].args[0])
@@ -173,6 +179,9 @@ def _parameter(expr: Any) -> Any:
 
 def _has_template(product: Any, weights: Any, lanes: int, terms: int) -> bool:
     shape = [int(each) for each in weights.checked_type.shape]
+    if product.op.name == MATRIX:
+        is_panel = len(shape) == PANEL_AXES and shape[-1] % lanes == 0
+        return is_panel and longest_chain(shape[1], terms) >= lanes
     if len(shape) != WEIGHT_AXES or shape[-1] != lanes:
         return False
     _, chunks, height, width, inner, _ = shape
@@ -216,7 +225,7 @@ def _in_halves(block_call: Any, product: _Product, terms: int) -> Any:
     new = relay.Var(old.name_hint, relay.TensorType(halves.data.shape, HALF))
     params = [new if each.same_as(old) else each for each in block.params]
     calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
-    found = [each for each in calls if each.op.name in (CONVOLUTION, DEPTHWISE)][product.place]
+    found = [each for each in calls if each.op.name in PRODUCTS][product.place]
     mark = Mark(terms, adds)
     body = _Marked(found, new, mark, exponent, product.saturates).visit(block.body)
     operands = list(block_call.args)
@@ -252,7 +261,7 @@ class _Marked(relay.ExprMutator):
 
 def _heaviest(weights: np.ndarray, terms: int) -> float:
     """Return the largest sum of magnitudes of up to `terms` weights of one output channel."""
-    chunks, _, _, _, _, lanes = weights.shape
+    chunks, *_, lanes = weights.shape
     rows = np.moveaxis(np.abs(weights), -1, 1).reshape(chunks * lanes, -1)
     chosen = np.sort(rows, axis=1)[:, -terms:]
     return float(chosen.sum(axis=1).max())
@@ -261,7 +270,12 @@ def _heaviest(weights: np.ndarray, terms: int) -> float:
 def _largest_addend(
     operands: Mapping[Any, Any], product: Any, calls: list[Any], within: Mapping[Any, Range]
 ) -> float | None:
-    """Return the largest magnitude of the constant that is added to a product first, or None."""
+    """Return the largest magnitude of the constant that is added to a product first, or None.
+
+    None too of a matrix product, whose chains begin with zero.
+    """
+    if product.op.name == MATRIX:
+        return None
     users = [each for each in calls if any(arg.same_as(product) for arg in each.args)]
     if len(users) != 1 or users[0].op.name not in ("add", "nn.bias_add"):
         return None

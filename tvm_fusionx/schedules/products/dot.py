@@ -19,7 +19,7 @@ from tvm_fusionx.schedules.parts.nest import Late, finish, info_of
 from tvm_fusionx.schedules.parts.overlap_last_vector import move_last_vectors
 from tvm_fusionx.schedules.parts.peel_tests import guard_whole_tiles
 from tvm_fusionx.schedules.parts.register_tile import max_rows
-from tvm_fusionx.schedules.products.half_chains import chain_of, chains_as_halves
+from tvm_fusionx.schedules.products.half_chains import chains_as_halves, with_chains
 from tvm_fusionx.schedules.products.plan import (
     COLUMNS_APART,
     MAX_VECTORS,
@@ -69,7 +69,7 @@ class MatrixProduct(Match):
     def knobs(self) -> Knobs:
         """Return the register tile, the parts of the sums, and the rows finished together."""
         cpu = self.info.cpu
-        plan = plan_dot(self.stage, cpu)
+        plan = with_chains(plan_dot(self.stage, cpu), self.info)
         most = max(plan.rows, max_rows(plan.vectors, cpu, can_lay_rows=plan.lays_rows))
         vectors = (plan.vectors,) if plan.packed_width else tuple(range(1, MAX_VECTORS + 1))
         block = row_block_of(plan, cpu)
@@ -203,8 +203,8 @@ def _match_in_halves(info: BlockInfo) -> MatrixProduct | str:
     found = _match(info)
     if isinstance(found, str):
         return found
-    plan = plan_dot(found.stage, info.cpu)
-    if chain_of(info, plan) < info.cpu.lanes:
+    plan = with_chains(plan_dot(found.stage, info.cpu), info)
+    if plan.chain < info.cpu.lanes:
         return NOT_IN_HALVES
     if plan.lanes < info.cpu.lanes or plan.packed_width != plan.width:
         return "its weights lie in no panels of vectors of halves"

@@ -24,8 +24,7 @@ from tvm_fusionx.schedules.parts.half_sums import HALF, SINGLE
 from tvm_fusionx.schedules.parts.nest import Late, extent, own_loops
 from tvm_fusionx.schedules.products.plan import DotPlan
 from tvm_fusionx.tir.block import BlockInfo, collect_blocks, loads_of
-from tvm_fusionx.tir.half_terms import half_terms
-from tvm_fusionx.tir.numbers import divisors
+from tvm_fusionx.tir.half_terms import half_terms, longest_chain
 from tvm_fusionx.tir.stored_types import with_block_buffers
 
 # Returns batch loops, row loop and column loop of a block in the product's axes.
@@ -35,18 +34,14 @@ Roles = Callable[[Any, Any, DotPlan], tuple[list[Any], Any, Any]]
 _CHAINS = "_rf_update"
 
 
-def chain_of(info: BlockInfo, plan: DotPlan) -> int:
-    """Return the terms of a chain of a product, as many as its block allows; 0 where it has none.
+def with_chains(plan: DotPlan, info: BlockInfo) -> DotPlan:
+    """Return the plan of a product with chains of as many terms as its block allows.
 
-    Parameters
-    ----------
-    info
-        Of the block.
-    plan
-        Of its product.
+    Sums of chains are not cut into parts.
     """
     most = half_terms(info.func, plan.axes.left.buffer, plan.axes.right.buffer)
-    return max((each for each in divisors(plan.k) if each <= most), default=0)
+    chain = longest_chain(plan.k, most)
+    return replace(plan, chain=chain, parts=1, part_choices=(1,)) if chain else plan
 
 
 def sum_in_chains(

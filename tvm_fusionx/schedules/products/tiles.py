@@ -13,11 +13,7 @@ from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, pauses_in
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR, Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, PAD, widen_axis
-from tvm_fusionx.schedules.products.half_chains import (
-    chain_of,
-    initialise,
-    sum_in_chains,
-)
+from tvm_fusionx.schedules.products.half_chains import initialise, sum_in_chains, with_chains
 from tvm_fusionx.schedules.products.laid_rows import lay_rows
 from tvm_fusionx.schedules.products.plan import (
     COLUMNS_APART,
@@ -77,8 +73,7 @@ def _isolate(
     dot = info.anchor
     if dot is None:
         raise UnschedulableError("the dot product is gone")
-    plan = plan_dot(dot, info.cpu, values)
-    plan = replace(plan, chain=chain_of(info, plan))
+    plan = with_chains(plan_dot(dot, info.cpu, values), info)
     write = sch.cache_write(sch.get_block(dot.name), 0, "local")
     name = sch.get(write).name_hint
     if finishes:
