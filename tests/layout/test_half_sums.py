@@ -82,6 +82,22 @@ def window(
     return module(whole)
 
 
+def matrix(
+    terms: int = 24, width: int = 16, scale: float = 0.1, bound: float | None = 6.0
+) -> tvm.IRModule:
+    """Return two blocks: one gives halves, the other a matrix product, a norm of its rows behind."""
+    p, q = var("p", 5, terms), var("q", 5, terms, dtype=HALF)
+    weights = np.random.default_rng(0).standard_normal((2, terms, width)) * scale
+    w = var("w", *weights.shape)
+    first = relay.cast(p if bound is None else relay.clip(p, -bound, bound), HALF)
+    product = relay.nn.contrib_dense_pack(
+        relay.cast(q, "float32"), w, weight_layout=f"NC{width}n"
+    )
+    second = relay.cast(product - relay.mean(product, axis=-1, keepdims=True), HALF)
+    data = block("a", [p], first)(var("x", 5, terms))
+    return module(block("b", [q, w], second)(data, relay.const(weights.astype("float32"))))
+
+
 def found_in(mod: tvm.IRModule, terms: int = TERMS) -> tuple[Any, np.ndarray] | None:
     """Return the marked block's function and its weights; None where no block is marked."""
     function = sum_in_halves(mod["main"], NEON, terms)
@@ -171,6 +187,33 @@ def test_a_window_of_all_channels(mod: tvm.IRModule) -> None:
     ids=["no image", "groups", "too wide", "a pixel of an image"],
 )
 def test_a_window_without_a_kernel_stays_single(mod: tvm.IRModule) -> None:
+    assert found_in(mod) is None
+
+
+@pytest.mark.parametrize(
+    ("scale", "bound", "exponent"), [(0.1, 6.0, 0), (0.1, None, 1), (30.0, None, 9)]
+)
+def test_a_matrix_product(scale: float, bound: float | None, exponent: int) -> None:
+    found = found_in(matrix(scale=scale, bound=bound))
+    assert found is not None
+    function, stored = found
+    assert exponent_of(function) == exponent
+    chains = np.sort(np.abs(stored.astype("float64")), axis=1)[:, -TERMS:].sum(axis=1)
+    assert chains.max() * (LARGEST if bound is None else bound) <= LARGEST
+    # A chain begins with zero.
+    assert not any(
+        int(call.attrs[HALF_ADDEND])
+        for call in post_order(function.body)
+        if isinstance(call, relay.Call) and call.op.name == MARK
+    )
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [matrix(width=12), matrix(terms=37), matrix(scale=3000.0, bound=None)],
+    ids=["panels of vectors of floats", "a prime number of terms", "weights far beyond"],
+)
+def test_a_matrix_product_that_stays_single(mod: tvm.IRModule) -> None:
     assert found_in(mod) is None
 
 
