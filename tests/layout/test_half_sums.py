@@ -82,17 +82,28 @@ def window(
     return module(whole)
 
 
+def image(reads_twice: bool = False) -> tvm.IRModule:
+    """Return a block that sums a window over an image of float32."""
+    p, w = var("p", 1, 3, 9, 11, 1), var("w", 2, 3, 3, 3, 1, 8)
+    made = relay.nn.contrib_conv2d_nchwc(
+        p, w, (2, 2), (1,) * 4, (1, 1), 1, 16, (3, 3), "NCHW1c", "OIHW1i8o", "NCHW8c"
+    )
+    if reads_twice:
+        made = made + relay.mean(p)
+    weights = np.random.default_rng(0).standard_normal((2, 3, 3, 3, 1, 8)).astype("float32")
+    data = var("x", 1, 3, 9, 11, 1)
+    return module(block("a", [p, w], relay.cast(made, HALF))(data, relay.const(weights)))
+
+
 def matrix(
     terms: int = 24, width: int = 16, scale: float = 0.1, bound: float | None = 6.0
 ) -> tvm.IRModule:
-    """Return two blocks: one gives halves, the other a matrix product, a norm of its rows behind."""
+    """Return two blocks: one gives halves, the other a matrix product and what reduces its rows."""
     p, q = var("p", 5, terms), var("q", 5, terms, dtype=HALF)
     weights = np.random.default_rng(0).standard_normal((2, terms, width)) * scale
     w = var("w", *weights.shape)
     first = relay.cast(p if bound is None else relay.clip(p, -bound, bound), HALF)
-    product = relay.nn.contrib_dense_pack(
-        relay.cast(q, "float32"), w, weight_layout=f"NC{width}n"
-    )
+    product = relay.nn.contrib_dense_pack(relay.cast(q, "float32"), w, weight_layout=f"NC{width}n")
     second = relay.cast(product - relay.mean(product, axis=-1, keepdims=True), HALF)
     data = block("a", [p], first)(var("x", 5, terms))
     return module(block("b", [q, w], second)(data, relay.const(weights.astype("float32"))))
@@ -100,7 +111,7 @@ def matrix(
 
 def found_in(mod: tvm.IRModule, terms: int = TERMS) -> tuple[Any, np.ndarray] | None:
     """Return the marked block's function and its weights; None where no block is marked."""
-    function = sum_in_halves(mod["main"], NEON, terms)
+    function = sum_in_halves(mod["main"], NEON, terms, terms)
     made = relay.transform.InferType()(tvm.IRModule.from_expr(function))["main"]
     for call in filter(is_block_call, post_order(made.body)):
         if MARK in operator_names(call.op):
@@ -188,6 +199,21 @@ def test_a_window_of_all_channels(mod: tvm.IRModule) -> None:
 )
 def test_a_window_without_a_kernel_stays_single(mod: tvm.IRModule) -> None:
     assert found_in(mod) is None
+
+
+def test_an_image_of_float32_is_rounded_before() -> None:
+    function = sum_in_halves(image()["main"], NEON, TERMS, TERMS)
+    made = relay.transform.InferType()(tvm.IRModule.from_expr(function))["main"]
+    rounds, sums = filter(is_block_call, post_order(made.body))
+    assert [each.checked_type.dtype for each in made.params] == ["float32"]
+    assert sorted(operator_names(rounds.op)) == ["cast", "maximum", "minimum"]
+    assert rounds.checked_type.dtype == HALF
+    assert sums.args[0].same_as(rounds)
+    assert MARK in operator_names(sums.op)
+
+
+def test_an_image_that_something_else_reads_stays_single() -> None:
+    assert found_in(image(reads_twice=True)) is None
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,9 @@ def test_chains_and_rows_are_of_halves_and_sums_are_not() -> None:
     assert "range(T.int64(3))" in text
 
 
-def _info(body: relay.Expr, mark: Mark = Mark(TERMS)) -> BlockInfo:
+def _info(body: relay.Expr, terms: int = TERMS) -> BlockInfo:
     """Return a block of halves as a template sees it."""
-    func, found = without_marks(unscheduled(summed_in_halves(body, mark), A76))
+    func, found = without_marks(unscheduled(summed_in_halves(body, Mark(terms)), A76))
     single = as_single(func)
     assert single is not None
     cpu = describe_cpu(A76)
@@ -121,14 +121,14 @@ def test_tiles_are_of_vectors_of_halves_and_sums_stay_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "mark", "because"),
+    ("body", "terms", "because"),
     [
-        (packed_dense(16, 96, 96, width=24), Mark(4), NOT_IN_HALVES),
-        (packed_dense(16, 96, 37, width=24), Mark(TERMS), NOT_IN_HALVES),
-        (packed_dense(16, 96, 96, width=12), Mark(TERMS), "its weights lie in no panels of"),
-        (relay.nn.relu(var("x", 16, 96)), Mark(TERMS), "it has no dot product"),
+        (packed_dense(16, 96, 96, width=24), 4, NOT_IN_HALVES),
+        (packed_dense(16, 96, 37, width=24), TERMS, NOT_IN_HALVES),
+        (packed_dense(16, 96, 96, width=12), TERMS, "its weights lie in no panels of"),
+        (relay.nn.relu(var("x", 16, 96)), TERMS, "it has no dot product"),
     ],
     ids=["few terms", "a prime number of terms", "panels of vectors of floats", "no product"],
 )
-def test_others_are_not(body: relay.Expr, mark: Mark, because: str) -> None:
-    assert because in (why_not(DOT_IN_HALVES, _info(body, mark)) or "")
+def test_others_are_not(body: relay.Expr, terms: int, because: str) -> None:
+    assert because in (why_not(DOT_IN_HALVES, _info(body, terms)) or "")

@@ -21,7 +21,7 @@ from typing import Any
 from tvm import tir
 
 from tvm_fusionx.schedules.parts.half_sums import HALF, SINGLE
-from tvm_fusionx.schedules.parts.nest import Late, extent, own_loops
+from tvm_fusionx.schedules.parts.nest import Late, own_loops
 from tvm_fusionx.schedules.products.plan import DotPlan
 from tvm_fusionx.tir.block import BlockInfo, collect_blocks, loads_of
 from tvm_fusionx.tir.half_terms import half_terms, longest_chain
