@@ -20,10 +20,10 @@ TERMS = 32
 
 # Of a matrix product, whose sums are longer, and whose rows leave less to do beside: 384 to 1152
 # terms of 128 rows take MATRIX_32 million instructions in chains of 32, MATRIX_64 in ones of 64.
-MATRIX_TERMS = 64
+MATRIX_TERMS = 96
 
 # Ranges of results (`layout.value_range`) allow for what chains of so many products round.
-MOST_TERMS = 64
+MOST_TERMS = 96
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_fusionx.SumInHalves")
