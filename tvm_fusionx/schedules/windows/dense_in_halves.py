@@ -65,9 +65,8 @@ class DenseInHalves(Match):
 
 
 def _match(info: BlockInfo) -> DenseInHalves | str:
-    found = _pixel(info)
-    if found is None:
-        found = find_padded_window(info)
+    pixel = _pixel(info)
+    found = find_padded_window(info) if pixel is None else pixel
     if isinstance(found, str):
         return found
     window = found.window
