@@ -102,7 +102,7 @@ CASES = {
         lambda post: post(packed_dense(16, 96, 48, width=24)), _relu6, False, TERMS
     ),
     "rows of a matrix of no whole tile": (
-        lambda post: post(packed_dense(7, 48, 24, width=16)), _as_it_is, False, 12
+        lambda post: post(packed_dense(7, 48, 32, width=16)), _as_it_is, False, TERMS
     ),
     "one row of a matrix": (
         lambda post: post(packed_dense(1, 32, 64, width=16)), _as_it_is, False, TERMS
