@@ -18,8 +18,8 @@ from tvm_fusionx.schedules import resolve_target
 # Of a chain: what its widening and addition cost is shared by so many products.
 TERMS = 32
 
-# Of a matrix product, whose sums are longer. MiniLM takes 286.0 million instructions of a Cortex-A76
-# in chains of 32, its largest difference 1.1e-3, and 257.4 with 1.9e-3 in these.
+# Of a matrix product, whose sums are longer. MiniLM takes 286.0 million instructions of a
+# Cortex-A76 in chains of 32, its largest difference 1.1e-3, and 257.4 with 1.9e-3 in these.
 MATRIX_TERMS = 96
 
 # Ranges of results (`layout.value_range`) allow for what chains of so many products round.
