@@ -25,6 +25,7 @@ from tvm_fusionx.processors.cpu import Cpu
 from tvm_fusionx.schedules.parts.register_tile import panel_width
 
 CPU = Cpu(lanes=4, registers=16, cores=2)
+ARM = Cpu(lanes=4, registers=32, cores=1, multiplies_by_lane=True, compares_halves=True)
 
 PRODUCTS: dict[str, Callable[[], relay.Expr]] = {
     "dense": lambda: relay.nn.dense(var("x", 5, 8), const(24, 8)),
@@ -92,3 +93,24 @@ def test_a_call_without_operands_is_no_product() -> None:
     made = graph(relay.add(var("x", 2, 3), relay.zeros((2, 3), "float32")))
     (zeros,) = (node for node in made.calls() if not node.operands)
     assert why_not_pack(zeros, CPU) == "zeros is no matrix product"
+
+
+@pytest.mark.parametrize(
+    ("product", "width", "of_halves"),
+    [
+        (lambda: relay.nn.dense(var("x", 128, 384), const(1152, 384)), 12, 24),
+        (lambda: relay.nn.dense(var("x", 16, 24), const(8, 24)), 8, 8),
+        # No panel of eight columns without more padding than pays.
+        (lambda: relay.nn.dense(var("x", 16, 24), const(4, 24)), 4, 4),
+    ],
+    ids=["many columns", "eight", "four"],
+)
+def test_panels_of_vectors_of_halves(
+    product: Callable[[], relay.Expr], width: int, of_halves: int
+) -> None:
+    for halves, expected in ((False, width), (True, of_halves)):
+        packed = graph(product())
+        assert pack_dense(packed, ARM, halves=halves) == 1
+        (node,) = (each for each in packed.calls() if each.op == "nn.contrib_dense_pack")
+        assert node.operands[1].shape[-1] == expected
+        assert node.attrs["weight_layout"] == f"NC{expected}n"

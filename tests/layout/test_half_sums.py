@@ -62,9 +62,56 @@ def bias_of(scale: float = 0.1) -> np.ndarray:
     return np.full((1, 2, 1, 1, 8), scale, "float32")
 
 
+def window(
+    channels: int = 16, side: int = 3, chunk: int = 8, stride: int = 1, groups: int = 1
+) -> tvm.IRModule:
+    """Return two blocks: one gives halves, the other sums a window of all channels of them."""
+    chunks = channels // chunk
+    p = var("p", 1, chunks, 9, 11, chunk)
+    q = var("q", 1, chunks, 9, 11, chunk, dtype=HALF)
+    w = var("w", 2, chunks // groups, side, side, chunk, 8)
+    first = relay.cast(relay.clip(p, 0, 6.0), HALF)
+    made = relay.nn.contrib_conv2d_nchwc(
+        relay.cast(q, "float32"), w, (stride, stride), (side // 2,) * 4, (1, 1), groups, 16,
+        (side, side), f"NCHW{chunk}c", f"OIHW{chunk}i8o", "NCHW8c",
+    )  # fmt: skip
+    weights = np.full([int(each) for each in w.type_annotation.shape], 0.1, "float32")
+    whole = block("b", [q, w], relay.cast(made, HALF))(
+        block("a", [p], first)(var("x", 1, chunks, 9, 11, chunk)), relay.const(weights)
+    )
+    return module(whole)
+
+
+def image(reads_twice: bool = False) -> tvm.IRModule:
+    """Return a block that sums a window over an image of float32."""
+    p, w = var("p", 1, 3, 9, 11, 1), var("w", 2, 3, 3, 3, 1, 8)
+    made = relay.nn.contrib_conv2d_nchwc(
+        p, w, (2, 2), (1,) * 4, (1, 1), 1, 16, (3, 3), "NCHW1c", "OIHW1i8o", "NCHW8c"
+    )
+    if reads_twice:
+        made = made + relay.mean(p)
+    weights = np.random.default_rng(0).standard_normal((2, 3, 3, 3, 1, 8)).astype("float32")
+    data = var("x", 1, 3, 9, 11, 1)
+    return module(block("a", [p, w], relay.cast(made, HALF))(data, relay.const(weights)))
+
+
+def matrix(
+    terms: int = 24, width: int = 16, scale: float = 0.1, bound: float | None = 6.0
+) -> tvm.IRModule:
+    """Return two blocks: one gives halves, the other a matrix product and what reduces its rows."""
+    p, q = var("p", 5, terms), var("q", 5, terms, dtype=HALF)
+    weights = np.random.default_rng(0).standard_normal((2, terms, width)) * scale
+    w = var("w", *weights.shape)
+    first = relay.cast(p if bound is None else relay.clip(p, -bound, bound), HALF)
+    product = relay.nn.contrib_dense_pack(relay.cast(q, "float32"), w, weight_layout=f"NC{width}n")
+    second = relay.cast(product - relay.mean(product, axis=-1, keepdims=True), HALF)
+    data = block("a", [p], first)(var("x", 5, terms))
+    return module(block("b", [q, w], second)(data, relay.const(weights.astype("float32"))))
+
+
 def found_in(mod: tvm.IRModule, terms: int = TERMS) -> tuple[Any, np.ndarray] | None:
     """Return the marked block's function and its weights; None where no block is marked."""
-    function = sum_in_halves(mod["main"], NEON, terms)
+    function = sum_in_halves(mod["main"], NEON, terms, terms)
     made = relay.transform.InferType()(tvm.IRModule.from_expr(function))["main"]
     for call in filter(is_block_call, post_order(made.body)):
         if MARK in operator_names(call.op):
@@ -132,6 +179,68 @@ def test_a_window_that_keeps_channels_apart() -> None:
     function, stored = found_in(net(weights, bias_of(), taps=3), 9) or pytest.fail("not marked")
     assert exponent_of(function) == 0
     np.testing.assert_array_equal(stored, weights)
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [window(), window(stride=2), window(side=1, stride=2), window(3, chunk=1, stride=2)],
+    ids=["of all channels", "of steps", "of every other pixel", "over an image"],
+)
+def test_a_window_of_all_channels(mod: tvm.IRModule) -> None:
+    function, stored = found_in(mod) or pytest.fail("not marked")
+    assert exponent_of(function) == 0
+    assert stored.dtype == HALF
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [window(5, chunk=1), window(groups=2), window(side=9), window(3, side=1, chunk=1)],
+    ids=["no image", "groups", "too wide", "a pixel of an image"],
+)
+def test_a_window_without_a_kernel_stays_single(mod: tvm.IRModule) -> None:
+    assert found_in(mod) is None
+
+
+def test_an_image_of_float32_is_rounded_before() -> None:
+    function = sum_in_halves(image()["main"], NEON, TERMS, TERMS)
+    made = relay.transform.InferType()(tvm.IRModule.from_expr(function))["main"]
+    rounds, sums = filter(is_block_call, post_order(made.body))
+    assert [each.checked_type.dtype for each in made.params] == ["float32"]
+    assert sorted(operator_names(rounds.op)) == ["cast", "maximum", "minimum"]
+    assert rounds.checked_type.dtype == HALF
+    assert sums.args[0].same_as(rounds)
+    assert MARK in operator_names(sums.op)
+
+
+def test_an_image_that_something_else_reads_stays_single() -> None:
+    assert found_in(image(reads_twice=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("scale", "bound", "exponent"), [(0.1, 6.0, 0), (0.1, None, 1), (30.0, None, 9)]
+)
+def test_a_matrix_product(scale: float, bound: float | None, exponent: int) -> None:
+    found = found_in(matrix(scale=scale, bound=bound))
+    assert found is not None
+    function, stored = found
+    assert exponent_of(function) == exponent
+    chains = np.sort(np.abs(stored.astype("float64")), axis=1)[:, -TERMS:].sum(axis=1)
+    assert chains.max() * (LARGEST if bound is None else bound) <= LARGEST
+    # A chain begins with zero.
+    assert not any(
+        int(call.attrs[HALF_ADDEND])
+        for call in post_order(function.body)
+        if isinstance(call, relay.Call) and call.op.name == MARK
+    )
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [matrix(width=12), matrix(terms=37), matrix(scale=3000.0, bound=None)],
+    ids=["panels of vectors of floats", "a prime number of terms", "weights far beyond"],
+)
+def test_a_matrix_product_that_stays_single(mod: tvm.IRModule) -> None:
+    assert found_in(mod) is None
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 60.0])

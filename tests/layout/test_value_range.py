@@ -90,3 +90,14 @@ def test_no_sum_of_products_leaves_its_range(seed: int) -> None:
     low, high = ranges.of(call)
     assert low <= least.min()
     assert most.max() <= high <= 4 * most.max()
+
+
+def test_no_sum_of_a_matrix_product_leaves_its_range() -> None:
+    weights = np.random.default_rng(0).standard_normal((2, 5, 8)).astype("float32")
+    q, w = var("q", 3, 5), var("w", *weights.shape)
+    made = relay.nn.contrib_dense_pack(relay.clip(q, -2, 6), w, weight_layout="NC8n")
+    call = module(block("a", [q, w], made)(var("x", 3, 5), relay.const(weights)))["main"].body
+    ranges = ValueRanges()
+    ranges.add(call)
+    heaviest = 6 * np.abs(weights).sum(axis=1).max()
+    assert heaviest <= largest_in(ranges.of(call)) <= (1 + SLACK) * heaviest

@@ -44,6 +44,14 @@ def test_a_kind_of_target_without_templates_is_refused() -> None:
         PackLayouts("c")(module(relay.nn.conv2d(image, kernel)))
 
 
+@pytest.mark.parametrize(("halves", "width"), [(False, 12), (True, 24)])
+def test_panels_fill_vectors_of_halves_where_those_are_added(halves: bool, width: int) -> None:
+    target = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -num-cores=1"
+    product = module(relay.nn.dense(var("rows", 128, 384), const(384, 384)))
+    found = PackLayouts(target, halves=halves)(product)["main"]
+    assert f"({384 // width}, 384, {width})" in str(found)
+
+
 @pytest.mark.slow
 def test_a_gpu_takes_chunks_of_four_channels_and_weights_by_row() -> None:
     x = relay.nn.dense(relay.nn.batch_flatten(relay.nn.conv2d(image, kernel)), const(8, 1024))

@@ -26,7 +26,7 @@ class _Marking(relay.ExprMutator):  # type: ignore[misc]
 
     def visit_call(self, call: Any) -> Any:
         made = super().visit_call(call)
-        if "conv2d" not in made.op.name:
+        if not any(kind in made.op.name for kind in ("conv2d", "dense")):
             return made
         data, weights = made.args
         return relay.Call(made.op, [data, marked(weights, self.mark)], made.attrs)

@@ -29,6 +29,7 @@ from tests.schedules.packed_blocks import case as packed_product
 from tests.schedules.packed_blocks import rounded_case
 from tests.schedules.sparse_blocks import Window, pruned, window
 from tests.schedules.sparse_blocks import dense as sparse_product
+from tests.schedules.sums_in_halves import summed_in_halves
 from tests.schedules.winograd_convolution import filtered
 from tvm_fusionx.counting.disassembly import disassemble_file
 from tvm_fusionx.counting.loops import Loop, has_frame, innermost_loops
@@ -36,6 +37,7 @@ from tvm_fusionx.counting.model_build import target_text
 from tvm_fusionx.lowering import compile_kernel
 from tvm_fusionx.operators.recurrent_layer import LSTM
 from tvm_fusionx.schedules import CPU_TEMPLATES, resolve_target, schedule
+from tvm_fusionx.tir.half_terms import Mark
 
 CORE = "cortex-a76"
 MOST_EACH = 1.3
@@ -49,6 +51,9 @@ TWELVE = (12, 12, 12, 12)
 ONE = (1, 1)
 # Chunks of one vector of 128 bits, as they are packed for Arm; and of a picture's channels.
 FOURS, FIRST = (4, 4), (1, 4)
+# The same where products are summed up in halves, 32 at a time.
+EIGHTS, FIRST_OF_HALVES = (8, 8), (1, 8)
+MARK = Mark(32)
 
 
 def _relu(y: relay.Expr) -> relay.Expr:
@@ -74,6 +79,12 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
     "first_layer": {
         "3 x 3": dense(3, (64, 64), 32, (3, 3), strides=(2, 2), padding=PAD, blocks=FIRST),
         "7 x 7": dense(3, (64, 64), 64, (7, 7), strides=(2, 2), padding=(3,) * 4, blocks=FIRST),
+        "7 x 7, sums of halves": summed_in_halves(
+            dense(
+                3, (64, 64), 64, (7, 7), strides=(2, 2), padding=(3,) * 4, blocks=FIRST_OF_HALVES
+            ),
+            MARK,
+        ),
     },
     "pointwise_few_outputs": {"2 outputs": dense(64, (40, 40), 2, ONE, blocks=(4, 2))},
     "pointwise": {
@@ -86,6 +97,9 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         # Converted before: the loop is that of float32.
         "160 to 960, halves": in_16_bits(
             dense(160, (7, 7), 960, ONE, blocks=FOURS, post=_relu), "float16"
+        ),
+        "160 to 960, sums of halves": summed_in_halves(
+            dense(160, (7, 7), 960, ONE, blocks=EIGHTS, post=_relu), MARK
         ),
     },
     "along_frames": {"3 rows": along(16, (12, 80), 24, blocks=FIRST, post=_planes)},
@@ -102,6 +116,9 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         "stride 2": dense(
             64, (28, 28), 128, (3, 3), strides=(2, 2), padding=PAD, blocks=FOURS, post=_relu
         ),
+        "stride 2, sums of halves": summed_in_halves(
+            dense(64, (28, 28), 128, (3, 3), strides=(2, 2), padding=PAD, blocks=EIGHTS), MARK
+        ),
         # Of bytes, neighbouring pixels in a vector.
         "bytes, 3 x 3": bytes_window(64, (28, 28), 64, 3),
         "bytes, 96 to 24": bytes_window(96, (56, 56), 24, 1),
@@ -117,6 +134,9 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
         ),
         "3 x 3, halves": in_16_bits(
             depthwise(96, (28, 28), (3, 3), padding=PAD, block=4, post=_relu), "float16"
+        ),
+        "3 x 3, sums of halves": summed_in_halves(
+            depthwise(96, (28, 28), (3, 3), padding=PAD, block=8, post=_relu), MARK
         ),
     },
     "pool": {
@@ -150,6 +170,9 @@ BLOCKS: dict[str, dict[str, relay.Expr]] = {
     "dot": {
         "384 to 384": packed_dense(128, 384, 384, width=12),
         "384 to 1536, gelu": gelu(packed_dense(128, 1536, 384, width=12)),
+        "384 to 1536, gelu, sums of halves": summed_in_halves(
+            gelu(packed_dense(128, 1536, 384, width=24)), MARK
+        ),
         "1500 rows": packed_dense(1500, 384, 384, width=8),
         "one row": packed_dense(1, 1000, 1280, width=8),
     },
@@ -183,7 +206,13 @@ KNOWN: dict[tuple[str, str], Loops] = {
     ("dot", "384 to 384"): Loops(1.09, 0),
     ("dot", "384 to 1536, gelu"): Loops(1.09, 0),
     ("dot", "1500 rows"): Loops(1.09, 0),
+    ("first_layer", "7 x 7, sums of halves"): Loops(1.13, 0),
+    ("dot", "384 to 1536, gelu, sums of halves"): Loops(1.1, 0),
     ("winograd", "64 channels"): Loops(1.19, 4),
+    # The sums of float32 have no room in registers beside the chains.
+    ("pointwise", "160 to 960, sums of halves"): Loops(1.25, 3),
+    ("conv2d", "stride 2, sums of halves"): Loops(1.21, 2),
+    ("depthwise", "3 x 3, sums of halves"): Loops(1.79, 0),
     # Seven pixels by two chunks, which leave nothing over of 28: weights of taps are not paired.
     ("conv2d", "bytes, 3 x 3"): Loops(1.31, 0),
     ("conv2d", "bytes, 3 x 3, stride 2"): Loops(1.73, 0),

@@ -13,6 +13,7 @@ from tvm_fusionx.tir.half_terms import (
     Mark,
     adds_in_halves,
     half_terms,
+    longest_chain,
     told,
     without_marks,
 )
@@ -48,3 +49,10 @@ def test_only_products_of_halves_are_summed_up_in_halves() -> None:
     assert half_terms(func, x, w) == 16
     assert half_terms(func, x, bias) == 0
     assert adds_in_halves(func)
+
+
+@pytest.mark.parametrize(
+    ("terms", "most", "chain"), [(384, 32, 32), (24, 32, 24), (40, 32, 20), (37, 32, 1), (8, 0, 0)]
+)
+def test_chains_are_all_as_long(terms: int, most: int, chain: int) -> None:
+    assert longest_chain(terms, most) == chain

@@ -8,6 +8,7 @@ and n is what the register tile of the dot template holds.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.rewrite.word_sums import why_words_overflow
 from tvm_fusionx.schedules.parts.lane_tiles import pays_to_lay_rows
 from tvm_fusionx.schedules.parts.register_tile import panel_width
+from tvm_fusionx.schedules.products.plan import MAX_VECTORS
 
 DENSE = "nn.dense"
 MATMUL = "nn.matmul"
@@ -80,14 +82,29 @@ def _dot(node: Node, cpu: Cpu) -> DotInstruction | None:
     return cpu.dot_for(node.operands[0].dtype) or cpu.dot
 
 
-def pack_dense(graph: Graph, cpu: Cpu) -> int:
-    """Pack the constant weights of every matrix product of `graph`; return how many were packed."""
+def pack_dense(graph: Graph, cpu: Cpu, *, halves: bool = False) -> int:
+    """Pack the constant weights of every matrix product of `graph`; return how many were packed.
+
+    Parameters
+    ----------
+    halves
+        Whether panels of floats are of vectors of halves, where a tile of floats has room for them.
+    """
     packed = 0
     for node in graph.calls():
-        if why_not_pack(node, cpu) is None:
-            graph.replace(node[0], _packed(graph, node, cpu))
+        own = _of_halves(node, cpu) if halves else cpu
+        if why_not_pack(node, own) is None:
+            graph.replace(node[0], _packed(graph, node, own))
             packed += 1
     return packed
+
+
+def _of_halves(node: Node, cpu: Cpu) -> Cpu:
+    """Return a processor with vectors of halves, where panels of such serve `node`; else `cpu`."""
+    wide = replace(cpu, lanes=2 * cpu.lanes)
+    if node.op not in PRODUCTS or node.outputs[0].dtype == SUM or why_not_pack(node, wide):
+        return cpu
+    return wide if _panel_width(node, wide) <= MAX_VECTORS * cpu.lanes else cpu
 
 
 def transpose_weights(graph: Graph) -> int:

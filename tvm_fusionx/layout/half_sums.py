@@ -29,12 +29,14 @@ from tvm_fusionx.ecg.block_calls import (
     with_body,
     with_operands,
 )
+from tvm_fusionx.ecg.to_relay import BLOCK_NAME, BLOCK_NODES
 from tvm_fusionx.expressions.half_terms import marked, register_half_terms
 from tvm_fusionx.layout.value_range import Range, ValueRanges, largest_in
 from tvm_fusionx.processors.cpu import Cpu
-from tvm_fusionx.tir.half_terms import Mark
+from tvm_fusionx.tir.half_terms import Mark, longest_chain
 
 CONVOLUTION = "nn.contrib_conv2d_NCHWc"
+MATRIX = "nn.contrib_dense_pack"
 DEPTHWISE = "nn.contrib_depthwise_conv2d_NCHWc"
 
 SINGLE, HALF = "float32", "float16"
@@ -46,11 +48,19 @@ UNIT, LEAST = 2.0**-11, 2.0**-25
 # Weights that would be divided by more lose digits: they would be near the smallest halves.
 MOST_EXPONENT = 10
 
-# As ``tvm.relay.op.op.OpPattern.INJECTIVE``: what is above it sums, or cannot be fused.
-INJECTIVE = 2
+PRODUCTS = (CONVOLUTION, DEPTHWISE, MATRIX)
 
-# Axes of OIHWio.
-WEIGHT_AXES = 6
+# As ``tvm.relay.op.op.OpPattern`` has them: what is above injective sums, or cannot be fused.
+INJECTIVE, REDUCTION = 2, 3
+
+# Of windows that templates read in place: channels of an image, and columns that are written out.
+MOST_IMAGE_CHANNELS, MOST_COLUMNS = 4, 7
+
+# Name of a block that rounds an image.
+ROUNDED = "image_in_halves"
+
+# Axes of OIHWio, and of panels of columns.
+WEIGHT_AXES, PANEL_AXES = 6, 3
 
 
 def error_bound(terms: int, magnitude: Any, exponent: int = 0) -> Any:
@@ -69,7 +79,9 @@ def error_bound(terms: int, magnitude: Any, exponent: int = 0) -> Any:
     return relative * magnitude + terms * LEAST * 2.0**exponent
 
 
-def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Function:
+def sum_in_halves(
+    function: relay.Function, cpu: Cpu, terms: int, matrix_terms: int
+) -> relay.Function:
     """Return a function of blocks of which those that may sum up products in halves are marked.
 
     Parameters
@@ -78,8 +90,8 @@ def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Funct
         Typed; its blocks are inline functions that compute in float32.
     cpu
         What the blocks are for.
-    terms
-        Most products of a sum of halves.
+    terms, matrix_terms
+        Most products of a sum of halves: of a convolution, and of a matrix product.
 
     Returns
     -------
@@ -93,8 +105,8 @@ def sum_in_halves(function: relay.Function, cpu: Cpu, terms: int) -> relay.Funct
         operands = [made[operand] for operand in operands_of(expr)]
         made[expr] = with_operands(expr, operands)
         if is_block_call(expr):
-            for product in _products_of(expr, ranges.add(expr), cpu, terms):
-                made[expr] = _in_halves(made[expr], product, terms)
+            for product in _products_of(expr, ranges.add(expr), cpu, (terms, matrix_terms)):
+                made[expr] = _in_halves(made[expr], product)
     return with_body(function, made[function.body])
 
 
@@ -104,6 +116,8 @@ class _Product:
 
     place: int
     """Its number among the block's products."""
+    terms: int
+    """Most products of a sum of halves."""
     weights: int
     """Number of the parameter of weights."""
     numbers: np.ndarray
@@ -114,24 +128,32 @@ class _Product:
     """Largest magnitude of the constant that is added first; None where there is none."""
     saturates: bool
     """Whether what is multiplied may be beyond the halves that a kernel keeps it in."""
+    image: int | None
+    """Number of the parameter that is an image of float32, which is rounded before."""
 
 
 def _products_of(
-    block_call: Any, within: Mapping[Any, Range], cpu: Cpu, terms: int
+    block_call: Any, within: Mapping[Any, Range], cpu: Cpu, most_terms: tuple[int, int]
 ) -> list[_Product]:
     """Return the products of a block that a template sums up in halves; none of other blocks.
 
+    Their sums have no more terms than `most_terms` tells of convolutions and of matrix products.
     They are one, of halves in memory, or two, the second of pixels that the first gives.
     """
     block = block_call.op
     calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
-    products = [each for each in calls if _pattern(each) > INJECTIVE]
+    sums = [each for each in calls if _pattern(each) > INJECTIVE]
+    # What reduces the rows of a matrix product comes behind it.
+    is_matrix = bool(sums) and getattr(sums[0].op, "name", "") == MATRIX
+    products = [each for each in sums if not is_matrix or _pattern(each) > REDUCTION]
     names = [getattr(each.op, "name", "") for each in products]
-    if names not in ([CONVOLUTION], [DEPTHWISE], [DEPTHWISE, CONVOLUTION]):
+    if names not in ([CONVOLUTION], [DEPTHWISE], [DEPTHWISE, CONVOLUTION], [MATRIX]):
         return []
+    terms = most_terms[is_matrix]
     operands = {param: given for param, given in zip(block.params, block_call.args, strict=True)}
     data = _parameter(products[0].args[0])
-    if data not in operands or data.checked_type.dtype != HALF:
+    image = _image_of(products[0], calls)
+    if data not in operands or (data.checked_type.dtype != HALF and image is None):
         return []
     found = []
     for place, product in enumerate(products):
@@ -146,15 +168,26 @@ def _products_of(
         found.append(
             _Product(
                 place,
+                terms,
                 list(block.params).index(weights),
                 constant.data.numpy().astype("float64"),
                 min(LARGEST, largest),
                 _largest_addend(operands, product, calls, within),
                 place > 0 and largest > LARGEST,
+                None if image is None else list(block.params).index(image),
             )
         )
-    exponents = [_exponent_of(each, terms) for each in found]
+    exponents = [_exponent_of(each) for each in found]
     return found if all(each is not None for each in exponents) else []
+
+
+def _image_of(product: Any, calls: list[Any]) -> Any | None:
+    """Return the image of float32 that a window, and nothing else, reads as it is; None if none."""
+    data = product.args[0]
+    is_read = isinstance(data, relay.Var) and data.checked_type.dtype == SINGLE
+    if product.op.name != CONVOLUTION or not is_read or int(data.checked_type.shape[-1]) != 1:
+        return None
+    return data if sum(data in operands_of(each) for each in calls) == 1 else None
 
 
 def _pattern(call: Any) -> int:
@@ -170,50 +203,63 @@ def _parameter(expr: Any) -> Any:
 
 def _has_template(product: Any, weights: Any, lanes: int, terms: int) -> bool:
     shape = [int(each) for each in weights.checked_type.shape]
+    if product.op.name == MATRIX:
+        is_panel = len(shape) == PANEL_AXES and shape[-1] % lanes == 0
+        return is_panel and longest_chain(shape[1], terms) >= lanes
     if len(shape) != WEIGHT_AXES or shape[-1] != lanes:
         return False
-    _, _, height, width, inner, _ = shape
+    _, chunks, height, width, inner, _ = shape
     attrs, rows = product.attrs, int(product.checked_type.shape[2])
-    if any(int(each) != 1 for each in attrs.dilation):
-        return False
     if product.op.name == DEPTHWISE:
-        return height * width <= terms and any(int(each) for each in attrs.padding)
-    is_pixel = (height, width) == (1, 1) and all(int(each) == 1 for each in attrs.strides)
-    is_whole = int(attrs.groups) == 1 and inner == lanes <= terms
-    return is_pixel and is_whole and rows > 1 and not any(int(each) for each in attrs.padding)
+        is_strip = height * width <= terms and any(int(each) for each in attrs.padding)
+        return is_strip and all(int(each) == 1 for each in attrs.dilation)
+    if int(attrs.groups) != 1 or width > MOST_COLUMNS:
+        return False
+    if inner == 1:
+        return chunks <= MOST_IMAGE_CHANNELS and height * width > 1 and width <= terms
+    is_pixel = (height, width) == (1, 1)
+    if is_pixel and (rows == 1 or any(int(each) for each in attrs.padding)):
+        return False
+    return inner == lanes <= terms
 
 
-def _reach_of(product: _Product, terms: int) -> float:
+def _reach_of(product: _Product) -> float:
     """Return what no chain of a product exceeds, the rounding of its sums included."""
-    rounded = 1 + (terms + 1) * 2 * UNIT
-    return product.largest * _heaviest(product.numbers, terms) * rounded
+    rounded = 1 + (product.terms + 1) * 2 * UNIT
+    return product.largest * _heaviest(product.numbers, product.terms) * rounded
 
 
-def _exponent_of(product: _Product, terms: int) -> int | None:
+def _exponent_of(product: _Product) -> int | None:
     """Return the power of two that weights are divided by; None where they stay single."""
-    reach = _reach_of(product, terms)
+    reach = _reach_of(product)
     if not math.isfinite(reach):
         return None
     exponent = max(0, math.ceil(math.log2(reach / LARGEST))) if reach > LARGEST else 0
     return exponent if exponent <= MOST_EXPONENT else None
 
 
-def _in_halves(block_call: Any, product: _Product, terms: int) -> Any:
+def _in_halves(block_call: Any, product: _Product) -> Any:
     """Return a block's call with a product marked, and its weights halves."""
-    block, exponent = block_call.op, _exponent_of(product, terms)
+    block, exponent = block_call.op, _exponent_of(product)
     assert exponent is not None
     # A sum that begins with the bias is no larger than both; another adds it in float32.
-    adds = product.addend is not None and 2 * product.addend + _reach_of(product, terms) <= LARGEST
+    adds = product.addend is not None and 2 * product.addend + _reach_of(product) <= LARGEST
     halves = relay.const(tvm.nd.array((product.numbers * 2.0**-exponent).astype(HALF)))
     old = block.params[product.weights]
     new = relay.Var(old.name_hint, relay.TensorType(halves.data.shape, HALF))
     params = [new if each.same_as(old) else each for each in block.params]
-    calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
-    found = [each for each in calls if each.op.name in (CONVOLUTION, DEPTHWISE)][product.place]
-    mark = Mark(terms, adds)
-    body = _Marked(found, new, mark, exponent, product.saturates).visit(block.body)
     operands = list(block_call.args)
     operands[product.weights] = halves
+    image = None
+    if product.image is not None:
+        given = block.params[product.image]
+        image = relay.Var(given.name_hint, relay.TensorType(given.checked_type.shape, HALF))
+        params[product.image] = image
+        operands[product.image] = _rounded(operands[product.image], given.checked_type)
+    calls = [each for each in post_order(block.body) if isinstance(each, relay.Call)]
+    found = [each for each in calls if each.op.name in PRODUCTS][product.place]
+    mark = Mark(product.terms, adds)
+    body = _Marked(found, new, mark, exponent, product.saturates, image).visit(block.body)
     made = relay.Function(params, body, None, block.type_params, block.attrs)
     return relay.Call(made, operands, block_call.attrs, None, block_call.span)
 
@@ -222,30 +268,52 @@ class _Marked(relay.ExprMutator):
     """Marks the weights of a product, and multiplies the result by a power of two."""
 
     def __init__(
-        self, product: Any, weights: Any, mark: Mark, exponent: int, saturates: bool
+        self,
+        product: Any,
+        weights: Any,
+        mark: Mark,
+        exponent: int,
+        saturates: bool,
+        image: Any | None,
     ) -> None:
         super().__init__()
         self.product, self.weights, self.mark = product, weights, mark
-        self.exponent, self.saturates = exponent, saturates
+        self.exponent, self.saturates, self.image = exponent, saturates, image
 
     def visit_call(self, call: Any) -> Any:
         """Return a call with what it takes changed."""
         if not call.same_as(self.product):
             return super().visit_call(call)
         data, weights = self.visit(call.args[0]), relay.cast(self.weights, SINGLE)
+        if self.image is not None:
+            data = relay.cast(self.image, SINGLE)
         if self.saturates:
-            # As what lies between blocks: the largest half, and what is no number stays none.
-            data = relay.maximum(relay.const(-LARGEST, SINGLE), data)
-            data = relay.minimum(relay.const(LARGEST, SINGLE), data)
+            data = _saturated(data)
         made = relay.Call(call.op, [data, marked(weights, self.mark)], call.attrs, None, call.span)
         if not self.exponent:
             return made
         return relay.multiply(made, relay.const(2.0**self.exponent, SINGLE))
 
 
+def _saturated(data: Any) -> Any:
+    """Return numbers as what lies between blocks has them: what is no number stays none."""
+    data = relay.maximum(relay.const(-LARGEST, SINGLE), data)
+    return relay.minimum(relay.const(LARGEST, SINGLE), data)
+
+
+def _rounded(image: Any, of: Any) -> Any:
+    """Return the call of a block that rounds an image of type `of` to halves."""
+    given = relay.Var("image", of)
+    block = relay.Function([given], relay.cast(_saturated(given), HALF))
+    attrs = {"Primitive": tvm.tir.IntImm("int32", 1), BLOCK_NAME: ROUNDED, BLOCK_NODES: ""}
+    for key, value in attrs.items():
+        block = block.with_attr(key, value)
+    return relay.Call(block, [image])
+
+
 def _heaviest(weights: np.ndarray, terms: int) -> float:
     """Return the largest sum of magnitudes of up to `terms` weights of one output channel."""
-    chunks, _, _, _, _, lanes = weights.shape
+    chunks, *_, lanes = weights.shape
     rows = np.moveaxis(np.abs(weights), -1, 1).reshape(chunks * lanes, -1)
     chosen = np.sort(rows, axis=1)[:, -terms:]
     return float(chosen.sum(axis=1).max())
@@ -254,7 +322,12 @@ def _heaviest(weights: np.ndarray, terms: int) -> float:
 def _largest_addend(
     operands: Mapping[Any, Any], product: Any, calls: list[Any], within: Mapping[Any, Range]
 ) -> float | None:
-    """Return the largest magnitude of the constant that is added to a product first, or None."""
+    """Return the largest magnitude of the constant that is added to a product first, or None.
+
+    None too of a matrix product, whose chains begin with zero.
+    """
+    if product.op.name == MATRIX:
+        return None
     users = [each for each in calls if any(arg.same_as(product) for arg in each.args)]
     if len(users) != 1 or users[0].op.name not in ("add", "nn.bias_add"):
         return None

@@ -23,9 +23,14 @@ ANY: Range = (-math.inf, math.inf)
 # What is rounded on the way is larger by less: chains of halves by a few hundredths.
 _ROUNDED = 1.05
 
-# OIHWio: weights of one output channel are those of all axes but the first and the last.
-_WEIGHT_AXES = 6
-_PRODUCTS = ("nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc")
+# OIHWio, and panels of columns: weights of one output are those of all axes but the first and the
+# last.
+_WEIGHT_AXES = (6, 3)
+_PRODUCTS = (
+    "nn.contrib_conv2d_NCHWc",
+    "nn.contrib_depthwise_conv2d_NCHWc",
+    "nn.contrib_dense_pack",
+)
 
 # What it is made of is taken as it lies, in another form or type, or zero is put beside it.
 _AS_IT_IS = frozenset(
@@ -123,9 +128,10 @@ def _of_products(call: Any, data: Range, given: Mapping[Any, Any]) -> Range:
     if not isinstance(weights, relay.Constant) or not math.isfinite(largest_in(data)):
         return ANY
     numbers = np.abs(weights.data.numpy().astype("float64"))
-    if numbers.ndim != _WEIGHT_AXES or not np.isfinite(numbers).all():
+    if numbers.ndim not in _WEIGHT_AXES or not np.isfinite(numbers).all():
         return ANY
-    most = largest_in(data) * float(numbers.sum(axis=(1, 2, 3, 4)).max()) * _ROUNDED
+    of_output = numbers.sum(axis=tuple(range(1, numbers.ndim - 1)))
+    most = largest_in(data) * float(of_output.max()) * _ROUNDED
     return -most, most
 
 

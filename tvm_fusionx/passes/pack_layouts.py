@@ -52,7 +52,8 @@ class PackLayouts:
     rounds up to ten times worse than the direct sum."""
 
     halves: bool = False
-    """Whether chunks of channels fill vectors of halves on a CPU, for :class:`SumInHalves`."""
+    """Whether chunks of channels, and panels of weights, fill vectors of halves on a CPU, for
+    :class:`SumInHalves`."""
 
     brains: bool = False
     """Whether floats will lie in memory as bfloat16, for :class:`MultiplyBrains`: a 3x3 convolution
@@ -82,7 +83,7 @@ class PackLayouts:
             pack_convolutions(graph, replace(cpu, lanes=lanes))
             if self.winograd:
                 pack_winograd(graph, cpu, brains=self.brains)
-            pack_dense(graph, cpu)
+            pack_dense(graph, cpu, halves=self.halves)
             pack_batched_integers(graph, cpu)
             pack_block_weights(graph, cpu)
 

@@ -26,7 +26,7 @@ from tvm_fusionx.schedules.default import DEFAULT
 from tvm_fusionx.schedules.gpu.templates import GPU_TEMPLATES
 from tvm_fusionx.schedules.packed.bytes_template import PACKED_BYTES
 from tvm_fusionx.schedules.packed.template import PACKED
-from tvm_fusionx.schedules.products.dot import DOT
+from tvm_fusionx.schedules.products.dot import DOT, DOT_IN_HALVES
 from tvm_fusionx.schedules.recurrent.template import RECURRENT
 from tvm_fusionx.schedules.reuse.template import REUSE
 from tvm_fusionx.schedules.rows.moves import MOVES
@@ -44,12 +44,13 @@ from tvm_fusionx.schedules.template import (
 from tvm_fusionx.schedules.windows.along_frames import ALONG_FRAMES
 from tvm_fusionx.schedules.windows.channelwise import DEPTHWISE, DEPTHWISE_IN_HALVES, POOL
 from tvm_fusionx.schedules.windows.dense import CONV2D
+from tvm_fusionx.schedules.windows.dense_in_halves import CONV2D_IN_HALVES
 from tvm_fusionx.schedules.windows.depthwise_pointwise import (
     DEPTHWISE_POINTWISE,
     DEPTHWISE_POINTWISE_IN_HALVES,
 )
 from tvm_fusionx.schedules.windows.dilated import DILATED
-from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER
+from tvm_fusionx.schedules.windows.first_layer import FIRST_LAYER, FIRST_LAYER_IN_HALVES
 from tvm_fusionx.schedules.windows.joined_chunks import JOINED_CHUNKS
 from tvm_fusionx.schedules.windows.pointwise import POINTWISE, POINTWISE_IN_HALVES
 from tvm_fusionx.schedules.windows.pointwise_few_outputs import POINTWISE_FEW_OUTPUTS
@@ -118,7 +119,14 @@ CPU_TEMPLATES: tuple[Template, ...] = (
 )
 
 # Sum up in halves, where a block may be.
-IN_HALVES = (DEPTHWISE_POINTWISE_IN_HALVES, POINTWISE_IN_HALVES, DEPTHWISE_IN_HALVES)
+IN_HALVES = (
+    DEPTHWISE_POINTWISE_IN_HALVES,
+    FIRST_LAYER_IN_HALVES,
+    POINTWISE_IN_HALVES,
+    CONV2D_IN_HALVES,
+    DEPTHWISE_IN_HALVES,
+    DOT_IN_HALVES,
+)
 
 # Read an operand for each of their tiles, and take what a stage before them computes.
 _CONVERT_APART = (DOT.name, POINTWISE.name, FIRST_LAYER.name)

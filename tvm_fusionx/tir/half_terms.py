@@ -13,6 +13,7 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.tir.numbers import divisors
 from tvm_fusionx.tir.root_block import nests_of, with_root
 from tvm_fusionx.tir.stored_types import with_other_buffers
 
@@ -29,6 +30,14 @@ HALF_ADDEND = "half_addend"
 
 # Attribute of a function: the numbers of the parameters that lie in memory as halves.
 HALVES = "fusionx.halves"
+
+
+def longest_chain(terms: int, most: int) -> int:
+    """Return into chains of how many terms a sum is taken apart, all as long, of `most` terms each.
+
+    0 where a chain has no term.
+    """
+    return max((each for each in divisors(terms) if each <= most), default=0)
 
 
 @dataclass(frozen=True)

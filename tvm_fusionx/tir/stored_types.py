@@ -9,13 +9,14 @@ part of one. Sums stay where the schedule keeps them, in registers of float32.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import tir
 
+from tvm_fusionx.tir.block import collect_blocks
 from tvm_fusionx.tir.brain_floats import is_brain, narrowed, widened
 from tvm_fusionx.tir.root_block import nests_of, with_root
 
@@ -109,8 +110,7 @@ def as_single(
 def in_memory(func: Any, stored: Mapping[int, str]) -> Any | None:
     """Return a scheduled block whose parameters lie in memory as they are stored.
 
-    None where the schedule sums up in a parameter, whose sum would be rounded at each step, or
-    gives a part of one another name.
+    None where the schedule sums up in a parameter, whose sum would be rounded at each step.
 
     Parameters
     ----------
@@ -124,6 +124,11 @@ def in_memory(func: Any, stored: Mapping[int, str]) -> Any | None:
         own = func.buffer_map[func.params[number]].data
         element = tvm.ir.PointerType(tvm.ir.PrimType(dtype), own.type_annotation.storage_scope)
         data[own] = tir.Var(own.name, element)
+    for block in collect_blocks(func):
+        for part in block.match_buffers:
+            own = data.get(part.source.buffer.data)
+            if own is not None:
+                data[part.buffer.data] = tir.Var(part.buffer.data.name, own.type_annotation)
     narrowing = _Narrowing(data)
     body = tir.stmt_functor.ir_transform(func.body, None, narrowing.rewritten, _KINDS)
     if narrowing.is_refused:
@@ -168,7 +173,7 @@ class _Narrowing:
     def rewritten(self, node: Any) -> Any:
         """Return what takes the place of `node`; None to keep it."""
         if isinstance(node, tir.Block):
-            return self._block(node)
+            return with_block_buffers(node, self.buffer)
         if isinstance(node, tir.Call):
             return _address(node)
         if isinstance(node, tir.Cast):
@@ -184,27 +189,32 @@ class _Narrowing:
         self.is_refused |= _reads(node.value, buffer)
         return tir.BufferStore(buffer, _narrowed(node.value, buffer.dtype), node.indices)
 
-    def _block(self, block: Any) -> Any:
-        # Nothing of ours matches a part of a parameter by another buffer.
-        matched = (each.source.buffer.data in self.data for each in block.match_buffers)
-        self.is_refused |= any(matched)
-        return _with_buffers(block, self.buffer)
 
+def with_block_buffers(block: Any, changed: Callable[[Any], Any]) -> Any:
+    """Return a block that names other buffers.
 
-def _with_buffers(block: Any, changed: Any) -> Any:
-    def moved(regions: Any) -> list[Any]:
-        return [tir.BufferRegion(changed(each.buffer), each.region) for each in regions]
+    Parameters
+    ----------
+    changed
+        Takes a buffer and returns what takes its place: itself, or one of another type.
+    """
+
+    def moved(region: Any) -> Any:
+        return tir.BufferRegion(changed(region.buffer), region.region)
 
     noted = {key: value for key, value in block.annotations.items() if key != _LAYOUT_FREE}
     return tir.Block(
         block.iter_vars,
-        moved(block.reads),
-        moved(block.writes),
+        list(map(moved, block.reads)),
+        list(map(moved, block.writes)),
         block.name_hint,
         block.body,
         block.init,
-        block.alloc_buffers,
-        block.match_buffers,
+        list(map(changed, block.alloc_buffers)),
+        [
+            tir.MatchBufferRegion(changed(part.buffer), moved(part.source))
+            for part in block.match_buffers
+        ],
         noted,
     )
 
@@ -312,7 +322,7 @@ def with_other_buffers(nest: Any, buffers: Mapping[Any, Any]) -> Any:
 
     def rewrite(node: Any) -> Any:
         if isinstance(node, tir.Block):
-            return _with_buffers(node, lambda buffer: buffers.get(buffer, buffer))
+            return with_block_buffers(node, lambda buffer: buffers.get(buffer, buffer))
         buffer = buffers.get(node.buffer)
         if buffer is None:
             return None

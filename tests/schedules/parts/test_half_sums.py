@@ -16,6 +16,7 @@ from tests.sampled import few_fast
 from tests.schedules.arm_board import Board
 from tests.schedules.blocked_blocks import as_block, dense, depthwise, unscheduled
 from tests.schedules.half_blocks import in_16_bits
+from tests.schedules.matrix_blocks import packed_dense
 from tests.schedules.sums_in_halves import HALF, summed_in_halves
 from tvm_fusionx.late_passes.context import pass_context
 from tvm_fusionx.layout.half_sums import error_bound
@@ -30,7 +31,9 @@ from tvm_fusionx.tir.half_terms import Mark
 
 A76 = resolve_target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -num-cores=1")
 A53 = resolve_target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53 -num-cores=1")
-ONE = (1, 1, 1, 1)
+ONE, THREE = (1,) * 4, (3,) * 4
+# Chunks of a picture's channels, and of eight.
+IMAGE = (1, 8)
 TERMS = 16
 
 
@@ -69,6 +72,40 @@ CASES = {
     ),
     "pixels, chains of one chunk, bounds": (
         lambda post: dense(24, (6, 7), 48, (1, 1), post=post), _relu6, False, 8
+    ),
+    "pixels under a window, chains of two chunks": (
+        lambda post: dense(32, (7, 9), 24, (3, 3), padding=ONE, post=post), _relu6, False, TERMS
+    ),
+    "pixels under a window of steps": (
+        lambda post: dense(24, (9, 11), 16, (3, 3), padding=ONE, strides=(2, 2), post=post),
+        _as_it_is, False, 8,
+    ),
+    "pixels, every other": (
+        lambda post: dense(32, (9, 11), 24, (1, 1), strides=(2, 2), post=post),
+        _as_it_is, False, TERMS,
+    ),
+    "an image's pixels, chains of a row": (
+        lambda post: dense(3, (15, 19), 16, (3, 3), padding=ONE, strides=(2, 2), blocks=IMAGE,
+                           post=post),
+        _relu6, False, 9,
+    ),
+    "an image's pixels, chains of a channel": (
+        lambda post: dense(3, (21, 23), 16, (7, 7), padding=THREE, strides=(2, 2), blocks=IMAGE,
+                           post=post),
+        _relu6, False, 7,
+    ),
+    "an image's pixels, one chain": (
+        lambda post: dense(3, (14, 18), 16, (2, 2), strides=(2, 2), blocks=IMAGE, post=post),
+        _relu6, True, 12 + 1,
+    ),
+    "rows of a matrix, chains of a third": (
+        lambda post: post(packed_dense(16, 96, 48, width=24)), _relu6, False, TERMS
+    ),
+    "rows of a matrix of no whole tile": (
+        lambda post: post(packed_dense(7, 48, 32, width=16)), _as_it_is, False, TERMS
+    ),
+    "one row of a matrix": (
+        lambda post: post(packed_dense(1, 32, 64, width=16)), _as_it_is, False, TERMS
     ),
     # The window's chain, the rounding of its result, and a chain of the pixels.
     "a window and its pixels": (_pair, _relu6, True, 10 + 1 + TERMS),
@@ -131,10 +168,10 @@ def test_multiply_adds_are_of_eight_halves(name: str) -> None:
     products = [line for line in code.splitlines() if line.startswith("\tfmla")]
     assert products
     assert all("8h" in line for line in products)
-    # Of pixels each takes a lane, and none is widened before it is multiplied.
+    # Of pixels and rows each takes a lane, and none is widened before it is multiplied.
     by_lane = [".h[" in line for line in products]
-    assert all(by_lane) or not name.startswith("pixels")
-    assert any(by_lane) == ("pixels" in name)
+    assert all(by_lane) or not name.startswith(("pixels", "rows"))
+    assert any(by_lane) == ("pixels" in name or "row" in name)
 
 
 def test_a_core_without_them_computes_in_float32() -> None:

@@ -8,7 +8,7 @@ they are in the cache, or in a loop of its own where each core had to read all w
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -19,6 +19,7 @@ from tvm_fusionx.schedules.parts.nest import Late, finish, info_of
 from tvm_fusionx.schedules.parts.overlap_last_vector import move_last_vectors
 from tvm_fusionx.schedules.parts.peel_tests import guard_whole_tiles
 from tvm_fusionx.schedules.parts.register_tile import max_rows
+from tvm_fusionx.schedules.products.half_chains import chains_as_halves, with_chains
 from tvm_fusionx.schedules.products.plan import (
     COLUMNS_APART,
     MAX_VECTORS,
@@ -45,6 +46,7 @@ from tvm_fusionx.schedules.template import (
 )
 from tvm_fusionx.tir.block import BlockInfo, Stage, collect_blocks
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.half_terms import NOT_IN_HALVES
 from tvm_fusionx.tir.index_maps import dot_axes, is_contiguous_along
 from tvm_fusionx.tir.inline import inline_spatial
 from tvm_fusionx.tir.lent_outputs import lend_outputs, return_outputs
@@ -61,11 +63,13 @@ class MatrixProduct(Match):
 
     stage: Stage
     """The product."""
+    sums_in_halves: bool = False
+    """Whether chains of its terms are summed up in halves."""
 
     def knobs(self) -> Knobs:
         """Return the register tile, the parts of the sums, and the rows finished together."""
         cpu = self.info.cpu
-        plan = plan_dot(self.stage, cpu)
+        plan = with_chains(plan_dot(self.stage, cpu), self.info)
         most = max(plan.rows, max_rows(plan.vectors, cpu, can_lay_rows=plan.lays_rows))
         vectors = (plan.vectors,) if plan.packed_width else tuple(range(1, MAX_VECTORS + 1))
         block = row_block_of(plan, cpu)
@@ -94,7 +98,10 @@ class MatrixProduct(Match):
         func = split_lane_reductions(func, info.cpu.lanes, keep=frozenset([dot.name]))
         for attempt in (_as_one_nest, _as_own_nest):
             try:
-                tiled = move_last_vectors(fetch_ahead(attempt(func, info, values)))
+                tiled = attempt(func, info, values)
+                if self.sums_in_halves:
+                    tiled = chains_as_halves(tiled, dot.name)
+                tiled = move_last_vectors(fetch_ahead(tiled))
                 return return_outputs(guard_whole_tiles(tiled))
             except (tvm.TVMError, UnschedulableError, MustBeAloneError) as error:
                 if attempt is _as_own_nest:
@@ -192,4 +199,17 @@ def _schedule_others(block: IsolatedDot, names: set[str], late: Late, alone: set
         schedule_rows(block.sch, info_of(block.sch, block.info), late, alone, names)
 
 
+def _match_in_halves(info: BlockInfo) -> MatrixProduct | str:
+    found = _match(info)
+    if isinstance(found, str):
+        return found
+    plan = with_chains(plan_dot(found.stage, info.cpu), info)
+    if plan.chain < info.cpu.lanes:
+        return NOT_IN_HALVES
+    if plan.lanes < info.cpu.lanes or plan.packed_width != plan.width:
+        return "its weights lie in no panels of vectors of halves"
+    return replace(found, sums_in_halves=True)
+
+
 DOT = Template("dot", _match)
+DOT_IN_HALVES = Template(DOT.name, _match_in_halves)

@@ -97,6 +97,8 @@ class DotPlan:
     cores: int
     lays_rows: bool = False
     """Whether the rows of a tile are laid side by side first, term after term."""
+    chain: int = 0
+    """Terms that are summed up in halves before float32 has them; 0 where float32 has all."""
 
     @property
     def width(self) -> int:

@@ -13,6 +13,7 @@ from tvm_fusionx.processors.rates import FLOAT_BYTES
 from tvm_fusionx.schedules.parts.fetch_ahead import PIECES, pauses_in
 from tvm_fusionx.schedules.parts.nest import NARROWEST_VECTOR, Late, extent, info_of, own_loops
 from tvm_fusionx.schedules.parts.overlap_or_pad import OVERLAP, PAD, widen_axis
+from tvm_fusionx.schedules.products.half_chains import initialise, sum_in_chains, with_chains
 from tvm_fusionx.schedules.products.laid_rows import lay_rows
 from tvm_fusionx.schedules.products.plan import (
     COLUMNS_APART,
@@ -72,7 +73,7 @@ def _isolate(
     dot = info.anchor
     if dot is None:
         raise UnschedulableError("the dot product is gone")
-    plan = plan_dot(dot, info.cpu, values)
+    plan = with_chains(plan_dot(dot, info.cpu, values), info)
     write = sch.cache_write(sch.get_block(dot.name), 0, "local")
     name = sch.get(write).name_hint
     if finishes:
@@ -231,6 +232,9 @@ def micro_kernel(
     else:
         sch.unroll(inner_m)
         sch.unroll(vector)
+    if plan.chain:
+        sum_in_chains(sch, accumulate, tile_loop, plan, roles, late)
+        return
     sch.compute_at(accumulate, tile_loop, preserve_unit_loops=True)
     batch, m, n = roles(sch, accumulate, plan)
     _, reduced = own_loops(sch, accumulate)
@@ -244,7 +248,7 @@ def micro_kernel(
     if (steps := math.gcd(extent(sch, reduced[-1]), plan.steps)) > 1:
         reduced[-1], step = sch.split(reduced[-1], [None, steps])
         sch.unroll(step)
-    late.append(lambda: _initialise(sch, accumulate, reduced[0]))
+    late.append(lambda: initialise(sch, accumulate, reduced[0]))
 
 
 def _in_pieces(sch: Any, terms: Any, plan: DotPlan, tiles: int) -> list[Any]:
@@ -256,14 +260,6 @@ def _in_pieces(sch: Any, terms: Any, plan: DotPlan, tiles: int) -> list[Any]:
     pieces, term = sch.split(terms, [None, pauses.steps])
     sch.annotate(pieces, PIECES, pauses.lines)
     return [pieces, term]
-
-
-def _initialise(sch: Any, accumulate: Any, loop: Any) -> None:
-    init = sch.decompose_reduction(accumulate, loop)
-    row, vector, lane = sch.get_loops(init)[-3:]
-    sch.vectorize(lane)
-    sch.unroll(vector)
-    sch.unroll(row)
 
 
 def pack_right(block: IsolatedDot) -> Any:

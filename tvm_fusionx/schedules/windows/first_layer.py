@@ -39,6 +39,7 @@ from tvm_fusionx.schedules.windows.tiling import (
     tile_cost,
 )
 from tvm_fusionx.tir.block import BlockInfo
+from tvm_fusionx.tir.half_terms import NOT_IN_HALVES, half_terms
 from tvm_fusionx.tir.numbers import divisors
 
 KERNEL = "first_layer"
@@ -137,6 +138,8 @@ class FirstLayer(Match):
     """A block around a window over a few channels of an image."""
 
     found: PaddedWindow
+    half_terms: int = 0
+    """Most terms of a sum of halves; 0 for sums of float32 alone."""
 
     def knobs(self) -> Knobs:
         """Return the rows of a task and the register tile."""
@@ -151,7 +154,8 @@ class FirstLayer(Match):
     def emit(self, values: KnobValues) -> Any:
         """Return the kernel."""
         chunks, columns = values["tile_chunks"], values["tile_columns"]
-        return read_in_place(self.info, self.found, KERNEL, chunks, columns, values["task_rows"])
+        rows, terms = values["task_rows"], self.half_terms
+        return read_in_place(self.info, self.found, KERNEL, chunks, columns, rows, half_terms=terms)
 
 
 def _match(info: BlockInfo) -> FirstLayer | str:
@@ -159,4 +163,18 @@ def _match(info: BlockInfo) -> FirstLayer | str:
     return found if isinstance(found, str) else FirstLayer(info, found)
 
 
+def _match_in_halves(info: BlockInfo) -> FirstLayer | str:
+    found = find_image_window(info)
+    if isinstance(found, str):
+        return found
+    window = found.window
+    terms = half_terms(info.func, found.data, window.weights)
+    if terms < window.kernel[1]:
+        return NOT_IN_HALVES
+    if window.block_out != info.cpu.lanes:
+        return "its chunks are no vectors of halves"
+    return FirstLayer(info, found, terms)
+
+
 FIRST_LAYER = Template("first_layer", _match)
+FIRST_LAYER_IN_HALVES = Template(FIRST_LAYER.name, _match_in_halves)

@@ -20,6 +20,7 @@ from typing import Any
 
 from tvm import tir
 
+from tvm_fusionx.schedules.parts.half_sums import HALF, HalfChains
 from tvm_fusionx.schedules.parts.hand_written_kernel import (
     gather_what_follows,
     replace_stages,
@@ -39,7 +40,9 @@ from tvm_fusionx.schedules.windows.result import WindowResult
 from tvm_fusionx.schedules.windows.structure import PaddedWindow, converting_stages
 from tvm_fusionx.tir.block import BlockInfo
 from tvm_fusionx.tir.fresh_schedule import fresh_schedule
+from tvm_fusionx.tir.half_terms import adds_in_halves
 from tvm_fusionx.tir.indices import simplify_indices
+from tvm_fusionx.tir.numbers import divisors
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,21 @@ class InPlaceKernel:
     rows_inside: bool = False
     """Whether all rows of a task follow one another for each tile of channels, whose weights then
     stay near; windows that keep channels apart always do so."""
+
+    half_terms: int = 0
+    """Most terms of a sum of halves, no fewer than a chunk or a row of an image's window has; 0 for
+    sums of float32 alone."""
+
+    adds_in_halves: bool = False
+    """Whether what a sum begins with may be a term of a sum of halves."""
+
+    @property
+    def is_one_chain(self) -> bool:
+        """Whether each sum is of halves whole."""
+        window = self.padded.window
+        begins = self.result.addend is None or self.adds_in_halves
+        is_short = math.prod(window.kernel) * window.in_channels <= self.half_terms
+        return is_short and begins and not self.result.along_pixels
 
     def build(self, *, rows: int, parts: int, parallel: bool) -> Any:
         """Return the statement that computes the window.
@@ -161,16 +179,18 @@ class InPlaceKernel:
             else:
                 self.result.begin(sums, [first_chunk + chunk for _, chunk in places])
 
+        in_chains = self.half_terms and not self.is_one_chain
+        chains = HalfChains(ib) if in_chains else None
         Microkernel(
             places,
             lanes,
-            window.dtype,
+            HALF if self.is_one_chain else window.dtype,
             element,
             weight,
             store,
-            product=self._combine,
-            begin=begin,
-        ).emit(ib, self._taps(ib, tiles, out_row, start))
+            product=chains.add_product if chains else self._combine,
+            begin=chains.beginning(begin) if chains else begin,
+        ).emit(ib, self._taps(ib, tiles, out_row, start, chains))
 
     def _widened(self, element: Any, lanes: int) -> Any:
         """Return a vector of the data as it is multiplied: bytes in the type of the sums."""
@@ -201,23 +221,29 @@ class InPlaceKernel:
 
     @contextlib.contextmanager
     def _taps(
-        self, ib: Any, tiles: WindowTiles, out_row: Any, start: Any
+        self, ib: Any, tiles: WindowTiles, out_row: Any, start: Any, chains: HalfChains | None
     ) -> Iterator[Iterable[_Tap]]:
         """Open the loops over the window's rows in the data, and the channels that are summed."""
         window = self.padded.window
         first, number = tiles.row_taps(out_row)
         with ib.for_range(0, number, "tap_row") as row:
             if window.block_in > 1 and window.sums_channels:
-                yield self._column_by_column(ib, tiles, first + row, start)
+                yield self._column_by_column(ib, tiles, first + row, start, chains)
                 return
+            # A chain is a row of all channels where that has no more terms, or of each.
+            is_row = window.in_channels * window.kernel[1] <= self.half_terms
             with contextlib.ExitStack() as loops:
                 chunk = 0
+                if chains is not None and is_row:
+                    loops.enter_context(chains.chained())
                 if window.sums_channels:
                     chunk = loops.enter_context(ib.for_range(0, window.in_channels, "channel"))
+                if chains is not None and not is_row:
+                    loops.enter_context(chains.chained())
                 yield [_Tap(first + row, chunk, 0, each) for each in range(window.kernel[1])]
 
     def _column_by_column(
-        self, ib: Any, tiles: WindowTiles, row: Any, start: Any
+        self, ib: Any, tiles: WindowTiles, row: Any, start: Any, chains: HalfChains | None
     ) -> Iterator[_Tap]:
         """Give each column of the window with loops of its own over chunks and their channels.
 
@@ -225,15 +251,32 @@ class InPlaceKernel:
         out beside one another, all of them would want registers.
         """
         window = self.padded.window
+        chunks = window.in_channels // window.block_in
         for column in range(window.kernel[1]):
             read = (tiles.column(start, step, column) for step in range(self.columns))
             if all(map(tiles.is_border, read)):
                 continue
             with (
-                ib.for_range(0, window.in_channels // window.block_in, "chunk") as chunk,
+                self._chunks(ib, chunks, chains) as chunk,
                 ib.for_range(0, window.block_in, "channel") as channel,
             ):
                 yield _Tap(row, chunk, channel, column)
+
+    @contextlib.contextmanager
+    def _chunks(self, ib: Any, chunks: int, chains: HalfChains | None) -> Iterator[Any]:
+        """Open the loops over input chunks, of which so many make a chain; give their number."""
+        if chains is None:
+            with ib.for_range(0, chunks, "chunk") as chunk:
+                yield chunk
+            return
+        inner = self.padded.window.block_in
+        together = max(each for each in divisors(chunks) if each * inner <= self.half_terms)
+        with (
+            ib.for_range(0, chunks // together, "chain") as chain,
+            chains.chained(),
+            ib.for_range(0, together, "chunk") as step,
+        ):
+            yield chain * together + step
 
 
 def _vector_type(dtype: str, lanes: int) -> str:
@@ -259,6 +302,7 @@ def read_in_place(
     rows: int,
     *,
     rows_inside: bool = False,
+    half_terms: int = 0,
 ) -> Any:
     """Return the kernel of a block around a window that sums channels, and is read in place.
 
@@ -272,7 +316,7 @@ def read_in_place(
         Of a register tile.
     rows
         Of a task.
-    rows_inside
+    rows_inside, half_terms
         Of the kernel; see :class:`InPlaceKernel`.
 
     Raises
@@ -298,7 +342,14 @@ def read_in_place(
     )
     apart = info.cpu.multiplies_by_lane
     kernel = InPlaceKernel(
-        found, chunks, columns, result, weights_apart=apart, rows_inside=rows_inside
+        found,
+        chunks,
+        columns,
+        result,
+        weights_apart=apart,
+        rows_inside=rows_inside,
+        half_terms=half_terms,
+        adds_in_halves=adds_in_halves(info.func),
     ).build(rows=rows, parts=1, parallel=parallel)
     func = replace_stages(func, stages, write, [found.data], name, kernel)
     return schedule_around(func, name, info.cpu)
