@@ -66,6 +66,21 @@ def test_numbers(name: str) -> None:
 
 
 @needs_tiles
+@pytest.mark.parametrize("columns", [64, 72])
+def test_columns_that_were_padded_are_cut_off_whole_vectors(columns: int) -> None:
+    def cut(product: Any) -> Any:
+        ends = [37, columns]
+        return scaled(relay.strided_slice(product, [0, 0], ends, [1, 1], slice_mode="end"))
+
+    body, inputs, sums = dense_of_bytes(37, columns, 128, width=48, post=cut)
+    target = resolve_target("llvm -mcpu=native -num-cores=2")
+    made = schedule(unscheduled(body, target), target)
+    assert (made.template, made.fallback_reason) == ("byte_tiles", None)
+    assert "T.vectorized(16)" in made.func.script()
+    assert_kernel(made.func, target, inputs, [scaled_numbers(sums)], EXACT)
+
+
+@needs_tiles
 def test_a_residual_in_bytes_is_read_where_it_is_added() -> None:
     """Nothing between the product and the bytes is stored."""
     scale = relay.const(np.float32(2.0**-9))

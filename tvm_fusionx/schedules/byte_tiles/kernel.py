@@ -27,6 +27,7 @@ from tvm_fusionx.schedules.byte_tiles.tiling import TileTasks
 from tvm_fusionx.schedules.parts.hand_written_kernel import Store
 from tvm_fusionx.schedules.parts.tasks import start_of, tasks
 from tvm_fusionx.schedules.parts.vectors import each_lane
+from tvm_fusionx.schedules.parts.whole_vectors import whole_or_by_lane
 from tvm_fusionx.tir.tile_calls import TileRegisters, asking_first
 
 # Bytes of a sum.
@@ -288,7 +289,4 @@ class TileKernel:
         def stored(lane: Any) -> Any:
             return self.store(*at, lane, tir.BufferLoad(sums, [start + lane]))
 
-        loop = each_lane(lanes, stored)
-        if isinstance(loop.body, tir.IfThenElse):
-            loop = tir.For(loop.loop_var, 0, lanes, tir.ForKind.UNROLLED, loop.body)
-        self.ib.emit(loop)
+        self.ib.emit(whole_or_by_lane(lanes, stored))
