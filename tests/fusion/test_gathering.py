@@ -124,6 +124,13 @@ def test_pieces_before_a_pool_are_put_together_channel_by_channel(step: int) -> 
     assert len(blocks(_pool(_volumes(axis=2), step=step))) == 2
 
 
+def test_work_behind_a_pool_stays_outside_where_kernels_pool_channels() -> None:
+    behind = relay.nn.relu(_pool(var("x", 1, 16, 8, 16, 16)))
+    assert len(blocks(behind)) == 2
+    gpu = PlannerOptions(Limits(results_before_pools=False))
+    assert len(blocks(behind, options=gpu)) == 1
+
+
 def test_work_before_a_pool_stays_outside() -> None:
     assert len(blocks(_pool(relay.nn.relu(_volumes())))) == 2
 

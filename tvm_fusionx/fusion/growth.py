@@ -57,7 +57,9 @@ class Rules:
         candidate = Candidate(partition, producer, consumer)
         refusal = self._why_denied(candidate)
         refusal = refusal or why_not_fusible(partition, candidate, self.limits)
-        refusal = refusal or why_not_profitable(candidate, self.limits.pairs)
+        refusal = refusal or why_not_profitable(
+            candidate, self.limits.pairs, by_channel=self.limits.results_before_pools
+        )
         if refusal is None and self.yellow_cells is not None:
             refusal = self.yellow_cells.why_not(candidate)
         return refusal

@@ -32,8 +32,13 @@ CHEAP_OPERATORS = 4
 _PRODUCT_PROLOGUES = REORGANIZE | {"transpose", "strided_slice"}
 
 
-def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) -> Refusal | None:
-    """Say why fusing producer and consumer does not pay, or None if it does."""
+def why_not_profitable(
+    candidate: Candidate, pairs: PairLimits | None = None, *, by_channel: bool = True
+) -> Refusal | None:
+    """Say why fusing producer and consumer does not pay, or None if it does.
+
+    `by_channel` tells whether the target has kernels that pool one channel at a time.
+    """
     if candidate.is_small_chain:
         return None
     contractions = [node for node in candidate.nodes if is_contraction(node)]
@@ -46,7 +51,7 @@ def why_not_profitable(candidate: Candidate, pairs: PairLimits | None = None) ->
         _why_not_into_windows,
         _why_not_reread,
         _why_not_gathered,
-        _why_not_behind_channel_pool,
+        *([_why_not_behind_channel_pool] if by_channel else []),
         why_not_widened,
         _why_not_expanded,
     )
